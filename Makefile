@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+#
+# The short commands. meson builds (`meson setup build && meson test -C build` works as well); this
+# file only sees to it that meson and what it needs are there, and remembers the long forms.
+
+PREFIX ?= /usr/local
+LIBDIR ?= lib
+DESTDIR ?=
+# What `make contract` insists on, e.g. REQUIRE='S1-S11 L'; nothing: it only lists.
+REQUIRE ?=
+
+.PHONY: all test demo install uninstall contract format ci clean
+
+all: build/build.ninja
+	@meson compile -C build
+
+# Set-up looks each time (it takes no time when all is there); meson itself sees to changed
+# meson.build files.
+.PHONY: setup
+setup:
+	@.ci/setup test
+
+build/build.ninja: | setup
+	@meson setup build
+
+test: build/build.ninja
+	@meson compile -C build
+	@.ci/test build
+
+demo: build/build.ninja
+	@meson compile -C build demo
+	@build/examples/demo
+
+# A build of its own, so that PREFIX never touches the one that is tested. Needs no greatest.
+build-install: FORCE
+	@.ci/setup
+	@test -f $@/build.ninja || meson setup $@ --buildtype=release -Dtests=disabled -Dexamples=disabled
+	@meson configure $@ --prefix='$(abspath $(PREFIX))' --libdir='$(LIBDIR)'
+	@meson compile -C $@
+
+install: build-install
+	@DESTDIR='$(abspath $(DESTDIR))' meson install -C build-install --no-rebuild
+
+# Installs into a scratch folder, and removes elsewhere what arrived there: so it needs no log of
+# the installation.
+uninstall: build-install
+	@rm -rf build-install/listed
+	@DESTDIR='$(CURDIR)/build-install/listed' meson install -C build-install --no-rebuild --quiet
+	@cd build-install/listed && find . ! -type d | while read -r f; do \
+	  echo "removing $(abspath $(DESTDIR))/$${f#./}"; rm -f "$(abspath $(DESTDIR))/$$f"; done
+	@rmdir '$(abspath $(DESTDIR))$(abspath $(PREFIX))/include/uvsched' 2>/dev/null || true
+
+contract:
+	@.ci/contract $(REQUIRE)
+
+format:
+	@.ci/format
+
+ci:
+	@.ci/run
+
+# Keeps .deps, so that the next build needs no network.
+clean:
+	rm -rf build build-*
+
+FORCE:

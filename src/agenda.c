@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+#include "agenda.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* Chunk k of the slots brings its links and its room in the delay heap. */
+static int grow(void *arg, unsigned k) {
+  struct uvs__agenda *a = arg;
+  size_t through = (size_t)uvs__chunk_size(k + 1) - UVS__CHUNK_FIRST;
+  int rc;
+
+  if (a->links[k] == NULL)
+    a->links[k] = uvs__mem_alloc(a->mem, uvs__chunk_size(k), sizeof *a->links[k], 0);
+  if (a->links[k] == NULL)
+    return UV_ENOMEM;
+  rc = uvs__heap_reserve(&a->heap, a->mem, through);
+  return rc;
+}
+
+static void make_slot(void *arg, uint32_t slot) {
+  struct uvs__agenda *a = arg;
+  struct uvs__slot *t = uvs__agenda_slot(a, slot);
+
+  /* The first generation is 1, so that no id is 0. */
+  atomic_init(&t->word, (uint64_t)UVS__FREE | UINT64_C(1) << UVS__GENERATION_SHIFT);
+  atomic_init(&t->deadline_ns, 0);
+  atomic_init(&t->period_ns, 0);
+  atomic_init(&t->arg, NULL);
+  atomic_init(&t->seq_cold, 0);
+  atomic_init(&t->runs, 0);
+  *uvs__agenda_link(a, slot) = (struct uvs__link){UVS__NONE, UVS__NONE};
+}
+
+static void make_cold(void *arg, uint32_t index) {
+  struct uvs__agenda *a = arg;
+  struct uvs__cold *c = uvs__slab_at(&a->colds, index);
+
+  atomic_init(&c->missed_total, 0);
+  for (size_t i = 0; i < sizeof c->name / sizeof c->name[0]; i++)
+    atomic_init(&c->name[i], 0);
+}
+
+int uvs__agenda_init(struct uvs__agenda *a, const uvs_allocator_t *mem) {
+  int rc;
+
+  memset(a, 0, sizeof *a);
+  a->mem = mem;
+  uvs__heap_init(&a->heap, a->links);
+  uvs__heap_init(&a->wall, a->links);
+
+  a->slots.mem = mem;
+  a->slots.element_size = sizeof(struct uvs__slot);
+  a->slots.next_offset = offsetof(struct uvs__slot, next);
+  a->slots.grow = grow;
+  a->slots.init = make_slot;
+  a->slots.arg = a;
+  rc = uvs__slab_init(&a->slots);
+  if (rc < 0)
+    return rc;
+
+  a->colds.mem = mem;
+  a->colds.element_size = UVS__COLD_SIZE;
+  a->colds.next_offset = offsetof(struct uvs__cold, next);
+  a->colds.init = make_cold;
+  a->colds.arg = a;
+  rc = uvs__slab_init(&a->colds);
+  if (rc < 0)
+    uvs__slab_destroy_locks(&a->slots);
+  return rc;
+}
+
+void uvs__agenda_free_memory(struct uvs__agenda *a) {
+  uvs__slab_free_memory(&a->slots);
+  uvs__slab_free_memory(&a->colds);
+  uvs__heap_destroy(&a->heap, a->mem);
+  uvs__heap_destroy(&a->wall, a->mem);
+  for (unsigned k = 0; k < UVS__CHUNKS; k++)
+    uvs__mem_free(a->mem, a->links[k]);
+}
+
+void uvs__agenda_destroy(struct uvs__agenda *a) {
+  uvs__agenda_free_memory(a);
+  uvs__slab_destroy_locks(&a->slots);
+  uvs__slab_destroy_locks(&a->colds);
+}
+
+int uvs__agenda_take_slot(struct uvs__agenda *a, uintptr_t stripe, bool cold, bool wall, uint32_t *ret_slot) {
+  uint32_t cold_index = UVS__NONE;
+  uint32_t slot;
+  int rc;
+
+  rc = uvs__slab_take(&a->slots, stripe, &slot);
+  if (rc < 0)
+    return rc;
+  if (wall) {
+    uv_mutex_lock(&a->slots.lock);
+    rc = uvs__heap_reserve(&a->wall, a->mem, (size_t)slot + 1);
+    uv_mutex_unlock(&a->slots.lock);
+  }
+  if (rc == 0 && cold)
+    rc = uvs__slab_take(&a->colds, stripe, &cold_index);
+  if (rc < 0) {
+    uvs__slab_give(&a->slots, stripe, slot);
+    return rc;
+  }
+  /* relaxed: the slot is private; the word's next release publishes it (UVS__NONE + 1 is 0: none) */
+  uvs__store(&uvs__agenda_slot(a, slot)->seq_cold, (uint64_t)(uint32_t)(cold_index + 1), relaxed);
+  *ret_slot = slot;
+  return 0;
+}
+
+void uvs__agenda_give_slot(struct uvs__agenda *a, uintptr_t stripe, uint32_t slot) {
+  struct uvs__slot *t = uvs__agenda_slot(a, slot);
+  /* relaxed, both: the slot is free and in our hand only */
+  uint32_t cold = (uint32_t)uvs__load(&t->seq_cold, relaxed) & UVS__SLOT_MASK;
+  uint64_t w = uvs__load(&t->word, relaxed);
+
+  UVS_ASSERT(uvs__word_state(w) == UVS__FREE);
+  UVS_ASSERT(uvs__agenda_link(a, slot)->a == UVS__NONE);
+  if (cold != 0)
+    uvs__slab_give(&a->colds, stripe, cold - 1);
+  if (uvs__word_generation(w) < UVS__GENERATION_MAX)
+    uvs__slab_give(&a->slots, stripe, slot);
+}
+
+void uvs__agenda_number(struct uvs__agenda *a, uint32_t slot) {
+  struct uvs__slot *t = uvs__agenda_slot(a, slot);
+  /* relaxed: the loop alone changes it; others read only the cold index, which stays */
+  uint64_t cold = uvs__load(&t->seq_cold, relaxed) & UVS__SLOT_MASK;
+
+  uvs__store(&t->seq_cold, ++a->last_seq << UVS__SLOT_BITS | cold, relaxed);
+}
+
+void uvs__agenda_insert(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
+  struct uvs__heap *h = (w & UVS__WALL) != 0 ? &a->wall : &a->heap;
+  struct uvs__slot *t = uvs__agenda_slot(a, slot);
+  /* relaxed, both: whoever wrote them handed the slot over through the word or the inbox */
+  uint64_t deadline_ns = uvs__load(&t->deadline_ns, relaxed);
+  uint64_t key = (uvs__load(&t->seq_cold, relaxed) & ~(uint64_t)UVS__SLOT_MASK) | slot;
+
+  if (deadline_ns >= UVS__NEVER)
+    uvs__agenda_remove(a, slot, w);
+  else if (uvs__heap_has(h, slot))
+    uvs__heap_move(h, slot, deadline_ns);
+  else
+    uvs__heap_push(h, deadline_ns, key);
+}
+
+void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
+  struct uvs__heap *h = (w & UVS__WALL) != 0 ? &a->wall : &a->heap;
+
+  if (uvs__heap_has(h, slot))
+    uvs__heap_remove(h, slot);
+}
+
+/* The head of h, with its true deadline: an entry that was pushed back learns of it when it comes up. */
+static const struct uvs__heap_entry *true_head(struct uvs__agenda *a, struct uvs__heap *h, uint64_t until_ns) {
+  const struct uvs__heap_entry *e;
+
+  while ((e = uvs__heap_head(h)) != NULL && e->deadline_ns <= until_ns) {
+    uint32_t slot = uvs__heap_slot(e);
+    /* relaxed: if a mover is at it, the task's INBOX or MOVING bit keeps it from being made ready */
+    uint64_t deadline_ns = uvs__load(&uvs__agenda_slot(a, slot)->deadline_ns, relaxed);
+
+    if (deadline_ns <= e->deadline_ns)
+      break;
+    if (deadline_ns >= UVS__NEVER)
+      uvs__heap_remove(h, slot);
+    else
+      uvs__heap_move(h, slot, deadline_ns);
+  }
+  return e;
+}
+
+static uint32_t take_from(struct uvs__agenda *a, struct uvs__heap *h, uint64_t until_ns) {
+  const struct uvs__heap_entry *e = true_head(a, h, until_ns);
+  uint32_t slot;
+
+  if (e == NULL || e->deadline_ns > until_ns)
+    return UVS__NONE;
+  slot = uvs__heap_slot(e);
+  uvs__heap_remove(h, slot);
+  return slot;
+}
+
+uint32_t uvs__agenda_take_due(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns) {
+  uint32_t slot = take_from(a, &a->heap, now_ns);
+
+  return slot != UVS__NONE ? slot : take_from(a, &a->wall, wall_ns);
+}
+
+uint32_t uvs__agenda_take_any(struct uvs__agenda *a) {
+  return uvs__agenda_take_due(a, UVS__NEVER, UVS__NEVER);
+}
+
+static uint64_t head_of(struct uvs__agenda *a, struct uvs__heap *h, bool exact) {
+  const struct uvs__heap_entry *e = exact ? true_head(a, h, UVS__NEVER) : uvs__heap_head(h);
+
+  return e == NULL ? UVS__NEVER : e->deadline_ns;
+}
+
+uint64_t uvs__agenda_next(struct uvs__agenda *a, bool exact) {
+  return head_of(a, &a->heap, exact);
+}
+
+uint64_t uvs__agenda_next_wall(struct uvs__agenda *a, bool exact) {
+  return head_of(a, &a->wall, exact);
+}
+
+bool uvs__agenda_check(const struct uvs__agenda *a) {
+  return uvs__heap_check(&a->heap) && uvs__heap_check(&a->wall);
+}

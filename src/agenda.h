@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * agenda: all tasks of a scheduler: their slots, and the delay queues of those that wait. No libuv call but its mutexes.
+ *
+ * Slots are taken and given back by any thread; the queues belong to the loop thread. A slot is taken together with its room in the
+ * queue, so that arming and firing cannot fail. Tasks for an instant of the wall clock have a queue of their own and are never
+ * converted. "Never" tasks are in no queue.
+ */
+#ifndef UVS__AGENDA_H
+#define UVS__AGENDA_H
+
+#include "heap.h"
+#include "slab.h"
+#include "task.h"
+
+struct uvs__agenda {
+  const uvs_allocator_t *mem;
+  struct uvs__slab slots;
+  struct uvs__slab colds;
+  struct uvs__link *links[UVS__CHUNKS];
+  struct uvs__heap heap; /* by the monotonic clock */
+  struct uvs__heap wall; /* by the wall clock */
+  uint64_t last_seq;     /* 38 bits; after 2.7e11 tasks equal deadlines may swap once */
+};
+
+int uvs__agenda_init(struct uvs__agenda *a, const uvs_allocator_t *mem);
+void uvs__agenda_destroy(struct uvs__agenda *a);
+/* In a forked child, where locks may be held by threads that do not exist. */
+void uvs__agenda_free_memory(struct uvs__agenda *a);
+
+/* Any thread. 0, UV_ENOMEM, UV_E2BIG. The slot is FREE and private; its other fields are unset. */
+int uvs__agenda_take_slot(struct uvs__agenda *a, uintptr_t stripe, bool cold, bool wall, uint32_t *ret_slot);
+/* Its word is FREE with a new generation; a generation at its maximum is never used again, so the slot stays out (L18). */
+void uvs__agenda_give_slot(struct uvs__agenda *a, uintptr_t stripe, uint32_t slot);
+
+static inline struct uvs__slot *uvs__agenda_slot(const struct uvs__agenda *a, uint32_t slot) {
+  return uvs__slab_at(&a->slots, slot);
+}
+
+static inline struct uvs__link *uvs__agenda_link(const struct uvs__agenda *a, uint32_t slot) {
+  uint32_t offset;
+  unsigned k = uvs__chunk_of(slot, &offset);
+
+  return &a->links[k][offset];
+}
+
+/* NULL if it has none. */
+static inline struct uvs__cold *uvs__agenda_cold(const struct uvs__agenda *a, struct uvs__slot *t) {
+  /* relaxed: constant from submit to FREE, but for the sequence */
+  uint32_t index = (uint32_t)uvs__load(&t->seq_cold, relaxed) & UVS__SLOT_MASK;
+
+  return index == 0 ? NULL : uvs__slab_at(&a->colds, index - 1);
+}
+
+/* The rest: loop thread. */
+
+/* The loop sees the task for the first time: its place among equals. */
+void uvs__agenda_number(struct uvs__agenda *a, uint32_t slot);
+/* Put it, or move it, to where its deadline belongs. */
+void uvs__agenda_insert(struct uvs__agenda *a, uint32_t slot, uint64_t w);
+void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w);
+/* Take out the first task that is due; UVS__NONE if none is. Finds out about lazy push-backs. */
+uint32_t uvs__agenda_take_due(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns);
+/* Take out the first task, due or not; UVS__NONE if none waits. */
+uint32_t uvs__agenda_take_any(struct uvs__agenda *a);
+/* Deadline of the heap's head; UVS__NEVER if empty. `exact`: first find out about lazy push-backs. */
+uint64_t uvs__agenda_next(struct uvs__agenda *a, bool exact);
+/* The same of the wall clock's queue. */
+uint64_t uvs__agenda_next_wall(struct uvs__agenda *a, bool exact);
+bool uvs__agenda_check(const struct uvs__agenda *a);
+
+#endif

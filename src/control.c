@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * control: cancel, reschedule, finish, ref and unref. Each finds the slot of the id, decides by its word, and makes one move.
+ */
+#include "scheduler.h"
+
+struct uvs__slot *uvs__find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w) {
+  uint32_t slot = (uint32_t)id & UVS__SLOT_MASK;
+  struct uvs__slot *t;
+
+  if (slot >= uvs__slab_made(&s->agenda.slots))
+    return NULL;
+  t = uvs__slot(s, slot);
+  *ret_w = uvs__load(&t->word, acquire); /* pairs with the release that made it what it is */
+  if (uvs__word_generation(*ret_w) != id >> UVS__SLOT_BITS || uvs__word_state(*ret_w) == UVS__FREE)
+    return NULL;
+  return t;
+}
+
+/* After a failed CAS: is it still the same task? */
+static bool same(uvs_id_t id, uint64_t w) {
+  return uvs__word_generation(w) == id >> UVS__SLOT_BITS && uvs__word_state(w) != UVS__FREE;
+}
+
+static uint32_t slot_of(uvs_id_t id) {
+  return (uint32_t)id & UVS__SLOT_MASK;
+}
+
+/* ---- cancel ---- */
+
+/* Off the loop, a cancelled task has been sent to it. Must it hear of that now? If there is a `done` to call, or if this was
+ * the last that kept it alive, or that kept a shutdown from its end. */
+static uint64_t hear_of_cancel(uvs_t *s, uint64_t w, uint64_t load) {
+  bool last_ref = (w & UVS__REF) != 0 && load / UVS__LOAD_REF == 0;
+
+  if ((w & UVS__HAS_DONE) != 0 || last_ref || uvs__inbox_is_shut(&s->inbox))
+    return 0;
+  return UVS__ASLEEP;
+}
+
+static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w) {
+  uint64_t load = uvs__pool_settle(&s->pool, w, UVS__CANCELED);
+  uint64_t hear_by_ns = hear_of_cancel(s, w, load);
+
+  if ((w & UVS__INBOX) == 0)
+    uvs__send_in(s, slot_of(id), slot_of(id), false, hear_by_ns);
+  else if (hear_by_ns == 0)
+    uvs__ticker_wake(&s->ticker); /* it is on its way already, but perhaps nobody has woken the loop for it */
+  return UVS_NEVER_RUNS;
+}
+
+int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
+  struct uvs__slot *t;
+  uint64_t w;
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  if ((flags & ~(unsigned)(UVS_CANCEL_TOKEN | UVS_CANCEL_IF_WAITING)) != 0)
+    return UV_EINVAL;
+  t = uvs__find(s, id, &w);
+  if (t == NULL)
+    return UV_ENOENT;
+  while (same(id, w)) {
+    uint64_t to;
+
+    switch (uvs__word_state(w)) {
+    case UVS__WAITING:
+    case UVS__READY:
+      if (uvs__on_loop(s)) {
+        if (!uvs__end_on_loop(s, slot_of(id), 0)) {
+          w = uvs__load(&t->word, acquire); /* pairs with the release of who was faster */
+          continue;
+        }
+        uvs__relax(s);
+        return UVS_NEVER_RUNS;
+      }
+      if (uvs__word_try(t, &w, uvs__word_in(w, UVS__ENDED) | UVS__CANCELLED | UVS__INBOX))
+        return cancel_unstarted(s, id, w);
+      continue;
+    case UVS__RUNNING:
+      if ((flags & UVS_CANCEL_IF_WAITING) != 0)
+        return UV_EBUSY;
+      to = w | UVS__CANCELLED | ((flags & UVS_CANCEL_TOKEN) != 0 ? UVS__TOKEN : 0);
+      if (to != w && !uvs__word_try(t, &w, to))
+        continue;
+      if ((w & UVS__CANCELLED) == 0)
+        uvs__pool_settle(&s->pool, w, UVS__CANCELED);
+      return UVS_RUN_FINISHES;
+    default:
+      return UV_ENOENT;
+    }
+  }
+  return UV_ENOENT;
+}
+
+int uvs_cancelled(const uvs_run_t *run) {
+  const struct uvs__slot *t;
+
+  if (run == NULL || run->state == NULL)
+    return 0;
+  t = run->state;
+  /* acquire, both: a body that is told to stop sees what was written before */
+  return (uvs__load(&t->word, acquire) & UVS__TOKEN) != 0 || uvs__load(&run->scheduler->stop, acquire);
+}
+
+/* ---- reschedule ---- */
+
+static uint64_t moved_to(uvs_t *s, uint64_t w, int64_t delay_ns, uint64_t now_ns) {
+  return uvs__later((w & UVS__WALL) != 0 ? uvs__clock_wall(&s->clock) : now_ns, delay_ns);
+}
+
+static void set_deadline(uvs_t *s, struct uvs__slot *t, uint64_t deadline_ns) {
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+
+  if (c != NULL)
+    c->jitter_now_ns = 0; /* the grid moves to just here */
+  uvs__store(&t->deadline_ns, deadline_ns, relaxed); /* the word's next release publishes it */
+}
+
+/* Move 7 off the loop, and on it for tasks with a cold record: MOVING is set, and the deadline ours. */
+static int move_held(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w, uint64_t deadline_ns) {
+  uint64_t due_ns = (w & UVS__WALL) != 0 ? 0 : deadline_ns;
+
+  set_deadline(s, t, deadline_ns);
+  w = uvs__load(&t->word, relaxed); /* the CAS acquires */
+  while (!uvs__word_try(t, &w, (w & ~UVS__MOVING) | UVS__INBOX)) {
+  }
+  if (uvs__word_state(w) != UVS__WAITING)
+    due_ns = 0; /* cancelled meanwhile; its end waits for us */
+  if ((w & UVS__INBOX) == 0)
+    uvs__send_in(s, slot_of(id), slot_of(id), false, due_ns);
+  else if (due_ns < uvs__load(&s->inbox.next_wake, seq_cst)) /* as in uvs__inbox_push */
+    uvs__ticker_wake(&s->ticker);
+  return uvs__word_state(w) == UVS__WAITING ? 0 : UV_ENOENT;
+}
+
+/* On the loop: later is lazy, the entry learns of it when it comes up. */
+static int move_on_loop(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w, uint64_t deadline_ns, uint64_t now_ns) {
+  uint64_t old_ns = uvs__load(&t->deadline_ns, relaxed); /* WAITING, on the loop: ours */
+
+  uvs__store(&t->deadline_ns, deadline_ns, relaxed);
+  if ((w & UVS__INBOX) != 0)
+    return 0; /* it is inserted when it is taken in */
+  if (deadline_ns < old_ns || deadline_ns == UVS__NEVER || old_ns == UVS__NEVER)
+    uvs__agenda_insert(&s->agenda, slot_of(id), w);
+  uvs__expect(s, w, deadline_ns, now_ns);
+  if (deadline_ns == UVS__NEVER)
+    uvs__relax(s);
+  return 0;
+}
+
+int uvs_reschedule(uvs_t *s, uvs_id_t id, int64_t delay_ns) {
+  struct uvs__slot *t;
+  uint64_t now_ns;
+  uint64_t w;
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  t = uvs__find(s, id, &w);
+  if (t == NULL)
+    return UV_ENOENT;
+  now_ns = uvs__now(s);
+  while (same(id, w)) {
+    switch (uvs__word_state(w)) {
+    case UVS__WAITING:
+      if ((w & UVS__MOVING) != 0)
+        return 0; /* ours came first, and was overwritten */
+      if (uvs__on_loop(s) && uvs__agenda_cold(&s->agenda, t) == NULL)
+        return move_on_loop(s, id, t, w, moved_to(s, w, delay_ns, now_ns), now_ns);
+      if (uvs__word_try(t, &w, w | UVS__MOVING))
+        return move_held(s, id, t, w, moved_to(s, w, delay_ns, now_ns));
+      continue;
+    case UVS__READY:
+    case UVS__RUNNING:
+      return UV_EBUSY;
+    default:
+      return UV_ENOENT;
+    }
+  }
+  return UV_ENOENT;
+}
+
+/* ---- finish ---- */
+
+int uvs_finish(uvs_t *s, uvs_id_t id, int status) {
+  struct uvs__slot *t;
+  uint64_t w;
+  uint64_t to;
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  if (status == UVS_PENDING)
+    return UV_EINVAL;
+  t = uvs__find(s, id, &w);
+  if (t == NULL)
+    return UV_ENOENT;
+  do {
+    /* INBOX: the body has ended, and is on its way to `after`. */
+    if (!same(id, w) || uvs__word_state(w) != UVS__RUNNING || (w & (UVS__FINISHED | UVS__INBOX)) != 0)
+      return UV_ENOENT;
+    to = uvs__word_with_status(w, uvs__status_of(status)) | UVS__FINISHED;
+    if ((w & UVS__PENDING) != 0 && (w & UVS__HAS_AFTER) != 0)
+      to |= UVS__INBOX;
+  } while (!uvs__word_try(t, &w, to));
+  if ((w & UVS__PENDING) != 0)
+    uvs__run_finished(s, slot_of(id), to);
+  return 0;
+}
+
+/* ---- ref ---- */
+
+static int set_ref(uvs_t *s, uvs_id_t id, bool ref) {
+  struct uvs__slot *t;
+  uint64_t w;
+  int rc = uvs__enter_loop(s);
+
+  if (rc < 0)
+    return rc;
+  uvs__take_in(s);
+  t = uvs__find(s, id, &w);
+  if (t == NULL)
+    return UV_ENOENT;
+  for (;;) {
+    bool settled = uvs__word_state(w) >= UVS__ENDED || (w & UVS__CANCELLED) != 0;
+
+    if (!same(id, w) || uvs__word_state(w) >= UVS__ENDED)
+      return UV_ENOENT;
+    if (((w & UVS__REF) != 0) == ref)
+      return 0;
+    if (!uvs__word_try(t, &w, w ^ UVS__REF))
+      continue;
+    if (!settled && ref)
+      uvs__add(&s->pool.load, UVS__LOAD_REF, relaxed); /* a count */
+    else if (!settled)
+      uvs__sub(&s->pool.load, UVS__LOAD_REF, relaxed); /* a count */
+    if ((w & UVS__TAKEN) != 0)
+      s->taken_ref = ref ? s->taken_ref + 1 : s->taken_ref - 1;
+    uvs__update_keep(s);
+    return 0;
+  }
+}
+
+int uvs_ref(uvs_t *s, uvs_id_t id) {
+  return set_ref(s, id, true);
+}
+
+int uvs_unref(uvs_t *s, uvs_id_t id) {
+  return set_ref(s, id, false);
+}
+
+int uvs_has_ref(uvs_t *s, uvs_id_t id) {
+  uint64_t w;
+  int rc = uvs__enter_loop(s);
+
+  if (rc < 0)
+    return rc;
+  if (uvs__find(s, id, &w) == NULL || uvs__word_state(w) >= UVS__ENDED)
+    return UV_ENOENT;
+  return (w & UVS__REF) != 0;
+}

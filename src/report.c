@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * report: what can be asked of a scheduler and its tasks.
+ */
+#include "scheduler.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Copies as much of our struct as the caller's has room for. */
+static int give(void *ret, size_t size, const void *ours, size_t our_size, size_t least) {
+  if (size < least)
+    return UV_EINVAL;
+  memset(ret, 0, size);
+  memcpy(ret, ours, size < our_size ? size : our_size);
+  memcpy(ret, &size, sizeof size);
+  return 0;
+}
+
+/* ---- a task ---- */
+
+/* Word, fields, word again: if the generation is still the same, they belong together. */
+static int look(uvs_t *s, uint32_t slot, uint64_t w, uvs_info_t *ret) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+  uint64_t words[(UVS_NAME_MAX + 1) / 8] = {0};
+  uint64_t now_ns = uvs__now(s);
+  uint64_t due_ns;
+
+  uvs_info_init(ret);
+  ret->id = uvs__id(w, slot);
+  ret->state = (int)uvs__word_state(w);
+  ret->kind = uvs__word_kind(w);
+  ret->from = (w & UVS__WALL) != 0 ? UVS_FROM_WALL : UVS_FROM_MONOTONIC;
+  ret->cancelled = (w & UVS__CANCELLED) != 0;
+  /* relaxed, all: the second look at the word tells whether they are this task's */
+  due_ns = uvs__load(&t->deadline_ns, relaxed);
+  ret->due_ns = (int64_t)due_ns;
+  ret->period_ns = (int64_t)uvs__load(&t->period_ns, relaxed);
+  ret->runs = uvs__load(&t->runs, relaxed);
+  ret->arg = uvs__load(&t->arg, relaxed);
+  if (c != NULL) {
+    ret->missed = uvs__load(&c->missed_total, relaxed);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+      words[i] = uvs__load(&c->name[i], relaxed);
+  }
+  memcpy(ret->name, words, sizeof words);
+  if ((w & UVS__WALL) != 0)
+    now_ns = uvs__clock_wall(&s->clock);
+  ret->remaining_ns = due_ns == UVS__NEVER ? UVS_NEVER : (int64_t)due_ns - (int64_t)now_ns;
+  /* A read-modify-write: the loads above cannot move behind it. */
+  return uvs__word_generation(uvs__or(&t->word, 0, acq_rel)) == uvs__word_generation(w) ? 0 : UV_ENOENT;
+}
+
+int uvs_info(uvs_t *s, uvs_id_t id, uvs_info_t *ret) {
+  uvs_info_t info;
+  uint64_t w;
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  if (ret == NULL || ret->size < offsetof(uvs_info_t, period_ns))
+    return UV_EINVAL;
+  if (uvs__find(s, id, &w) == NULL || uvs__word_state(w) > UVS__ENDED)
+    return UV_ENOENT;
+  rc = look(s, (uint32_t)id & UVS__SLOT_MASK, w, &info);
+  return rc < 0 ? rc : give(ret, ret->size, &info, sizeof info, 0);
+}
+
+int uvs_each(uvs_t *s, uvs_each_cb each, void *arg) {
+  uint32_t made;
+  int rc = uvs__enter_loop(s);
+
+  if (rc < 0)
+    return rc;
+  if (each == NULL)
+    return UV_EINVAL;
+  if (s->in_each)
+    return UV_EBUSY;
+  uvs__take_in(s);
+  made = uvs__slab_made(&s->agenda.slots); /* what `each` adds beyond is not visited */
+  s->in_each = true;
+  for (uint32_t slot = 0; slot < made && rc == 0; slot++) {
+    uint64_t w = uvs__load(&uvs__slot(s, slot)->word, acquire); /* pairs with the release of its last move */
+    uvs_info_t info;
+
+    if ((w & UVS__TAKEN) == 0 || uvs__word_state(w) == UVS__FREE || uvs__word_state(w) > UVS__ENDED)
+      continue;
+    if (look(s, slot, w, &info) == 0)
+      rc = each(s, &info, arg);
+  }
+  s->in_each = false;
+  uvs__relax(s);
+  return rc;
+}
+
+/* ---- counts ---- */
+
+static void snapshot(uvs_t *s, uvs_counts_t *c) {
+  struct uvs__pool *p = &s->pool;
+  uint64_t live;
+
+  uvs_counts_init(c);
+  uv_mutex_lock(&p->lock);
+  live = (uint32_t)uvs__locked_load(&p->load, relaxed); /* subtracted from only under the lock */
+  c->completed = p->ended[UVS__COMPLETED];
+  c->failed = p->ended[UVS__FAILED];
+  c->cancelled = p->ended[UVS__CANCELED];
+  c->ready = p->ready_count;
+  c->running = p->running_count;
+  c->rejected = p->rejected;
+  c->runs = p->runs;
+  c->missed = p->missed;
+  c->runners = p->active;
+  c->peak_runners = p->peak;
+  uv_mutex_unlock(&p->lock);
+  c->waiting = live - c->ready - c->running;
+  c->submitted = live + c->completed + c->failed + c->cancelled;
+  c->slots = uvs__slab_made(&s->agenda.slots);
+}
+
+int uvs_counts(uvs_t *s, uvs_counts_t *ret) {
+  uvs_counts_t c;
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  if (ret == NULL || ret->size < offsetof(uvs_counts_t, rejected))
+    return UV_EINVAL;
+  snapshot(s, &c);
+  return give(ret, ret->size, &c, sizeof c, 0);
+}
+
+/* ---- text ---- */
+
+const char *uvs_state_name(int state) {
+  static const char *const names[] = {"?", "waiting", "ready", "running", "ended"};
+
+  return state >= UVS_WAITING && state <= UVS_ENDED ? names[state] : names[0];
+}
+
+const char *uvs_strerror(int code) {
+  return code == UVS_EDEADLK ? "resource deadlock would occur" : uv_strerror(code);
+}
+
+static const char *kind_name(int kind) {
+  return kind == UVS_RATE ? "rate" : kind == UVS_DELAY ? "delay" : "once";
+}
+
+static int dump_one(uvs_t *s, const uvs_info_t *i, void *arg) {
+  FILE *out = arg;
+
+  (void)s;
+  fprintf(out, "  %16" PRIu64 "  %-7s  %-5s  ", i->id, uvs_state_name(i->state), kind_name(i->kind));
+  if (i->remaining_ns == UVS_NEVER)
+    fprintf(out, "%12s", "never");
+  else
+    fprintf(out, "%+10.3f s", (double)i->remaining_ns / 1e9);
+  fprintf(out, "  runs %" PRIu64 "  missed %" PRIu64 "%s%s%s\n", i->runs, i->missed, i->cancelled ? "  cancelled" : "",
+          i->name[0] != 0 ? "  " : "", i->name);
+  return 0;
+}
+
+struct sorted {
+  uvs_info_t *infos;
+  size_t count, room;
+};
+
+static int collect(uvs_t *s, const uvs_info_t *i, void *arg) {
+  struct sorted *v = arg;
+
+  (void)s;
+  if (v->count < v->room)
+    v->infos[v->count++] = *i;
+  return 0;
+}
+
+static int by_remaining(const void *x, const void *y) {
+  const uvs_info_t *a = x;
+  const uvs_info_t *b = y;
+
+  if (a->remaining_ns != b->remaining_ns)
+    return a->remaining_ns < b->remaining_ns ? -1 : 1;
+  return a->id < b->id ? -1 : a->id > b->id;
+}
+
+int uvs_dump(uvs_t *s, FILE *out) {
+  struct sorted v = {NULL, 0, 0};
+  uvs_counts_t c;
+  int rc = uvs__enter_loop(s);
+
+  if (rc < 0)
+    return rc;
+  if (out == NULL)
+    return UV_EINVAL;
+  uvs__take_in(s);
+  v.room = (size_t)s->taken;
+  v.infos = uvs__mem_alloc(&s->mem, v.room + 1, sizeof *v.infos, 0);
+  if (v.infos == NULL)
+    return UV_ENOMEM;
+  rc = uvs_each(s, collect, &v);
+  if (rc == 0) {
+    snapshot(s, &c);
+    qsort(v.infos, v.count, sizeof *v.infos, by_remaining);
+    fprintf(out, "uvsched %p: %s, concurrency %d\n", (void *)s,
+            uvs_is_terminated(s)      ? "terminated"
+            : uvs_is_terminating(s) ? "terminating"
+                                      : "open",
+            uvs_concurrency(s));
+    fprintf(out,
+            "  submitted %" PRIu64 " = completed %" PRIu64 " + failed %" PRIu64 " + cancelled %" PRIu64 " + waiting %" PRIu64
+            " + ready %" PRIu64 " + running %" PRIu64 "\n",
+            c.submitted, c.completed, c.failed, c.cancelled, c.waiting, c.ready, c.running);
+    fprintf(out, "  runs %" PRIu64 ", missed %" PRIu64 ", rejected %" PRIu64 ", runners %" PRIu64 " (peak %" PRIu64 ")\n",
+            c.runs, c.missed, c.rejected, c.runners, c.peak_runners);
+    for (size_t i = 0; i < v.count; i++)
+      dump_one(s, &v.infos[i], out);
+  }
+  uvs__mem_free(&s->mem, v.infos);
+  return rc;
+}
+
+/* ---- the rest ---- */
+
+uv_loop_t *uvs_loop(const uvs_t *s) {
+  return s == NULL ? NULL : s->loop;
+}
+
+void *uvs_data(const uvs_t *s) {
+  return s == NULL ? NULL : s->data;
+}
+
+int64_t uvs_now(const uvs_t *s) {
+  return s == NULL ? 0 : (int64_t)uvs__now(s);
+}
+
+int uvs_owns_handle(const uvs_t *s, const uv_handle_t *h) {
+  if (s == NULL || h == NULL)
+    return 0;
+  return uvs__ticker_owns(&s->ticker, h) || h == (const uv_handle_t *)&s->watch.poll;
+}
+
+unsigned uvs_version(void) {
+  return UVS_VERSION_HEX;
+}
+
+const char *uvs_version_string(void) {
+  return UVS_VERSION_STRING;
+}
+
+int uvs_concurrency(uvs_t *s) {
+  int rc = uvs__enter(s);
+
+  return rc < 0 ? rc : uvs__load(&s->pool.concurrency, relaxed); /* a setting */
+}
+
+int uvs_set_concurrency(uvs_t *s, int concurrency) {
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  if (concurrency < 0 || concurrency > UVS__CONCURRENCY_MAX)
+    return UV_EINVAL;
+  rc = uvs__pool_set_concurrency(&s->pool, concurrency);
+  if (rc == 0)
+    uvs__ticker_wake(&s->ticker);
+  return rc;
+}
+
+int uvs_next_due(uvs_t *s, int64_t *ret_ns) {
+  int rc = uvs__enter_loop(s);
+
+  if (rc < 0)
+    return rc;
+  if (ret_ns == NULL)
+    return UV_EINVAL;
+  uvs__take_in(s);
+  *ret_ns = (int64_t)uvs__next_due(s, uvs__now(s), true);
+  uvs__relax(s);
+  return 0;
+}
+
+int uvs_clock_changed(uvs_t *s) {
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  uvs__ticker_wake(&s->ticker);
+  return 0;
+}

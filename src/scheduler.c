@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * scheduler: open, close, and what keeps the loop alive.
+ *
+ * Closing has three steps: refuse new work and stop (shutdown.c), let tick() end every task, close the handles. Memory goes with the
+ * last reference: the owner's is given back after the close callback.
+ */
+#include "scheduler.h"
+
+#include <stddef.h>
+#include <string.h>
+
+_Thread_local struct uvs__thread uvs__thread;
+
+#ifdef UVS__STEPS
+void (*uvs__step_hook)(void);
+#endif
+
+#define OPTIONS_SIZE_MIN offsetof(uvs_options_t, seed)
+#define POOL_SIZE_DEFAULT 4
+#define POOL_SIZE_MAX 1024
+
+int uvs__enter(const uvs_t *s) {
+  if (s == NULL)
+    return UV_EINVAL;
+  if (uvs__forked(&s->fork))
+    return UV_ENOTSUP;
+  if (uvs__load(&s->closed, acquire)) /* pairs with the release at the end of close */
+    return UV_ESHUTDOWN;
+  return 0;
+}
+
+int uvs__enter_loop(const uvs_t *s) {
+  uintptr_t loop_thread;
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  loop_thread = uvs__load(&s->loop_thread, relaxed); /* see uvs__on_loop */
+  return uvs__self() == (loop_thread == 0 ? s->opener : loop_thread) ? 0 : UV_EPERM;
+}
+
+void uvs__notice_loss(uvs_t *s) {
+  if (s->closing || !uvs__ticker_lost(&s->ticker))
+    return;
+  uvs__inbox_shut(&s->inbox);
+  uvs__ticker_mute(&s->ticker);
+}
+
+void uvs__update_keep(uvs_t *s) {
+  bool keep = s->closing;
+
+  if (s->keep_alive == UVS_KEEP_AUTO)
+    keep |= s->taken_ref > 0;
+  if (s->keep_alive == UVS_KEEP_ALWAYS)
+    keep |= !uvs__load(&s->terminated, relaxed); /* written by this thread */
+  uvs__ticker_keep(&s->ticker, keep);
+}
+
+/* ---- open ---- */
+
+/* As libuv reads it. */
+static int default_concurrency(void) {
+  char text[16];
+  size_t size = sizeof text;
+  long n = POOL_SIZE_DEFAULT;
+
+  if (uv_os_getenv("UV_THREADPOOL_SIZE", text, &size) == 0)
+    n = strtol(text, NULL, 10);
+  if (n > POOL_SIZE_MAX)
+    n = POOL_SIZE_MAX;
+  return n <= 2 ? 1 : (int)n - 1;
+}
+
+static int read_options(const uvs_options_t *given, uvs_options_t *o) {
+  size_t known;
+
+  uvs_options_init(o);
+  if (given == NULL)
+    return 0;
+  if (given->size < OPTIONS_SIZE_MIN || given->size % _Alignof(uvs_options_t) != 0)
+    return UV_EINVAL;
+  known = given->size < sizeof *o ? given->size : sizeof *o;
+  for (size_t i = known; i < given->size; i++) {
+    if (((const char *)given)[i] != 0)
+      return UV_EINVAL;
+  }
+  memcpy(o, given, known);
+  if (o->concurrency < -1 || o->concurrency > UVS__CONCURRENCY_MAX)
+    return UV_EINVAL;
+  if (o->keep_alive < UVS_KEEP_AUTO || o->keep_alive > UVS_KEEP_NEVER)
+    return UV_EINVAL;
+  if ((o->survive_delayed & ~1) != 0 || (o->survive_periodic & ~1) != 0)
+    return UV_EINVAL;
+  if (o->budget_ns < UVS_US(1) || o->budget_ns > UVS_SEC(1))
+    return UV_EINVAL;
+  if ((o->clock.monotonic_ns == NULL) != (o->clock.wall_ns == NULL))
+    return UV_EINVAL;
+  if ((o->allocator.alloc == NULL) != (o->allocator.free == NULL))
+    return UV_EINVAL;
+  return 0;
+}
+
+static void on_tick(struct uvs__ticker *k) {
+  uvs__tick((uvs_t *)(void *)((char *)k - offsetof(uvs_t, ticker)));
+}
+
+static void on_wall_changed(struct uvs__wallwatch *w) {
+  uvs__tick((uvs_t *)(void *)((char *)w - offsetof(uvs_t, watch)));
+}
+
+static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {
+  memset(s, 0, sizeof *s);
+  s->loop = loop;
+  s->opener = uvs__self();
+  s->clock = o->clock;
+  s->mem = o->allocator;
+  s->keep_alive = o->keep_alive;
+  s->max_pending = o->max_pending;
+  s->budget_ns = (uint64_t)o->budget_ns;
+  s->seed = o->seed != 0 ? o->seed : uv_hrtime() ^ (uint64_t)(uintptr_t)s;
+  s->error_cb = o->error;
+  s->terminated_cb = o->terminated;
+  s->data = o->data;
+  atomic_init(&s->refs, 1);
+  atomic_init(&s->survive[UVS_SURVIVE_DELAYED], o->survive_delayed);
+  atomic_init(&s->survive[UVS_SURVIVE_PERIODIC], o->survive_periodic);
+  atomic_init(&s->shutdown_ns, UVS__NEVER);
+  atomic_init(&s->shutdown_wall_ns, UVS__NEVER);
+  atomic_init(&s->kill_ns, UVS__NEVER);
+  s->intake.head = UVS__NONE;
+  s->todo.head = UVS__NONE;
+  uvs__list_init(&s->due);
+  uvs__inbox_init(&s->inbox, &s->agenda);
+  uvs__wallwatch_init(&s->watch, on_wall_changed);
+}
+
+int uvs_open(uv_loop_t *loop, const uvs_options_t *given, uvs_t **ret) {
+  uvs_options_t o;
+  uvs_t *s;
+  int rc;
+
+  if (loop == NULL || ret == NULL)
+    return UV_EINVAL;
+  rc = read_options(given, &o);
+  if (rc < 0)
+    return rc;
+  uvs__mem_init(&o.allocator);
+  s = uvs__mem_alloc(&o.allocator, 1, sizeof *s, 0);
+  if (s == NULL)
+    return UV_ENOMEM;
+  set_up(s, loop, &o);
+  rc = uvs__fork_init(&s->fork);
+  if (rc < 0)
+    goto free_scheduler;
+  rc = uvs__agenda_init(&s->agenda, &s->mem);
+  if (rc < 0)
+    goto destroy_fork;
+  rc = uvs__pool_init(&s->pool, &s->agenda, &s->mem, s);
+  if (rc < 0)
+    goto destroy_agenda;
+  rc = uvs__pool_set_concurrency(&s->pool, o.concurrency < 0 ? default_concurrency() : o.concurrency);
+  if (rc < 0)
+    goto destroy_pool;
+  rc = uv_cond_init(&s->terminated_cond);
+  if (rc < 0)
+    goto destroy_pool;
+  rc = uvs__ticker_init(&s->ticker, loop, on_tick);
+  if (rc < 0)
+    goto destroy_cond;
+  /* The first turn learns which thread is the loop's; until then the loop is held, so that it takes in what is submitted before. */
+  uvs__ticker_wake(&s->ticker);
+  *ret = s;
+  return 0;
+
+destroy_cond:
+  uv_cond_destroy(&s->terminated_cond);
+destroy_pool:
+  uvs__pool_destroy(&s->pool);
+destroy_agenda:
+  uvs__agenda_destroy(&s->agenda);
+destroy_fork:
+  uvs__fork_destroy(&s->fork);
+free_scheduler:
+  uvs__mem_free(&o.allocator, s);
+  return rc;
+}
+
+/* ---- close ---- */
+
+static void destroy(uvs_t *s) {
+  uvs_allocator_t mem = s->mem;
+  bool child = uvs__forked(&s->fork);
+
+  if (!child) { /* a child's copies of locks may be held by threads that do not exist there */
+    uv_cond_destroy(&s->terminated_cond);
+    uvs__pool_destroy(&s->pool);
+    uvs__agenda_destroy(&s->agenda);
+  } else {
+    uvs__pool_free_memory(&s->pool);
+    uvs__agenda_free_memory(&s->agenda);
+  }
+  uvs__fork_destroy(&s->fork);
+  uvs__mem_free(&mem, s);
+}
+
+uvs_t *uvs_retain(uvs_t *s) {
+  if (s != NULL)
+    uvs__add(&s->refs, 1, relaxed); /* the caller has one, or is inside the owner's */
+  return s;
+}
+
+void uvs_release(uvs_t *s) {
+  if (s == NULL)
+    return;
+  /* acq_rel: releases what this thread did with it; the last one acquires what all others did */
+  if (uvs__sub(&s->refs, 1, acq_rel) == 1)
+    destroy(s);
+}
+
+static void finish_close(uvs_t *s) {
+  if (--s->closers > 0)
+    return;
+  uvs__store(&s->closed, true, release); /* pairs with uvs__enter */
+  if (s->close_cb != NULL)
+    s->close_cb(s);
+  uvs_release(s);
+}
+
+static void on_ticker_closed(struct uvs__ticker *k) {
+  finish_close((uvs_t *)(void *)((char *)k - offsetof(uvs_t, ticker)));
+}
+
+static void on_watch_closed(struct uvs__wallwatch *w) {
+  finish_close((uvs_t *)(void *)((char *)w - offsetof(uvs_t, watch)));
+}
+
+void uvs__close_handles(uvs_t *s) {
+  if (s->closers > 0)
+    return;
+  s->closers = 1;
+  if (uvs__wallwatch_close(&s->watch, on_watch_closed))
+    s->closers++;
+  uvs__ticker_close(&s->ticker, on_ticker_closed);
+}
+
+static int close_in_child(uvs_t *s, uvs_close_cb cb) {
+  if (s->closing)
+    return UV_EALREADY;
+  s->closing = true;
+  if (cb != NULL)
+    cb(s);
+  uvs_release(s);
+  return 0;
+}
+
+int uvs_close(uvs_t *s, uvs_close_cb cb) {
+  int rc = uvs__enter_loop(s);
+
+  if (rc == UV_ENOTSUP)
+    return close_in_child(s, cb);
+  if (rc < 0)
+    return rc == UV_ESHUTDOWN ? UV_EALREADY : rc;
+  if (s->closing)
+    return UV_EALREADY;
+  uvs__notice_loss(s);
+  if (uvs__ticker_lost(&s->ticker)) {
+    rc = uvs__ticker_replace(&s->ticker);
+    if (rc < 0)
+      return rc;
+  }
+  s->closing = true;
+  s->close_cb = cb;
+  uvs__update_keep(s);
+  uvs__stop_now(s);
+  return 0;
+}

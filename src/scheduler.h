@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * scheduler: what the rooms of the front door share.
+ *
+ *   scheduler.c  open, close, and what keeps the loop alive
+ *   tick.c       the main flow: everything that the loop does with tasks
+ *   run.c        one run from start to end, on a runner, on the loop, or finished by somebody else
+ *   submit.c     in
+ *   control.c    cancel, reschedule, finish, ref
+ *   shutdown.c   the ways to an end
+ *   report.c     what can be asked
+ */
+#ifndef UVS__SCHEDULER_H
+#define UVS__SCHEDULER_H
+
+#include "uvsched.h"
+
+#include "agenda.h"
+#include "clock.h"
+#include "fork.h"
+#include "inbox.h"
+#include "pool.h"
+#include "recur.h"
+#include "ticker.h"
+#include "wallwatch.h"
+
+/* A loop-only list through the slots' `next`; its members have INBOX set. */
+struct uvs__chain {
+  uint32_t head, tail;
+};
+
+struct uvs_s {
+  /* Any thread. */
+  struct uvs__inbox inbox;
+  struct uvs__agenda agenda;
+  struct uvs__pool pool;
+  struct uvs__ticker ticker;
+  struct uvs__fork fork;
+  _Atomic uint32_t refs;
+  _Atomic uintptr_t loop_thread; /* 0 until the first turn */
+  _Atomic uint32_t policy;       /* counts changes of shutdown and survive policies, for the loop to notice */
+  _Atomic int survive[2];
+  _Atomic uint64_t shutdown_ns, shutdown_wall_ns; /* UVS__NEVER until shut down */
+  _Atomic uint64_t kill_ns;                       /* when the grace of uvs_shutdown_within is over */
+  _Atomic bool stop;                              /* uvs_shutdown_now: bodies are asked to stop, none starts */
+  _Atomic bool now_called;
+  _Atomic bool terminated;
+  _Atomic bool closed;
+  uv_cond_t terminated_cond; /* with the pool's lock */
+
+  /* Constant. */
+  uv_loop_t *loop;
+  uintptr_t opener;
+  uvs_clock_t clock;
+  uvs_allocator_t mem;
+  int keep_alive;
+  uint32_t max_pending;
+  uint64_t budget_ns;
+  uint64_t seed;
+  uvs_error_cb error_cb;
+  uvs_terminated_cb terminated_cb;
+  void *data;
+
+  /* Written once by uvs_shutdown_now before `stop`, read by the loop after it. */
+  uvs_never_ran_cb never_ran_cb;
+  void *never_ran_arg;
+
+  /* Loop thread. */
+  struct uvs__wallwatch watch;
+  struct uvs__chain intake; /* taken from the inbox, not yet looked at */
+  struct uvs__chain todo;   /* callbacks to make */
+  struct uvs__list due;     /* ready, to run on the loop */
+  uint64_t taken;           /* tasks that the loop knows and that are not over */
+  uint64_t taken_ref;       /* those of them that keep it alive */
+  uint32_t policy_seen;
+  bool stop_seen;
+  bool in_tick;
+  bool in_each;
+  bool brought; /* this turn brought completions */
+  bool closing;
+  int closers; /* handles of which the end is awaited */
+  uvs_close_cb close_cb;
+};
+
+/* ---- threads and entry ---- */
+
+struct uvs__thread {
+  const uvs_t *running; /* whose body runs on this thread */
+};
+extern _Thread_local struct uvs__thread uvs__thread;
+
+/* A number that no other living thread has. */
+static inline uintptr_t uvs__self(void) {
+  return (uintptr_t)&uvs__thread;
+}
+
+/* Threads' blocks lie at equal distances: mix, so that their stripes differ. */
+static inline uintptr_t uvs__stripe(void) {
+  return (uintptr_t)(((uint64_t)uvs__self() * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+}
+
+/* Is this the loop's thread, so that the agenda is ours? relaxed: only that thread itself can find its own number. */
+static inline bool uvs__on_loop(const uvs_t *s) {
+  return uvs__load(&s->loop_thread, relaxed) == uvs__self();
+}
+
+/* The door of every public function: 0, UV_EINVAL, UV_ENOTSUP, UV_ESHUTDOWN. */
+int uvs__enter(const uvs_t *s);
+/* The same for those of the loop thread; also UV_EPERM. */
+int uvs__enter_loop(const uvs_t *s);
+/* On the loop thread: did somebody close our handles? Then nothing more is accepted. */
+void uvs__notice_loss(uvs_t *s);
+
+static inline uint64_t uvs__now(const uvs_t *s) {
+  return uvs__clock_now(&s->clock);
+}
+
+static inline struct uvs__slot *uvs__slot(const uvs_t *s, uint32_t slot) {
+  return uvs__agenda_slot(&s->agenda, slot);
+}
+
+static inline uvs_id_t uvs__id(uint64_t w, uint32_t slot) {
+  return uvs__word_generation(w) << UVS__SLOT_BITS | slot;
+}
+
+/* The slot of an id and its word; NULL if stale. */
+struct uvs__slot *uvs__find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w);
+
+/* ---- scheduler.c ---- */
+void uvs__update_keep(uvs_t *s);
+void uvs__close_handles(uvs_t *s);
+
+/* ---- tick.c (loop thread) ---- */
+void uvs__tick(uvs_t *s);
+/* Take in everything that has come; calls nothing back. */
+void uvs__take_in(uvs_t *s);
+/* A slot that is accepted on the loop thread itself: number and insert it. */
+void uvs__take_in_new(uvs_t *s, uint32_t slot);
+/* Outside a turn, something is due at deadline_ns: see to it that the loop wakes for it. */
+void uvs__expect(uvs_t *s, uint64_t w, uint64_t deadline_ns, uint64_t now_ns);
+/* Move 6, by the loop. False if it is not waiting or ready any more. */
+bool uvs__end_on_loop(uvs_t *s, uint32_t slot, uint64_t flags);
+/* It is ENDED|INBOX and on no list: `done`, or nothing to say and gone. */
+void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w);
+/* Outside a turn, when something was taken away: stop the timer if nothing waits, let the loop go. */
+void uvs__relax(uvs_t *s);
+/* When the next thing is to do, by the monotonic clock; UVS__NEVER. */
+uint64_t uvs__next_due(uvs_t *s, uint64_t now_ns, bool exact);
+uint64_t uvs__wall_to_monotonic(uvs_t *s, uint64_t wall_deadline_ns, uint64_t now_ns);
+
+/* ---- run.c ---- */
+void uvs__runner_work(uv_work_t *req);
+/* A due task on the loop; its run's end included. */
+void uvs__run_on_loop(uvs_t *s, uint32_t slot);
+/* `after` of a run that came back. */
+void uvs__run_after(uvs_t *s, uint32_t slot);
+/* The rest of uvs_finish: the run of w ended with the status that w holds. Any thread. */
+void uvs__run_finished(uvs_t *s, uint32_t slot, uint64_t w);
+uint64_t uvs__jitter(const uvs_t *s, uvs_id_t id, uint64_t run, uint64_t jitter_ns);
+
+/* ---- submit.c ---- */
+/* Push a chain and wake the loop if it must know. */
+bool uvs__send_in(uvs_t *s, uint32_t first, uint32_t last, bool fresh, uint64_t due_ns);
+
+/* ---- shutdown.c ---- */
+void uvs__stop_now(uvs_t *s);
+/* May this task, waiting or ready, still run? Loop thread. */
+bool uvs__may_run(uvs_t *s, struct uvs__slot *t, uint64_t w);
+/* The loop noticed a change of policy, or the stop. */
+void uvs__apply_policies(uvs_t *s);
+
+void uvs__chain_append(const uvs_t *s, struct uvs__chain *c, uint32_t slot);
+uint32_t uvs__chain_pop(const uvs_t *s, struct uvs__chain *c);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * shutdown: the ways to an end, and what each leaves to run.
+ *
+ * The tag on the inbox refuses what is new, from any thread at once. What was accepted is the loop's business: it looks at every
+ * task when a policy has changed, and at each one that comes in later.
+ */
+#include "scheduler.h"
+
+static void notice(uvs_t *s) {
+  uvs__add(&s->policy, 1, release); /* pairs with the acquire of the turn that follows */
+  uvs__ticker_wake(&s->ticker);
+}
+
+/* The first shutdown fixes what "already due" means (S38). */
+static void shut(uvs_t *s) {
+  uint64_t never = UVS__NEVER;
+  uint64_t wall_never = UVS__NEVER;
+
+  /* relaxed, both: the tag publishes them. A weak CAS may fail for nothing: then once more. */
+  while (never == UVS__NEVER && !uvs__cas(&s->shutdown_ns, &never, uvs__now(s), relaxed)) {
+  }
+  while (wall_never == UVS__NEVER &&
+         !uvs__cas(&s->shutdown_wall_ns, &wall_never, uvs__clock_wall(&s->clock), relaxed)) {
+  }
+  uvs__inbox_shut(&s->inbox);
+}
+
+void uvs__stop_now(uvs_t *s) {
+  shut(s);
+  uvs__store(&s->stop, true, release); /* pairs with the acquire in uvs_cancelled, and by the loop */
+  notice(s);
+}
+
+bool uvs__may_run(uvs_t *s, struct uvs__slot *t, uint64_t w) {
+  uint64_t shutdown_ns;
+
+  if (!uvs__inbox_is_shut(&s->inbox))
+    return true;
+  if (uvs__load(&s->stop, acquire)) /* pairs with the release in uvs__stop_now */
+    return false;
+  if (uvs__word_kind(w) != UVS_ONCE)
+    return uvs__load(&s->survive[UVS_SURVIVE_PERIODIC], relaxed) != 0; /* a setting; `policy` orders it */
+  if (uvs__word_state(w) == UVS__READY || uvs__load(&s->survive[UVS_SURVIVE_DELAYED], relaxed) != 0)
+    return true;
+  /* relaxed, both: the tag published them */
+  shutdown_ns = uvs__load((w & UVS__WALL) != 0 ? &s->shutdown_wall_ns : &s->shutdown_ns, relaxed);
+  return uvs__load(&t->deadline_ns, relaxed) <= shutdown_ns;
+}
+
+/* Cancelled by the stop: it is handed back if it never ran. */
+static void end_stopped(uvs_t *s, uint32_t slot) {
+  uint32_t runs = uvs__load(&uvs__slot(s, slot)->runs, relaxed); /* not running: nobody writes it */
+
+  uvs__end_on_loop(s, slot, runs == 0 ? UVS__NEVER_RAN : 0);
+}
+
+static uint32_t pop_ready(uvs_t *s) {
+  uint32_t slot;
+
+  uv_mutex_lock(&s->pool.lock);
+  slot = s->pool.ready.head;
+  if (slot != UVS__NONE)
+    uvs__list_unlink(&s->agenda, &s->pool.ready, slot);
+  uv_mutex_unlock(&s->pool.lock);
+  return slot;
+}
+
+/* In the order in which they would have run. */
+static void stop_everything(uvs_t *s) {
+  uint32_t made = uvs__slab_made(&s->agenda.slots);
+  uint32_t slot;
+
+  while ((slot = pop_ready(s)) != UVS__NONE)
+    end_stopped(s, slot);
+  while ((slot = s->due.head) != UVS__NONE) {
+    uvs__list_unlink(&s->agenda, &s->due, slot);
+    end_stopped(s, slot);
+  }
+  while ((slot = uvs__agenda_take_any(&s->agenda)) != UVS__NONE)
+    end_stopped(s, slot);
+  for (slot = 0; slot < made; slot++) { /* the "never" ones are in no queue */
+    if ((uvs__load(&uvs__slot(s, slot)->word, acquire) & UVS__TAKEN) != 0) /* pairs with the release of its last move */
+      end_stopped(s, slot);
+  }
+}
+
+void uvs__apply_policies(uvs_t *s) {
+  uint32_t made = uvs__slab_made(&s->agenda.slots);
+
+  if (uvs__load(&s->stop, acquire)) { /* pairs with uvs__stop_now */
+    if (!s->stop_seen)
+      stop_everything(s);
+    s->stop_seen = true;
+    return;
+  }
+  for (uint32_t slot = 0; slot < made; slot++) {
+    struct uvs__slot *t = uvs__slot(s, slot);
+    uint64_t w = uvs__load(&t->word, acquire); /* pairs with the release of its last move */
+
+    if ((w & UVS__TAKEN) == 0 || (uvs__word_state(w) != UVS__WAITING && uvs__word_state(w) != UVS__READY))
+      continue;
+    if (!uvs__may_run(s, t, w))
+      uvs__end_on_loop(s, slot, 0);
+  }
+}
+
+int uvs_shutdown(uvs_t *s) {
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  shut(s);
+  notice(s);
+  return 0;
+}
+
+int uvs_shutdown_within(uvs_t *s, int64_t grace_ns) {
+  uint64_t kill_ns;
+  uint64_t old;
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  kill_ns = uvs__later(uvs__now(s), grace_ns);
+  old = uvs__load(&s->kill_ns, relaxed); /* the CAS decides */
+  while (kill_ns < old && !uvs__cas(&s->kill_ns, &old, kill_ns, relaxed)) { /* `policy` publishes it */
+  }
+  shut(s);
+  notice(s);
+  return 0;
+}
+
+int uvs_shutdown_now(uvs_t *s, uvs_never_ran_cb each, void *arg) {
+  bool no = false;
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  while (!uvs__cas(&s->now_called, &no, true, relaxed)) { /* only decides who is first */
+    if (no)
+      return UV_EALREADY;
+  }
+  s->never_ran_cb = each;
+  s->never_ran_arg = arg;
+  uvs__stop_now(s);
+  return 0;
+}
+
+int uvs_is_shutdown(uvs_t *s) {
+  int rc = uvs__enter(s);
+
+  if (rc == UV_ESHUTDOWN)
+    return 1;
+  return rc < 0 ? rc : uvs__inbox_is_shut(&s->inbox);
+}
+
+int uvs_is_terminated(uvs_t *s) {
+  int rc = uvs__enter(s);
+
+  if (rc == UV_ESHUTDOWN)
+    return 1;
+  return rc < 0 ? rc : uvs__load(&s->terminated, acquire); /* pairs with the loop's release */
+}
+
+int uvs_is_terminating(uvs_t *s) {
+  int rc = uvs_is_shutdown(s);
+
+  return rc != 1 ? rc : !uvs_is_terminated(s);
+}
+
+int uvs_survive(uvs_t *s, int which) {
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  if (which != UVS_SURVIVE_DELAYED && which != UVS_SURVIVE_PERIODIC)
+    return UV_EINVAL;
+  return uvs__load(&s->survive[which], relaxed); /* a setting */
+}
+
+int uvs_set_survive(uvs_t *s, int which, int on) {
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  if ((which != UVS_SURVIVE_DELAYED && which != UVS_SURVIVE_PERIODIC) || (on != 0 && on != 1))
+    return UV_EINVAL;
+  uvs__store(&s->survive[which], on, relaxed); /* `policy` publishes it */
+  notice(s);
+  return 0;
+}
+
+/* Waits on the condition until terminated or until_ns by uv_hrtime. With the lock. */
+static int await_locked(uvs_t *s, uint64_t until_ns) {
+  while (!uvs__locked_load(&s->terminated, relaxed)) { /* written under the lock */
+    uint64_t now_ns = uv_hrtime();
+
+    if (until_ns == UVS__NEVER)
+      uv_cond_wait(&s->terminated_cond, &s->pool.lock);
+    else if (now_ns >= until_ns)
+      return UV_ETIMEDOUT;
+    else
+      uv_cond_timedwait(&s->terminated_cond, &s->pool.lock, until_ns - now_ns);
+  }
+  return 0;
+}
+
+int uvs_await(uvs_t *s, int64_t timeout_ns) {
+  int rc = uvs__enter(s);
+
+  if (rc == UV_ESHUTDOWN)
+    return 0; /* closed: terminated long since */
+  if (rc < 0)
+    return rc;
+  if (uvs__enter_loop(s) == 0 || uvs__thread.running == s)
+    return UVS_EDEADLK;
+  uvs_retain(s); /* close may come while we sleep */
+  uv_mutex_lock(&s->pool.lock);
+  rc = await_locked(s, uvs__later(uv_hrtime(), timeout_ns)); /* the caller's patience is real time */
+  uv_mutex_unlock(&s->pool.lock);
+  uvs_release(s);
+  return rc;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * slab: elements that are named by an index and never move. Memory is type-stable until the slab goes: a stale index may always be
+ * looked at, and what is found there says that it is stale.
+ *
+ * Any thread takes and gives. One list for all would be the bottleneck from two producers on, so each thread uses one of a few
+ * stripes, which trade with the common store 64 elements at a time. An element links itself on a free list through an atomic
+ * uint32_t of its own.
+ */
+#ifndef UVS__SLAB_H
+#define UVS__SLAB_H
+
+#include "atomic.h"
+#include "base.h"
+#include "mem.h"
+
+#define UVS__STRIPES 4
+
+struct uvs__stripe {
+  uv_mutex_t lock;
+  uint32_t head;
+  uint32_t count;
+  char pad[64]; /* two stripes never share a cache line */
+};
+
+struct uvs__slab {
+  const uvs_allocator_t *mem;
+  size_t element_size; /* a power of two, at least 64, is also the alignment */
+  size_t next_offset;
+  /* Both may be NULL. `grow`: chunk k is about to exist; `init`: element `index` is made. Under `lock`. */
+  int (*grow)(void *arg, unsigned k);
+  void (*init)(void *arg, uint32_t index);
+  void *arg;
+
+  char *chunk[UVS__CHUNKS]; /* aligned */
+  void *raw[UVS__CHUNKS];   /* as allocated */
+  _Atomic uint32_t made;    /* elements below are initialized; release: pairs with uvs__slab_made's acquire */
+
+  uv_mutex_t lock; /* what follows */
+  uint32_t spare;
+  uint32_t spare_count;
+  struct uvs__stripe stripe[UVS__STRIPES];
+};
+
+/* The other fields up to arg are set by the caller before. 0 or what uv_mutex_init answers. */
+int uvs__slab_init(struct uvs__slab *b);
+/* Two parts: a forked child may free, but not touch locks that its parent's threads held. */
+void uvs__slab_free_memory(struct uvs__slab *b);
+void uvs__slab_destroy_locks(struct uvs__slab *b);
+
+/* Any thread. The stripe is any number that threads tend to differ in. 0, UV_ENOMEM, UV_E2BIG. */
+int uvs__slab_take(struct uvs__slab *b, uintptr_t stripe, uint32_t *ret_index);
+void uvs__slab_give(struct uvs__slab *b, uintptr_t stripe, uint32_t index);
+
+static inline uint32_t uvs__slab_made(const struct uvs__slab *b) {
+  return uvs__load(&b->made, acquire);
+}
+
+/* index < uvs__slab_made() */
+static inline void *uvs__slab_at(const struct uvs__slab *b, uint32_t index) {
+  uint32_t offset;
+  unsigned k = uvs__chunk_of(index, &offset);
+
+  return b->chunk[k] + (size_t)offset * b->element_size;
+}
+
+#endif

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tick: the main flow, a turn of the loop. Take in what other threads sent, call back, hand over what is due, run the loop's
+ * own tasks, arm the timer.
+ *
+ * Three rules. What a callback schedules waits for the next turn. After the budget the rest is carried over: we send to ourselves
+ * and let I/O have its turn. No user code runs while one of our structures is half changed.
+ */
+#include "scheduler.h"
+
+#define MS UINT64_C(1000000)
+#define BATCH 64
+
+void uvs__chain_append(const uvs_t *s, struct uvs__chain *c, uint32_t slot) {
+  uvs__store(&uvs__slot(s, slot)->next, UVS__NONE, relaxed); /* loop only while INBOX is set */
+  if (c->head == UVS__NONE)
+    c->head = slot;
+  else
+    uvs__store(&uvs__slot(s, c->tail)->next, slot, relaxed);
+  c->tail = slot;
+}
+
+uint32_t uvs__chain_pop(const uvs_t *s, struct uvs__chain *c) {
+  uint32_t slot = c->head;
+
+  if (slot != UVS__NONE)
+    c->head = uvs__load(&uvs__slot(s, slot)->next, relaxed); /* loop only while INBOX is set */
+  return slot;
+}
+
+/* ---- the end of a task ---- */
+
+/* Moves 9 and 10: the last touch. */
+static void retire(uvs_t *s, uint32_t slot) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  uint64_t w = uvs__load(&t->word, relaxed); /* the CAS acquires */
+  bool ref = (w & UVS__REF) != 0;
+  bool held;
+
+  do {
+    held = (w & UVS__MOVING) != 0; /* a mover still has it in hand, and will send it once more */
+  } while (!uvs__word_try(t, &w,
+                          held ? uvs__word_in(w & ~UVS__INBOX, UVS__OVER)
+                               : (uint64_t)UVS__FREE | (uvs__word_generation(w) + 1) << UVS__GENERATION_SHIFT));
+  if (held)
+    return;
+  uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
+  s->taken--;
+  s->taken_ref -= ref;
+}
+
+static int outcome_of(uint64_t w) {
+  int status = uvs__word_status(w);
+
+  if ((w & UVS__CANCELLED) != 0)
+    return UV_ECANCELED;
+  return status == UVS_STOP ? 0 : status;
+}
+
+static bool failed(uint64_t w) {
+  return (w & UVS__CANCELLED) == 0 && uvs__word_status(w) < 0;
+}
+
+void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w) {
+  bool heard = (w & UVS__HAS_DONE) != 0 || ((w & UVS__NEVER_RAN) != 0 && s->never_ran_cb != NULL) ||
+               (failed(w) && s->error_cb != NULL);
+
+  if (heard)
+    uvs__chain_append(s, &s->todo, slot);
+  else
+    retire(s, slot);
+}
+
+static void call_back_end(uvs_t *s, uint32_t slot, uint64_t w) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  uvs_id_t id = uvs__id(w, slot);
+  void *arg = uvs__load(&t->arg, relaxed); /* constant */
+
+  if ((w & UVS__NEVER_RAN) != 0 && s->never_ran_cb != NULL)
+    s->never_ran_cb(s, id, s->never_ran_arg);
+  if (failed(w) && s->error_cb != NULL)
+    s->error_cb(s, id, outcome_of(w), arg);
+  if (t->done != NULL)
+    t->done(s, id, outcome_of(w), arg);
+  retire(s, slot);
+}
+
+/* Out of whichever queue or list it is in: w is the word before it ended. */
+static void unlink_ended(uvs_t *s, uint32_t slot, uint64_t w) {
+  if ((w & UVS__LISTED) == 0) {
+    uvs__agenda_remove(&s->agenda, slot, w);
+  } else if ((w & UVS__ONLOOP) != 0) {
+    uvs__list_unlink(&s->agenda, &s->due, slot);
+  } else {
+    uv_mutex_lock(&s->pool.lock);
+    uvs__list_unlink(&s->agenda, &s->pool.ready, slot);
+    uv_mutex_unlock(&s->pool.lock);
+  }
+}
+
+bool uvs__end_on_loop(uvs_t *s, uint32_t slot, uint64_t flags) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  uint64_t w = uvs__load(&t->word, relaxed); /* the CAS acquires */
+  uint64_t to;
+
+  do {
+    if (uvs__word_state(w) != UVS__WAITING && uvs__word_state(w) != UVS__READY)
+      return false;
+    to = uvs__word_in(w, UVS__ENDED) | UVS__CANCELLED | UVS__INBOX | flags;
+  } while (!uvs__word_try(t, &w, to));
+  uvs__pool_settle(&s->pool, w, UVS__CANCELED);
+  if ((w & UVS__INBOX) != 0)
+    return true; /* whoever linked it brings it */
+  unlink_ended(s, slot, w);
+  uvs__conclude(s, slot, to);
+  return true;
+}
+
+/* A periodic task whose next run would be after its end time: a success. */
+static void complete_waiting(uvs_t *s, uint32_t slot) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  uint64_t w = uvs__load(&t->word, relaxed); /* the CAS acquires */
+  uint64_t to;
+
+  do {
+    if (uvs__word_state(w) != UVS__WAITING || (w & (UVS__INBOX | UVS__MOVING)) != 0)
+      return; /* cancelled or moved meanwhile: the inbox brings it */
+    to = uvs__word_in(w, UVS__ENDED) | UVS__INBOX;
+  } while (!uvs__word_try(t, &w, to));
+  uvs__pool_settle(&s->pool, w, UVS__COMPLETED);
+  uvs__conclude(s, slot, to);
+}
+
+/* ---- in ---- */
+
+static void wait_for_due(uvs_t *s, uint32_t slot, uint64_t w) {
+  if (!uvs__may_run(s, uvs__slot(s, slot), w)) {
+    uvs__end_on_loop(s, slot, 0);
+    return;
+  }
+  if ((w & UVS__WALL) != 0 && !uvs__clock_replaced(&s->clock))
+    uvs__wallwatch_open(&s->watch, s->loop);
+  uvs__agenda_insert(&s->agenda, slot, w);
+}
+
+void uvs__take_in_new(uvs_t *s, uint32_t slot) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  uint64_t w = uvs__load(&t->word, relaxed); /* the CAS acquires */
+
+  s->taken++;
+  s->taken_ref += (w & UVS__REF) != 0;
+  uvs__agenda_number(&s->agenda, slot);
+  /* A guessed id may have cancelled it already: then it is ENDED, and still INBOX. */
+  while (!uvs__word_try(t, &w, uvs__word_state(w) == UVS__WAITING ? (w & ~UVS__INBOX) | UVS__TAKEN : w | UVS__TAKEN)) {
+  }
+  if (uvs__word_state(w) != UVS__WAITING)
+    uvs__conclude(s, slot, w);
+  else if ((w & UVS__MOVING) == 0)
+    wait_for_due(s, slot, w);
+}
+
+/* Move 2: a slot came in. */
+static void take_in_one(uvs_t *s, uint32_t slot) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  uint64_t w = uvs__load(&t->word, acquire); /* pairs with the word's last release; the push orders the fields */
+
+  if ((w & UVS__TAKEN) == 0) {
+    uvs__take_in_new(s, slot);
+    return;
+  }
+  s->brought = true;
+  while (uvs__word_state(w) == UVS__WAITING) {
+    if (!uvs__word_try(t, &w, w & ~UVS__INBOX))
+      continue;
+    if ((w & UVS__MOVING) == 0) /* else the mover sends it again */
+      wait_for_due(s, slot, w);
+    return;
+  }
+  switch (uvs__word_state(w)) {
+  case UVS__RUNNING:
+    uvs__chain_append(s, &s->todo, slot);
+    break;
+  case UVS__ENDED:
+    unlink_ended(s, slot, w);
+    uvs__conclude(s, slot, w);
+    break;
+  default:
+    UVS_ASSERT(uvs__word_state(w) == UVS__OVER);
+    retire(s, slot);
+  }
+}
+
+/* Until the time is over; UVS__NEVER: all. True if something is left. */
+static bool take_in_until(uvs_t *s, uint64_t until_ns) {
+  uint32_t first, last;
+  bool shut;
+
+  first = uvs__inbox_take(&s->inbox, &last, &shut);
+  if (first != UVS__NONE) {
+    if (s->intake.head == UVS__NONE)
+      s->intake.head = first;
+    else
+      uvs__store(&uvs__slot(s, s->intake.tail)->next, first, relaxed); /* loop only while INBOX is set */
+    s->intake.tail = last;
+  }
+  for (unsigned n = 1; s->intake.head != UVS__NONE; n++) {
+    take_in_one(s, uvs__chain_pop(s, &s->intake));
+    if (n % BATCH == 0 && until_ns != UVS__NEVER && uvs__now(s) >= until_ns)
+      break;
+  }
+  return s->intake.head != UVS__NONE;
+}
+
+void uvs__take_in(uvs_t *s) {
+  take_in_until(s, UVS__NEVER);
+}
+
+/* ---- due ---- */
+
+/* A point of the grid may have to be left out, or the end time may have come: then the task is not due after all. */
+static bool still_due(uvs_t *s, uint32_t slot, uint64_t w, uint64_t now_ns) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+  struct uvs__recur r;
+  struct uvs__point p;
+  uint64_t ideal_ns;
+
+  if (c == NULL || (w & UVS__WALL) != 0)
+    return true;
+  ideal_ns = uvs__load(&t->deadline_ns, relaxed) - c->jitter_now_ns; /* ours: WAITING and neither INBOX nor MOVING */
+  r = (struct uvs__recur){uvs__word_kind(w), c->policy, c->max_burst, uvs__load(&t->period_ns, relaxed)};
+  p = uvs__recur_due(&r, ideal_ns, now_ns);
+  if (p.missed == 0 && p.ideal_ns <= c->until_ns)
+    return true;
+
+  /* Hold it as a mover does, so that a rescheduler off the loop and we do not write at once. */
+  if (!uvs__word_try(t, &w, w | UVS__MOVING))
+    return true; /* the next step finds out what became of it */
+  w |= UVS__MOVING;
+  c->missed_next += p.missed;
+  uvs__add(&c->missed_total, p.missed, relaxed); /* a count */
+  uvs__store(&t->deadline_ns, uvs__steps_later(p.ideal_ns, 1, c->jitter_now_ns), relaxed);
+  uv_mutex_lock(&s->pool.lock);
+  s->pool.missed += p.missed;
+  uv_mutex_unlock(&s->pool.lock);
+  while (!uvs__word_try(t, &w, w & ~UVS__MOVING)) {
+  }
+  if (uvs__word_state(w) != UVS__WAITING)
+    return false; /* cancelled meanwhile, and on its way here */
+  if (p.ideal_ns > c->until_ns)
+    complete_waiting(s, slot);
+  else
+    uvs__agenda_insert(&s->agenda, slot, w);
+  return false;
+}
+
+/* Up to a batch of due tasks, out of the queue. */
+static unsigned collect_due(uvs_t *s, uint64_t now_ns, uint64_t wall_ns, uint32_t batch[BATCH]) {
+  unsigned n = 0;
+
+  while (n < BATCH) {
+    uint32_t slot = uvs__agenda_take_due(&s->agenda, now_ns, wall_ns);
+    uint64_t w;
+
+    if (slot == UVS__NONE)
+      break;
+    w = uvs__load(&uvs__slot(s, slot)->word, acquire); /* pairs with the release of who moved or cancelled it */
+    if (uvs__word_state(w) != UVS__WAITING || (w & (UVS__INBOX | UVS__MOVING)) != 0)
+      continue; /* the inbox brings it */
+    if (still_due(s, slot, w, now_ns))
+      batch[n++] = slot;
+  }
+  return n;
+}
+
+/* Move 3. */
+static void make_ready(uvs_t *s, const uint32_t *batch, unsigned n) {
+  bool all_on_loop;
+
+  uv_mutex_lock(&s->pool.lock);
+  all_on_loop = uvs__locked_load(&s->pool.concurrency, relaxed) == 0;
+  for (unsigned i = 0; i < n; i++) {
+    struct uvs__slot *t = uvs__slot(s, batch[i]);
+    uint64_t w = uvs__locked_load(&t->word, relaxed); /* the CAS acquires */
+    bool on_loop = all_on_loop || (w & UVS__LOOP) != 0;
+    uint64_t flags = UVS__LISTED | (on_loop ? UVS__ONLOOP : 0);
+
+    while (uvs__word_state(w) == UVS__WAITING && (w & (UVS__INBOX | UVS__MOVING)) == 0) {
+      if (!uvs__word_try_locked(t, &w, uvs__word_in(w, UVS__READY) | flags))
+        continue;
+      uvs__list_append(&s->agenda, on_loop ? &s->due : &s->pool.ready, batch[i]);
+      s->pool.ready_count++;
+      break;
+    } /* else it was cancelled or moved, and the inbox brings it */
+  }
+  uv_mutex_unlock(&s->pool.lock);
+}
+
+/* True if something due is left. */
+static bool hand_over(uvs_t *s, uint64_t now_ns, uint64_t until_ns) {
+  uint64_t wall_ns = s->agenda.wall.count == 0 ? 0 : uvs__clock_wall(&s->clock);
+  uint32_t batch[BATCH];
+  unsigned n;
+
+  while ((n = collect_due(s, now_ns, wall_ns, batch)) > 0) {
+    make_ready(s, batch, n);
+    if (n < BATCH)
+      return false;
+    if (uvs__now(s) >= until_ns)
+      return true;
+  }
+  return false;
+}
+
+/* With concurrency set to 0, what was ready for the pool is the loop's to run. */
+static void take_over_ready(uvs_t *s) {
+  uint32_t slot;
+
+  uv_mutex_lock(&s->pool.lock);
+  if (uvs__locked_load(&s->pool.concurrency, relaxed) != 0) {
+    uv_mutex_unlock(&s->pool.lock);
+    return;
+  }
+  while ((slot = s->pool.ready.head) != UVS__NONE) {
+    struct uvs__slot *t = uvs__slot(s, slot);
+    uint64_t w = uvs__locked_load(&t->word, relaxed); /* the CAS acquires */
+
+    uvs__list_unlink(&s->agenda, &s->pool.ready, slot);
+    while (uvs__word_state(w) == UVS__READY) {
+      if (uvs__word_try_locked(t, &w, w | UVS__ONLOOP)) {
+        uvs__list_append(&s->agenda, &s->due, slot);
+        break;
+      }
+    }
+  }
+  uv_mutex_unlock(&s->pool.lock);
+}
+
+static void on_runner_home(uv_work_t *req, int status) {
+  struct uvs__runner *r = req->data;
+  uvs_t *s = r->arg;
+
+  (void)status; /* nobody else has the request, so nobody cancels it */
+  s->taken -= r->retired;
+  s->taken_ref -= r->retired_ref;
+  r->retired = 0;
+  r->retired_ref = 0;
+  uvs__pool_home(&s->pool, r);
+  uvs__tick(s);
+}
+
+static void call_out_runners(uvs_t *s) {
+  struct uvs__runner *r = uvs__pool_call_out(&s->pool);
+
+  while (r != NULL) {
+    struct uvs__runner *next = r->next;
+
+    r->req.data = r;
+    if (uv_queue_work(s->loop, &r->req, uvs__runner_work, on_runner_home) != 0) {
+      /* What is ready stays so, and is tried again at the next turn. */
+      uv_mutex_lock(&s->pool.lock);
+      s->pool.seeking--;
+      uv_mutex_unlock(&s->pool.lock);
+      uvs__pool_home(&s->pool, r);
+    }
+    r = next;
+  }
+}
+
+/* ---- callbacks, each phase at least one ---- */
+
+static bool make_callbacks(uvs_t *s, uint64_t until_ns) {
+  uint32_t last = s->todo.tail; /* what these callbacks add waits for the next turn */
+  uint32_t slot;
+
+  while ((slot = uvs__chain_pop(s, &s->todo)) != UVS__NONE) {
+    uint64_t w = uvs__load(&uvs__slot(s, slot)->word, acquire); /* pairs with the release of who ended the run */
+
+    if (uvs__word_state(w) == UVS__RUNNING)
+      uvs__run_after(s, slot);
+    else
+      call_back_end(s, slot, w);
+    if (slot == last || uvs__now(s) >= until_ns)
+      break;
+  }
+  return s->todo.head != UVS__NONE;
+}
+
+static bool run_due(uvs_t *s, uint64_t until_ns) {
+  for (;;) {
+    uint32_t slot;
+
+    uv_mutex_lock(&s->pool.lock);
+    slot = uvs__pool_start_locked(&s->pool, &s->due);
+    uv_mutex_unlock(&s->pool.lock);
+    if (slot == UVS__NONE)
+      return false;
+    uvs__run_on_loop(s, slot);
+    if (uvs__now(s) >= until_ns)
+      return s->due.head != UVS__NONE;
+  }
+}
+
+/* ---- when next ---- */
+
+uint64_t uvs__wall_to_monotonic(uvs_t *s, uint64_t wall_deadline_ns, uint64_t now_ns) {
+  uint64_t wall_ns = uvs__clock_wall(&s->clock);
+
+  if (wall_deadline_ns >= UVS__NEVER)
+    return UVS__NEVER;
+  return wall_deadline_ns <= wall_ns ? now_ns : uvs__steps_later(now_ns, 1, wall_deadline_ns - wall_ns);
+}
+
+static uint64_t min_ns(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
+uint64_t uvs__next_due(uvs_t *s, uint64_t now_ns, bool exact) {
+  uint64_t next_ns = uvs__agenda_next(&s->agenda, exact);
+  uint64_t wall_ns = uvs__agenda_next_wall(&s->agenda, exact);
+
+  if (wall_ns != UVS__NEVER)
+    next_ns = min_ns(next_ns, uvs__wall_to_monotonic(s, wall_ns, now_ns));
+  if (!uvs__load(&s->stop, relaxed)) /* a hint; the turn that follows decides */
+    next_ns = min_ns(next_ns, uvs__load(&s->kill_ns, relaxed));
+  return next_ns;
+}
+
+/* When to wake by ourselves. The wall clock may be set without a word: look at it now and then. */
+static uint64_t next_look(uvs_t *s, uint64_t now_ns) {
+  uint64_t next_ns = uvs__next_due(s, now_ns, false);
+
+  if (s->agenda.wall.count > 0)
+    next_ns = min_ns(next_ns, now_ns + UVS__WALL_CAP_NS);
+  /* While completions keep coming, one look per ms is cheaper than a wake-up each. The first ms that brings none ends it. */
+  if (s->brought && s->pool.out > 0)
+    next_ns = min_ns(next_ns, now_ns + MS);
+  return next_ns;
+}
+
+/* Arm for the next look and publish it. False if there is something to do at once. */
+static bool rest(uvs_t *s) {
+  uint64_t now_ns = uvs__now(s);
+  uint64_t next_ns = next_look(s, now_ns);
+
+  if (next_ns <= now_ns)
+    return false;
+  if (uvs__clock_replaced(&s->clock))
+    return uvs__inbox_sleep(&s->inbox, UVS__ASLEEP);
+  if (next_ns == UVS__NEVER) {
+    uvs__ticker_disarm(&s->ticker);
+    return uvs__inbox_sleep(&s->inbox, UVS__ASLEEP);
+  }
+  uvs__ticker_arm(&s->ticker, next_ns, now_ns);
+  return uvs__inbox_sleep(&s->inbox, s->ticker.armed_ns);
+}
+
+void uvs__expect(uvs_t *s, uint64_t w, uint64_t deadline_ns, uint64_t now_ns) {
+  uint64_t wake_ns = uvs__inbox_next_wake(&s->inbox);
+
+  if ((w & UVS__WALL) != 0)
+    deadline_ns = min_ns(uvs__wall_to_monotonic(s, deadline_ns, now_ns), now_ns + UVS__WALL_CAP_NS);
+  if (wake_ns == UVS__AWAKE || deadline_ns >= wake_ns || deadline_ns == UVS__NEVER)
+    return;
+  if (deadline_ns <= now_ns) {
+    uvs__inbox_lower(&s->inbox, UVS__AWAKE);
+    uvs__ticker_wake(&s->ticker);
+  } else if (!uvs__clock_replaced(&s->clock)) {
+    uvs__ticker_arm(&s->ticker, deadline_ns, now_ns);
+    uvs__inbox_lower(&s->inbox, s->ticker.armed_ns);
+  }
+}
+
+void uvs__relax(uvs_t *s) {
+  if (s->in_tick)
+    return;
+  if (s->todo.head != UVS__NONE) {
+    uvs__inbox_lower(&s->inbox, UVS__AWAKE);
+    uvs__ticker_wake(&s->ticker);
+  } else if (s->agenda.heap.count == 0 && s->agenda.wall.count == 0) {
+    if (uvs__inbox_next_wake(&s->inbox) != UVS__AWAKE && !rest(s)) {
+      uvs__inbox_lower(&s->inbox, UVS__AWAKE);
+      uvs__ticker_wake(&s->ticker);
+    }
+  }
+  uvs__update_keep(s);
+}
+
+/* ---- the turn ---- */
+
+static void check_terminated(uvs_t *s) {
+  /* seq_cst: with the tag set no fresh push can follow, so an empty inbox stays empty of submissions */
+  bool drained = uvs__load(&s->inbox.head, seq_cst) == UVS__SHUTDOWN_TAG;
+
+  if (!drained || s->taken > 0 || s->pool.out > 0 || s->intake.head != UVS__NONE)
+    return;
+  if (uvs__load(&s->terminated, relaxed)) /* only this thread writes it */
+    return;
+  uv_mutex_lock(&s->pool.lock);
+  uvs__locked_store(&s->terminated, true, release); /* pairs with the acquire of those who ask */
+  uv_cond_broadcast(&s->terminated_cond);
+  uv_mutex_unlock(&s->pool.lock);
+  if (s->terminated_cb != NULL)
+    s->terminated_cb(s);
+}
+
+static void follow_policies(uvs_t *s, uint64_t now_ns) {
+  uint32_t policy;
+
+  if (now_ns >= uvs__load(&s->kill_ns, relaxed)) /* set before the wake-up that brought us */
+    uvs__stop_now(s);
+  policy = uvs__load(&s->policy, acquire); /* pairs with the release of who changed one */
+  if (policy == s->policy_seen)
+    return;
+  s->policy_seen = policy;
+  if (uvs__inbox_is_shut(&s->inbox))
+    uvs__apply_policies(s);
+}
+
+void uvs__tick(uvs_t *s) {
+  uint64_t now_ns;
+  uint64_t until_ns;
+  bool more;
+
+  if (s->in_tick)
+    return;
+  s->in_tick = true;
+  s->brought = false;
+  uvs__store(&s->loop_thread, uvs__self(), relaxed); /* see uvs__on_loop */
+  uvs__inbox_lower(&s->inbox, UVS__AWAKE);
+  now_ns = uvs__now(s);
+  until_ns = now_ns + s->budget_ns;
+
+  more = take_in_until(s, until_ns);
+  follow_policies(s, now_ns);
+  more |= hand_over(s, now_ns, until_ns);
+  take_over_ready(s);
+  call_out_runners(s);
+  more |= make_callbacks(s, until_ns);
+  more |= run_due(s, until_ns);
+
+  do {
+    more |= take_in_until(s, until_ns);
+    uvs__update_keep(s);
+    check_terminated(s);
+    more |= s->todo.head != UVS__NONE;
+  } while (!more && !rest(s) && uvs__next_due(s, uvs__now(s), false) > uvs__now(s));
+  if (uvs__inbox_next_wake(&s->inbox) == UVS__AWAKE)
+    uvs__ticker_wake(&s->ticker); /* carry over */
+  s->in_tick = false;
+  uvs__update_keep(s);
+  if (s->closing && uvs__load(&s->terminated, relaxed))
+    uvs__close_handles(s);
+}

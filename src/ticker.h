@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ticker: the ONE uv_timer and the ONE uv_async: arm, wake, call back.
+ *
+ * The timer is only a wake-up: rounded up to whole ms, and the caller compares with its own clock when it comes. It never holds the
+ * loop; the async handle does, on demand. Somebody who walks the loop may close our handles: then there is a second pair for the time
+ * that closing the scheduler takes.
+ */
+#ifndef UVS__TICKER_H
+#define UVS__TICKER_H
+
+#include <uv.h>
+
+#include "atomic.h"
+#include "base.h"
+
+struct uvs__ticker;
+typedef void (*uvs__tick_cb)(struct uvs__ticker *k);
+
+struct uvs__ticker {
+  uv_loop_t *loop;
+  uvs__tick_cb tick;
+  uvs__tick_cb closed;
+  struct {
+    uv_timer_t timer;
+    uv_async_t async;
+  } pair[2];
+  uv_timer_t spare;         /* see uvs__ticker_close */
+  int in_use;               /* which pair */
+  int open_handles;
+  bool kept;                /* the async handle is ref'd */
+  uint64_t armed_ns;        /* the deadline that the timer is armed for; UVS__NEVER if it is not */
+  _Atomic int sendable;     /* the pair whose async may be sent to, -1 = none */
+  _Atomic uint32_t senders; /* threads that are about to send */
+};
+
+/* 0, or what libuv answers. */
+int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, uvs__tick_cb tick);
+
+/* Any thread: call tick soon. Merges with others that have not come yet. */
+void uvs__ticker_wake(struct uvs__ticker *k);
+
+/* The rest: loop thread. */
+void uvs__ticker_arm(struct uvs__ticker *k, uint64_t due_ns, uint64_t now_ns);
+void uvs__ticker_disarm(struct uvs__ticker *k);
+void uvs__ticker_keep(struct uvs__ticker *k, bool keep);
+bool uvs__ticker_owns(const struct uvs__ticker *k, const uv_handle_t *h);
+
+/* Has somebody else closed one of our handles? */
+bool uvs__ticker_lost(const struct uvs__ticker *k);
+/* From now on nobody sends; returns when nobody is about to. */
+void uvs__ticker_mute(struct uvs__ticker *k);
+/* Take the second pair into use. */
+int uvs__ticker_replace(struct uvs__ticker *k);
+/* Close what is open, then call `closed`: no handle of ours is known to libuv any more. */
+void uvs__ticker_close(struct uvs__ticker *k, uvs__tick_cb closed);
+
+#endif

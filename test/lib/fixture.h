@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A loop with a scheduler on it, on a virtual clock, with a pool that runs one thing at a time, an
+ * allocator that knows what is out, and a log of everything that was called back.
+ *
+ *   TEST late_tick_keeps_the_rate(void) {
+ *     struct fixture f;
+ *     fixture_init(&f);                            <- now change f.options, f.pool, f.real_clock
+ *     f.options.concurrency = 1;
+ *     CHECK_CALL(fixture_open(&f));
+ *     uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(100), UVS_MS(100));   <- a spec to change ...
+ *     t.missed = UVS_MISSED_ONCE;
+ *     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));                          <- ... and to submit
+ *     fixture_jump_ms(&f, 250);
+ *     ASSERT_STR_EQ("a", log_string(&f, EV_WORK));
+ *     ASSERT_U64(1, log_nth(&f, EV_WORK, 'a', 0)->missed);
+ *     CHECK_CALL(fixture_close(&f));               <- fails on a leak, a live handle, a lost done
+ *     PASS();
+ *   }
+ *
+ * TIME. fixture_advance_* lets time pass as on a quiet machine: from deadline to deadline, so each
+ * task sees its own due time as now. fixture_jump_* is one jump and one look at the clock: all
+ * that came due in between is late. fixture_turn runs the loop until nothing moves any more,
+ * without time passing. With f.real_clock the loop must really run: fixture_wait_log.
+ * f.clock (vclock.h) has the hands; vclock_step_wall + uvs_clock_changed sets the wall clock.
+ *
+ * POOL (fakepool.h). f.pool = FAKEPOOL_STEPPED is the default: a body runs on another thread, but
+ * the loop waits for it, so nothing is left to chance. FAKEPOOL_INLINE: on the loop thread.
+ * FAKEPOOL_SEEDED with f.seed: any legal order. FAKEPOOL_REAL: libuv's own pool, for bodies that
+ * block while the test does something; then wait with fixture_wait_log, never for a fixed time.
+ *
+ * PROBES. fixture_once/rate/delay make a spec whose work, after and done are the probe_* below,
+ * with a probe as its arg: tagged with one character, which the log shows. probe_of(&t) says what
+ * the body answers (ret, from run ret_from on), how long it takes on the virtual clock (takes_ns),
+ * what else it does (act). A task's error hook goes to the log as well. Own callbacks log with
+ * log_add or log_run. Callbacks must not use ASSERT: they log, and the test asserts.
+ *
+ * `arg`s of accepted tasks must outlive the test function's ASSERTs only if the pool is real; the
+ * probes live in the fixture.
+ */
+#ifndef TEST_FIXTURE_H
+#define TEST_FIXTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+#include "uvsched.h"
+
+#include "fakepool.h"
+#include "fault.h"
+#include "greatest.h"
+#include "main.h"
+#include "vclock.h"
+
+enum event_kind { EV_WORK = 1, EV_AFTER, EV_DONE, EV_ERROR, EV_NEVER_RAN, EV_TERMINATED, EV_USER };
+
+struct event {
+  enum event_kind what;
+  int tag;
+  uvs_id_t id;
+  int64_t time_ns; /* uvs_now when it was logged: for a run, at its start */
+  int64_t wall_ns; /* virtual clock only */
+  uv_thread_t thread;
+  bool on_loop; /* that thread was the loop's */
+  bool in_work; /* inside an uv_queue_work callback, ours or libuv's */
+  int status;
+  /* of a run */
+  int runner;
+  uint64_t number, missed;
+  int64_t ideal_ns, start_ns, end_ns, late_ns;
+};
+
+#define LOG_MAX 16384
+#define PROBES 256
+
+struct fixture;
+
+struct probe {
+  struct fixture *f;
+  int tag;
+  int ret;           /* what `work` answers (of a loop task: `after`) ... */
+  uint64_t ret_from; /* ... from this run on; before it 0. 1 at first */
+  int after_ret;     /* what an `after` that follows a `work` answers, the same way */
+  uint64_t after_from;
+  int64_t takes_ns;                            /* so long does the body take on the virtual clock */
+  int (*act)(struct probe *p, uvs_run_t *run); /* in the body, after the rest; its answer counts */
+  void *data;                                  /* the test's */
+  uvs_id_t id;                                 /* the test's; handy for act */
+};
+
+struct fixture {
+  /* to change between init and open */
+  uvs_options_t options; /* clock, allocator, error, terminated and data are set */
+  enum fakepool_mode pool;
+  uint64_t seed;   /* of FAKEPOOL_SEEDED; test_seed at first */
+  bool real_clock; /* options.clock is taken out */
+
+  uv_loop_t loop;
+  uv_thread_t loop_thread;
+  uvs_t *s; /* a test that closes it itself sets this to NULL */
+  struct vclock clock;
+  struct fault fault;
+  bool closed;
+  bool overrun; /* a turn did not come to rest: fixture_close fails */
+
+  uv_mutex_t lock; /* of all that follows */
+  unsigned probe_count;
+  struct probe probes[PROBES];
+  unsigned log_count; /* read it with log_total */
+  struct event *log;
+};
+
+void fixture_init(struct fixture *f);
+enum greatest_test_res fixture_open(struct fixture *f);
+enum greatest_test_res fixture_close(struct fixture *f);
+
+void fixture_turn(struct fixture *f);
+void fixture_advance_ns(struct fixture *f, int64_t ns);
+void fixture_advance_ms(struct fixture *f, int64_t ms);
+void fixture_advance_to(struct fixture *f, int64_t monotonic_ns);
+void fixture_jump_ns(struct fixture *f, int64_t ns);
+void fixture_jump_ms(struct fixture *f, int64_t ms);
+
+/* Run the loop until the log has n events of this kind (tag 0: of any), or 20 s of real time are
+ * over: false. Waits in the loop's own poll, so nothing is missed and nothing slept. */
+bool fixture_wait_log(struct fixture *f, enum event_kind what, int tag, unsigned n);
+/* The same until *flag is not zero. */
+bool fixture_wait_flag(struct fixture *f, const _Atomic int *flag);
+
+/* Milliseconds since the virtual clock started; -1: never. */
+int64_t fixture_ms(const struct fixture *f, int64_t monotonic_ns);
+int64_t fixture_now_ms(struct fixture *f);
+int64_t fixture_next_ms(struct fixture *f); /* uvs_next_due */
+
+/* Specs with a probe: work, done, arg. fixture_loop_task: after and done, no work. */
+struct probe *fixture_probe(struct fixture *f, int tag);
+uvs_task_t fixture_once(struct fixture *f, int tag, int64_t delay_ns);
+uvs_task_t fixture_rate(struct fixture *f, int tag, int64_t initial_ns, int64_t period_ns);
+uvs_task_t fixture_delay(struct fixture *f, int tag, int64_t initial_ns, int64_t delay_ns);
+uvs_task_t fixture_loop_task(struct fixture *f, int tag, int64_t delay_ns);
+struct probe *probe_of(const uvs_task_t *t);
+
+int probe_work(uvs_run_t *run);
+int probe_after(uvs_run_t *run);     /* of a task that has `work` too */
+int probe_loop_body(uvs_run_t *run); /* of one that has not */
+void probe_done(uvs_t *s, uvs_id_t id, int status, void *arg);
+void probe_never_ran(uvs_t *s, uvs_id_t id, void *arg); /* for uvs_shutdown_now */
+
+/* The log. Reading it needs no lock of the test's. */
+void log_add(struct fixture *f, enum event_kind what, int tag, uvs_id_t id, int status);
+void log_run(struct fixture *f, enum event_kind what, int tag, const uvs_run_t *run);
+unsigned log_total(struct fixture *f);
+unsigned log_count(struct fixture *f, enum event_kind what, int tag); /* tag 0: any */
+/* The n-th (from 0) of this kind and tag (0: any); an event of zeros if there is none. */
+const struct event *log_nth(struct fixture *f, enum event_kind what, int tag, unsigned n);
+/* The tags of all events of this kind (0: any), in order. Valid until the next call. */
+const char *log_string(struct fixture *f, enum event_kind what);
+/* All runs of a task in one line: "0 450(400+3) 500" = it started at 0, 450 and 500 ms (since the
+ * virtual clock started); the second stood for 400 ms, and three points were missed before or in
+ * it. "#7": its number was 7 instead of the next; "!20": its lateness was said to be 20 ms, which
+ * is not start minus ideal. Valid until the next call. */
+const char *log_runs(struct fixture *f, enum event_kind what, int tag);
+void log_clear(struct fixture *f);
+void log_print(struct fixture *f); /* for a human who looks for the reason */
+
+/* As greatest's, but each side is evaluated once: it may well be a call that changes something. */
+#define ASSERT_SAME(TYPE, FMT, EXP, GOT) \
+  do { \
+    TYPE same_exp = (TYPE)(EXP), same_got = (TYPE)(GOT); \
+    ASSERT_EQ_FMTm(#EXP " != " #GOT, same_exp, same_got, FMT); \
+  } while (0)
+#define ASSERT_RC(EXP, GOT) ASSERT_SAME(int, "%d", EXP, GOT)
+#define ASSERT_I64(EXP, GOT) ASSERT_SAME(long long, "%lld", EXP, GOT)
+#define ASSERT_U64(EXP, GOT) ASSERT_SAME(unsigned long long, "%llu", EXP, GOT)
+
+#endif
