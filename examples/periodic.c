@@ -108,7 +108,7 @@ static void start(uvs_t *s, struct body *b, uvs_task_t *t) {
 static void print_row(const struct body *b) {
   printf("  %-6s  ms from start to start:", b->name);
   for (size_t i = 0; i < b->gaps; i++)
-    printf(" %4d", (int)(b->gap_ns[i] / 1000000));
+    printf(" %4d", (int)((b->gap_ns[i] + 500000) / 1000000));
   printf("\n");
 }
 

@@ -104,7 +104,7 @@ uint64_t uvs__pool_settle_locked(struct uvs__pool *p, uint64_t w, enum uvs__outc
   uint64_t one = UVS__LOAD_ONE + ((w & UVS__REF) != 0 ? UVS__LOAD_REF : 0);
 
   if (uvs__word_state(w) == UVS__READY)
-    p->ready_count--;
+    p->ready_count[uvs__on_which(w)]--;
   if (uvs__word_state(w) == UVS__RUNNING)
     p->running_count--;
   p->ended[outcome]++;
@@ -131,7 +131,7 @@ uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__list *list) {
     uvs__list_unlink(p->agenda, list, slot);
     while (uvs__word_state(w) == UVS__READY) {
       if (uvs__word_try_locked(t, &w, uvs__word_in(w & ~UVS__LISTED, UVS__RUNNING))) {
-        p->ready_count--;
+        p->ready_count[uvs__on_which(w)]--;
         p->running_count++;
         p->runs++;
         return slot;
@@ -147,7 +147,7 @@ struct uvs__runner *uvs__pool_call_out(struct uvs__pool *p) {
   struct uvs__runner **last = &called;
 
   uv_mutex_lock(&p->lock);
-  while (p->ready_count > p->seeking && (int)p->out < uvs__locked_load(&p->concurrency, relaxed)) {
+  while (p->ready_count[0] > p->seeking && (int)p->out < uvs__locked_load(&p->concurrency, relaxed)) {
     struct uvs__runner *r = p->idle;
 
     UVS_ASSERT(r != NULL);

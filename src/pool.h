@@ -39,7 +39,8 @@ struct uvs__pool {
 
   uv_mutex_t lock; /* what follows */
   struct uvs__list ready;
-  uint64_t ready_count, running_count; /* tasks, settled ones not counted */
+  uint64_t ready_count[2]; /* for the pool, for the loop: uvs__on_which() */
+  uint64_t running_count;  /* settled ones not counted */
   uint64_t ended[UVS__OUTCOMES];
   uint64_t runs, missed, rejected;
   uint32_t seeking; /* runners queued that have not yet looked for work */
@@ -49,6 +50,11 @@ struct uvs__pool {
   struct uvs__runner *idle;
   int made;
 };
+
+/* Which of the two ready counts a READY word is in. */
+static inline unsigned uvs__on_which(uint64_t w) {
+  return (w & UVS__ONLOOP) != 0;
+}
 
 #define UVS__LOAD_ONE UINT64_C(1)
 #define UVS__LOAD_REF (UINT64_C(1) << 32)

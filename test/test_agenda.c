@@ -1,0 +1,650 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The agenda: slots and the delay queues of those that wait. What the scheduler does with a slot is played here by hand;
+ * the random run compares with a list that is searched from end to end.
+ */
+#include "agenda.h"
+
+#include <string.h>
+
+#include "lib/unit.h"
+
+struct book {
+  struct uvs__agenda agenda;
+  struct fault fault;
+  uvs_allocator_t mem;
+};
+
+static int book_init(struct book *b) {
+  fault_init(&b->fault);
+  b->mem = fault_option(&b->fault);
+  return uvs__agenda_init(&b->agenda, &b->mem);
+}
+
+static bool book_destroy(struct book *b) {
+  uvs__agenda_destroy(&b->agenda);
+  return b->fault.live == 0;
+}
+
+static uint64_t word(struct book *b, uint32_t slot) {
+  return atomic_load(&uvs__agenda_slot(&b->agenda, slot)->word);
+}
+
+static void set_deadline(struct book *b, uint32_t slot, uint64_t deadline_ns) {
+  atomic_store(&uvs__agenda_slot(&b->agenda, slot)->deadline_ns, deadline_ns);
+}
+
+/* A slot that was taken begins to wait. */
+static void begin(struct book *b, uint32_t slot, uint64_t deadline_ns, bool wall) {
+  struct uvs__slot *t = uvs__agenda_slot(&b->agenda, slot);
+
+  atomic_store(&t->word, uvs__word_in(word(b, slot), UVS__WAITING) | (wall ? UVS__WALL : 0));
+  set_deadline(b, slot, deadline_ns);
+  uvs__agenda_number(&b->agenda, slot);
+  uvs__agenda_insert(&b->agenda, slot, word(b, slot));
+}
+
+/* UVS__NONE if there is no memory. */
+static uint32_t add(struct book *b, uint64_t deadline_ns, bool wall) {
+  uint32_t slot;
+
+  if (uvs__agenda_take_slot(&b->agenda, 0, false, wall, &slot) < 0)
+    return UVS__NONE;
+  begin(b, slot, deadline_ns, wall);
+  return slot;
+}
+
+/* Move it as a rescheduler on the loop does. */
+static void put(struct book *b, uint32_t slot, uint64_t deadline_ns) {
+  set_deadline(b, slot, deadline_ns);
+  uvs__agenda_insert(&b->agenda, slot, word(b, slot));
+}
+
+/* The task is over: next generation, and nothing else is left of it. */
+static void end(struct book *b, uint32_t slot) {
+  uint64_t generation = uvs__word_generation(word(b, slot)) + 1;
+
+  atomic_store(&uvs__agenda_slot(&b->agenda, slot)->word, (uint64_t)UVS__FREE | generation << UVS__GENERATION_SHIFT);
+  uvs__agenda_give_slot(&b->agenda, 0, slot);
+}
+
+static uint32_t queued(struct book *b) {
+  return b->agenda.heap.count + b->agenda.wall.count;
+}
+
+TEST a_new_slot_is_free_in_generation_1_and_in_no_queue(void) {
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  ASSERT_U64(0, b.fault.total); /* nothing before the first task */
+  for (int i = 0; i < 300; i++) {
+    uint32_t slot;
+
+    ASSERT_RC(0, uvs__agenda_take_slot(&b.agenda, 0, false, false, &slot));
+    ASSERT_U64(UINT64_C(1) << UVS__GENERATION_SHIFT, word(&b, slot));
+    ASSERT_U64(UVS__NONE, uvs__agenda_link(&b.agenda, slot)->a);
+    ASSERT_EQ(NULL, uvs__agenda_cold(&b.agenda, uvs__agenda_slot(&b.agenda, slot)));
+    ASSERT_U64(0, (uintptr_t)uvs__agenda_slot(&b.agenda, slot) % 64);
+  }
+  ASSERT_U64(UVS__NEVER, uvs__agenda_next(&b.agenda, true));
+  ASSERT_U64(UVS__NEVER, uvs__agenda_next_wall(&b.agenda, true));
+  ASSERT_U64(UVS__NONE, uvs__agenda_take_any(&b.agenda));
+  ASSERT(uvs__agenda_check(&b.agenda));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+TEST tasks_come_out_by_deadline_and_equals_by_number(void) {
+  static const uint64_t deadline_ns[] = {50, 10, 30, 10, 20, 50, 10, 0, 30, UVS__NEVER - 1};
+  static const int order[] = {7, 1, 3, 6, 4, 2, 8, 0, 5, 9};
+  uint32_t slot[10], spare[10];
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  /* Given back in order, slots come out in the reverse one: it must not matter which slot a task has. */
+  for (int i = 0; i < 10; i++)
+    ASSERT_RC(0, uvs__agenda_take_slot(&b.agenda, 0, false, false, &spare[i]));
+  for (int i = 0; i < 10; i++)
+    uvs__agenda_give_slot(&b.agenda, 0, spare[i]);
+  for (int i = 0; i < 10; i++) {
+    slot[i] = add(&b, deadline_ns[i], false);
+    ASSERT(uvs__agenda_check(&b.agenda));
+  }
+  ASSERT(slot[1] > slot[3]);
+  for (int i = 0; i < 10; i++) {
+    ASSERT_U64(deadline_ns[order[i]], uvs__agenda_next(&b.agenda, true));
+    ASSERT_U64(slot[order[i]], uvs__agenda_take_due(&b.agenda, UVS__NEVER - 1, 0));
+    ASSERT(uvs__agenda_check(&b.agenda));
+  }
+  ASSERT_U64(UVS__NONE, uvs__agenda_take_due(&b.agenda, UVS__NEVER, UVS__NEVER));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+/* A number is given once: A every 100 and B every 200 meet again and again, and A came first. */
+TEST a_number_is_kept_over_runs_and_moves(void) {
+  uint32_t a, c, other;
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  a = add(&b, 100, false);
+  c = add(&b, 200, false);
+  other = add(&b, 150, false);
+  for (uint64_t now_ns = 100; now_ns <= 1000; now_ns += 100) {
+    ASSERT_U64(a, uvs__agenda_take_due(&b.agenda, now_ns, 0));
+    put(&b, a, now_ns + 100);
+    put(&b, other, now_ns + 150);
+    if (now_ns % 200 == 0) {
+      ASSERT_U64(c, uvs__agenda_take_due(&b.agenda, now_ns, 0));
+      put(&b, c, now_ns + 200);
+    }
+    ASSERT_U64(UVS__NONE, uvs__agenda_take_due(&b.agenda, now_ns, 0));
+  }
+  put(&b, other, 1200); /* moved to where the others are */
+  put(&b, a, 5000);
+  put(&b, a, 1200);
+  ASSERT_U64(a, uvs__agenda_take_due(&b.agenda, 1200, 0));
+  ASSERT_U64(c, uvs__agenda_take_due(&b.agenda, 1200, 0));
+  ASSERT_U64(other, uvs__agenda_take_due(&b.agenda, 1200, 0));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+TEST nothing_comes_out_a_nanosecond_early(void) {
+  struct book b;
+  uint32_t slot;
+
+  ASSERT_RC(0, book_init(&b));
+  slot = add(&b, 1000, false);
+  ASSERT_U64(UVS__NONE, uvs__agenda_take_due(&b.agenda, 0, UVS__NEVER));
+  ASSERT_U64(UVS__NONE, uvs__agenda_take_due(&b.agenda, 999, UVS__NEVER));
+  ASSERT_U64(1, queued(&b));
+  ASSERT_U64(slot, uvs__agenda_take_due(&b.agenda, 1000, 0));
+  ASSERT_U64(0, queued(&b));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+TEST a_push_back_is_learned_when_it_comes_up(void) {
+  uint32_t first, second;
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  first = add(&b, 100, false);
+  second = add(&b, 200, false);
+  set_deadline(&b, first, 300); /* as another thread does, which may not touch the heap */
+  ASSERT_U64(100, uvs__agenda_next(&b.agenda, false));
+  ASSERT_U64(UVS__NONE, uvs__agenda_take_due(&b.agenda, 99, 0)); /* nobody has looked at it yet */
+  ASSERT_U64(100, uvs__agenda_next(&b.agenda, false));
+  ASSERT_U64(UVS__NONE, uvs__agenda_take_due(&b.agenda, 150, 0)); /* at its old time it does not run, and is moved */
+  ASSERT(uvs__agenda_check(&b.agenda));
+  ASSERT_U64(200, uvs__agenda_next(&b.agenda, false));
+  ASSERT_U64(second, uvs__agenda_take_due(&b.agenda, 299, 0));
+  ASSERT_U64(UVS__NONE, uvs__agenda_take_due(&b.agenda, 299, 0));
+  ASSERT_U64(first, uvs__agenda_take_due(&b.agenda, 300, 0));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+TEST an_exact_look_finds_out_about_push_backs(void) {
+  uint32_t slot[10];
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  for (uint32_t i = 0; i < 10; i++)
+    slot[i] = add(&b, 100 + i, false);
+  for (uint32_t i = 0; i < 10; i++)
+    set_deadline(&b, slot[i], 1000 - i); /* all of them, and in the other order */
+  ASSERT_U64(100, uvs__agenda_next(&b.agenda, false));
+  ASSERT_U64(991, uvs__agenda_next(&b.agenda, true));
+  ASSERT_U64(991, uvs__agenda_next(&b.agenda, false));
+  ASSERT(uvs__agenda_check(&b.agenda));
+  ASSERT_U64(10, queued(&b));
+  for (uint32_t i = 10; i-- > 0;)
+    ASSERT_U64(slot[i], uvs__agenda_take_due(&b.agenda, 1000, 0));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+TEST a_pushed_back_task_keeps_its_place_among_equals(void) {
+  uint32_t first, second;
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  first = add(&b, 100, false);
+  second = add(&b, 200, false);
+  set_deadline(&b, first, 200);
+  ASSERT_U64(first, uvs__agenda_take_due(&b.agenda, 200, 0));
+  ASSERT_U64(second, uvs__agenda_take_due(&b.agenda, 200, 0));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+TEST a_task_pushed_back_to_never_leaves_the_queue_when_it_comes_up(void) {
+  uint32_t slot;
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  for (int wall = 0; wall < 2; wall++) {
+    slot = add(&b, 100, wall != 0);
+    set_deadline(&b, slot, UVS__NEVER);
+    ASSERT_U64(1, queued(&b));
+    ASSERT_U64(UVS__NONE, uvs__agenda_take_due(&b.agenda, 100, 100));
+    ASSERT_U64(0, queued(&b));
+    put(&b, slot, 200); /* and can come back */
+    ASSERT_U64(1, queued(&b));
+    set_deadline(&b, slot, UVS__NEVER);
+    ASSERT_U64(UVS__NEVER, wall ? uvs__agenda_next_wall(&b.agenda, true) : uvs__agenda_next(&b.agenda, true));
+    ASSERT_U64(0, queued(&b));
+    end(&b, slot); /* which demands that it is in no queue */
+  }
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+TEST never_tasks_are_in_no_queue(void) {
+  uint32_t never[3], slot;
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  never[0] = add(&b, UVS__NEVER, false);
+  never[1] = add(&b, UVS__NEVER, true);
+  never[2] = add(&b, 10, false);
+  put(&b, never[2], UVS__NEVER); /* one that waited, too */
+  ASSERT_U64(0, queued(&b));
+  ASSERT_U64(UVS__NEVER, uvs__agenda_next(&b.agenda, true));
+  ASSERT_U64(UVS__NEVER, uvs__agenda_next_wall(&b.agenda, true));
+  ASSERT_U64(UVS__NONE, uvs__agenda_take_due(&b.agenda, UVS__NEVER, UVS__NEVER));
+  ASSERT_U64(UVS__NONE, uvs__agenda_take_any(&b.agenda));
+  slot = add(&b, 0, false); /* what is due is not held up */
+  ASSERT_U64(slot, uvs__agenda_take_due(&b.agenda, 0, 0));
+  for (int i = 0; i < 3; i++)
+    uvs__agenda_remove(&b.agenda, never[i], word(&b, never[i])); /* harmless */
+  put(&b, never[0], 7);
+  ASSERT_U64(never[0], uvs__agenda_take_due(&b.agenda, 7, 0));
+  ASSERT(uvs__agenda_check(&b.agenda));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+TEST the_wall_clocks_tasks_and_the_others_have_their_own_time(void) {
+  uint32_t mono, wall;
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  mono = add(&b, 500, false);
+  wall = add(&b, 500, true);
+  ASSERT_U64(1, b.agenda.heap.count);
+  ASSERT_U64(1, b.agenda.wall.count);
+  ASSERT_U64(UVS__NONE, uvs__agenda_take_due(&b.agenda, 499, 499));
+  ASSERT_U64(wall, uvs__agenda_take_due(&b.agenda, 499, 500));
+  ASSERT_U64(UVS__NONE, uvs__agenda_take_due(&b.agenda, 499, UVS__NEVER));
+  ASSERT_U64(500, uvs__agenda_next(&b.agenda, true));
+  ASSERT_U64(UVS__NEVER, uvs__agenda_next_wall(&b.agenda, true));
+  put(&b, wall, 700);
+  ASSERT_U64(mono, uvs__agenda_take_due(&b.agenda, 500, 0));
+  ASSERT_U64(UVS__NONE, uvs__agenda_take_due(&b.agenda, UVS__NEVER, 699));
+  ASSERT_U64(UVS__NEVER, uvs__agenda_next(&b.agenda, true));
+  ASSERT_U64(700, uvs__agenda_next_wall(&b.agenda, true));
+  set_deadline(&b, wall, 800);
+  ASSERT_U64(700, uvs__agenda_next_wall(&b.agenda, false));
+  ASSERT_U64(800, uvs__agenda_next_wall(&b.agenda, true));
+  ASSERT_U64(wall, uvs__agenda_take_due(&b.agenda, 0, 800));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+/* Slots of both queues are mixed, so that wall tasks have high slots while their queue is short, and the other way. */
+TEST both_queues_have_room_for_any_slot(void) {
+  static uint32_t slot[1500];
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  for (uint32_t i = 0; i < 1500; i++) {
+    slot[i] = add(&b, i * 7919 % 1000, i % 2 == 0);
+    ASSERT(slot[i] != UVS__NONE);
+  }
+  ASSERT(uvs__agenda_check(&b.agenda));
+  for (uint32_t i = 0; i < 1500; i++) { /* all in one, then all in the other */
+    uvs__agenda_remove(&b.agenda, slot[i], word(&b, slot[i]));
+    end(&b, slot[i]);
+  }
+  for (int wall = 0; wall < 2; wall++) {
+    for (uint32_t i = 0; i < 1500; i++)
+      slot[i] = add(&b, i, wall != 0);
+    ASSERT_U64(1500, wall ? b.agenda.wall.count : b.agenda.heap.count);
+    ASSERT(uvs__agenda_check(&b.agenda));
+    for (uint32_t i = 0; i < 1500; i++) {
+      ASSERT_U64(slot[i], uvs__agenda_take_due(&b.agenda, i, i));
+      end(&b, slot[i]);
+    }
+  }
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+/* S29 A task that was removed is in no queue any more; removing it again finds nothing; its neighbours stay. */
+TEST a_removed_task_leaves_at_once_and_alone(void) {
+  uint32_t slot[20];
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  for (uint32_t i = 0; i < 20; i++)
+    slot[i] = add(&b, 100 + i, i % 2 == 0);
+  for (uint32_t i = 0; i < 20; i += 3) {
+    uint32_t before = queued(&b);
+
+    uvs__agenda_remove(&b.agenda, slot[i], word(&b, slot[i]));
+    ASSERT_U64(before - 1, queued(&b));
+    uvs__agenda_remove(&b.agenda, slot[i], word(&b, slot[i]));
+    ASSERT_U64(before - 1, queued(&b));
+    ASSERT(uvs__agenda_check(&b.agenda));
+    end(&b, slot[i]);
+  }
+  for (int wall = 0; wall < 2; wall++)
+    for (uint32_t i = 0; i < 20; i++)
+      if (i % 3 != 0 && (i % 2 == 0) == (wall != 0))
+        ASSERT_U64(slot[i], uvs__agenda_take_due(&b.agenda, wall ? 0 : 200, 200));
+  ASSERT_U64(0, queued(&b));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+TEST take_any_empties_both_queues(void) {
+  uint32_t far, push_back, wall, never;
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  far = add(&b, UVS__NEVER - 1, false);
+  push_back = add(&b, 5, false);
+  wall = add(&b, UVS__NEVER - 1, true);
+  never = add(&b, 5, false);
+  set_deadline(&b, push_back, 500);
+  set_deadline(&b, never, UVS__NEVER);
+  ASSERT_U64(push_back, uvs__agenda_take_any(&b.agenda));
+  ASSERT_U64(far, uvs__agenda_take_any(&b.agenda));
+  ASSERT_U64(wall, uvs__agenda_take_any(&b.agenda));
+  ASSERT_U64(UVS__NONE, uvs__agenda_take_any(&b.agenda));
+  ASSERT_U64(0, queued(&b));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+TEST a_cold_record_comes_and_goes_with_its_slot(void) {
+  struct uvs__cold *cold[100];
+  uint32_t slot[100], plain;
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  for (int round = 0; round < 5; round++) {
+    for (uint32_t i = 0; i < 100; i++) {
+      ASSERT_RC(0, uvs__agenda_take_slot(&b.agenda, 0, true, false, &slot[i]));
+      begin(&b, slot[i], i, false); /* the number shares a word with the cold record's */
+      cold[i] = uvs__agenda_cold(&b.agenda, uvs__agenda_slot(&b.agenda, slot[i]));
+      ASSERT(cold[i] != NULL);
+      ASSERT_U64(0, (uintptr_t)cold[i] % UVS__COLD_SIZE);
+      cold[i]->max_runs = i;
+    }
+    plain = add(&b, 1000, false);
+    ASSERT_EQ(NULL, uvs__agenda_cold(&b.agenda, uvs__agenda_slot(&b.agenda, plain)));
+    for (uint32_t i = 0; i < 100; i++) {
+      ASSERT_U64(slot[i], uvs__agenda_take_due(&b.agenda, i, 0));
+      ASSERT_EQ(cold[i], uvs__agenda_cold(&b.agenda, uvs__agenda_slot(&b.agenda, slot[i])));
+      ASSERT_U64(i, cold[i]->max_runs);
+      end(&b, slot[i]);
+    }
+    ASSERT_U64(plain, uvs__agenda_take_any(&b.agenda));
+    end(&b, plain);
+  }
+  ASSERT_U64(128, uvs__slab_made(&b.agenda.slots));
+  ASSERT_U64(128, uvs__slab_made(&b.agenda.colds));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+TEST ending_tasks_bounds_the_room(void) {
+  struct book b;
+  uint32_t slot;
+  long total;
+
+  ASSERT_RC(0, book_init(&b));
+  slot = add(&b, UVS__NEVER - 1, false);
+  uvs__agenda_remove(&b.agenda, slot, word(&b, slot));
+  end(&b, slot);
+  total = b.fault.total;
+  for (uint64_t i = 0; i < 100000; i++) {
+    slot = add(&b, UVS__NEVER - 1 - i, false);
+    ASSERT_U64(1, queued(&b));
+    uvs__agenda_remove(&b.agenda, slot, word(&b, slot));
+    end(&b, slot);
+  }
+  ASSERT_U64(total, b.fault.total);
+  ASSERT_U64(64, uvs__slab_made(&b.agenda.slots));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+/* Each way to take a slot, each allocation on the way, each time from the start. Once a slot is there nothing can fail. */
+TEST a_failed_allocation_changes_nothing_and_nothing_fails_later(void) {
+  enum { TASKS = 300 };
+
+  for (unsigned how = 0; how < 4; how++) {
+    bool cold = (how & 1) != 0, wall = (how & 2) != 0, failed = true;
+    long fail;
+
+    for (fail = 0; failed; fail++) {
+      static uint32_t slot[TASKS];
+      uint32_t n = 0;
+      struct book b;
+      long total;
+
+      ASSERT_RC(0, book_init(&b));
+      failed = false;
+      fault_after(fail);
+      while (n < TASKS) {
+        uint32_t made = uvs__slab_made(&b.agenda.slots), count = queued(&b);
+        int rc;
+
+        slot[n] = 12345678;
+        rc = uvs__agenda_take_slot(&b.agenda, 0, cold, wall, &slot[n]);
+        if (rc < 0) {
+          ASSERT_RC(UV_ENOMEM, rc);
+          ASSERT(fault_hit());
+          failed = true;
+          ASSERT_U64(12345678, slot[n]);
+          ASSERT_U64(count, queued(&b));
+          ASSERT(uvs__agenda_check(&b.agenda));
+          if (uvs__slab_made(&b.agenda.slots) != made) /* the slots were made; what belongs to them was not */
+            ASSERT(cold || wall);
+          continue;
+        }
+        ASSERT_U64(UVS__FREE, uvs__word_state(word(&b, slot[n])));
+        ASSERT_EQ(cold, uvs__agenda_cold(&b.agenda, uvs__agenda_slot(&b.agenda, slot[n])) != NULL);
+        begin(&b, slot[n], 1000 - n, wall);
+        n++;
+      }
+      (void)fault_hit(); /* the order ends */
+      /* No slot was lost on the way. */
+      ASSERT_U64(320, uvs__slab_made(&b.agenda.slots));
+      ASSERT_U64(cold ? 320 : 0, uvs__slab_made(&b.agenda.colds));
+      total = b.fault.total;
+      for (uint32_t i = 0; i < TASKS; i++)
+        put(&b, slot[i], i);
+      for (uint32_t i = 0; i < TASKS; i++) {
+        ASSERT_U64(slot[i], uvs__agenda_take_due(&b.agenda, 1000, 1000));
+        end(&b, slot[i]);
+      }
+      ASSERT_U64(total, b.fault.total);
+      ASSERT(book_destroy(&b));
+    }
+    /* Three chunks of slots with their links and room; of colds; of the wall queue. */
+    ASSERT_U64(9 + (cold ? 3 : 0) + (wall ? 3 : 0), fail - 1);
+  }
+  PASS();
+}
+
+/* With all bits, by a jump close to the end; test_generation.c lives through them all with three. */
+TEST a_slot_whose_generation_is_used_up_stays_out(void) {
+  struct uvs__slot *t;
+  uint32_t slot, other;
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  ASSERT_RC(0, uvs__agenda_take_slot(&b.agenda, 0, true, false, &slot));
+  t = uvs__agenda_slot(&b.agenda, slot);
+  atomic_store(&t->word, (UVS__GENERATION_MAX - 2) << UVS__GENERATION_SHIFT);
+  end(&b, slot);
+  ASSERT_RC(0, uvs__agenda_take_slot(&b.agenda, 0, true, false, &other));
+  ASSERT_U64(slot, other); /* once more */
+  ASSERT_U64(UVS__GENERATION_MAX - 1, uvs__word_generation(word(&b, slot)));
+  end(&b, slot);
+  for (int i = 0; i < 1000; i++) {
+    ASSERT_RC(0, uvs__agenda_take_slot(&b.agenda, (uintptr_t)i, true, false, &other));
+    ASSERT(other != slot);
+    if (i % 2 == 0)
+      end(&b, other);
+  }
+  ASSERT_U64(UVS__GENERATION_MAX, uvs__word_generation(word(&b, slot))); /* still there to be looked at */
+  ASSERT_U64(UVS__FREE, uvs__word_state(word(&b, slot)));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+/* The naive one: all tasks, searched from end to end. */
+#define TASKS 200
+
+struct task {
+  bool live;
+  bool wall;
+  uint32_t slot;
+  uint64_t deadline_ns; /* the true one, whether the queue knows or not */
+  uint64_t number;
+};
+
+/* The first of those due; -1 if none is. */
+static int naive_due(const struct task *t, bool wall, uint64_t until_ns) {
+  int best = -1;
+
+  for (int i = 0; i < TASKS; i++) {
+    if (!t[i].live || t[i].wall != wall || t[i].deadline_ns > until_ns || t[i].deadline_ns >= UVS__NEVER)
+      continue;
+    if (best < 0 || t[i].deadline_ns < t[best].deadline_ns ||
+        (t[i].deadline_ns == t[best].deadline_ns && t[i].number < t[best].number))
+      best = i;
+  }
+  return best;
+}
+
+static uint64_t naive_next(const struct task *t, bool wall) {
+  int i = naive_due(t, wall, UVS__NEVER);
+
+  return i < 0 ? UVS__NEVER : t[i].deadline_ns;
+}
+
+static uint64_t some_deadline(uint64_t *random, uint64_t from_ns) {
+  return test_random_below(random, 10) == 0 ? UVS__NEVER : from_ns + test_random_below(random, 50);
+}
+
+TEST a_random_run_agrees_with_a_searched_list(void) {
+  static struct task t[TASKS];
+  uint64_t random = test_seed, now_ns = 0, wall_ns = 1000, numbers = 0;
+  uint32_t live = 0;
+  struct book b;
+
+  memset(t, 0, sizeof t);
+  ASSERT_RC(0, book_init(&b));
+  for (int step = 0; step < 20000; step++) {
+    struct task *x = &t[test_random_below(&random, TASKS)];
+    uint64_t base_ns = x->wall ? wall_ns : now_ns;
+
+    switch (test_random_below(&random, 6)) {
+    case 0:
+    case 1: /* a new one, or the end of an old one */
+      if (!x->live) {
+        x->wall = test_random_below(&random, 3) == 0;
+        x->deadline_ns = some_deadline(&random, x->wall ? wall_ns : now_ns);
+        x->number = ++numbers;
+        x->slot = add(&b, x->deadline_ns, x->wall);
+        ASSERT(x->slot != UVS__NONE);
+        live++;
+      } else {
+        uvs__agenda_remove(&b.agenda, x->slot, word(&b, x->slot));
+        end(&b, x->slot);
+        live--;
+      }
+      x->live = !x->live;
+      break;
+    case 2: /* a push-back that the queue does not hear of */
+      if (x->live) {
+        uint64_t later_ns = some_deadline(&random, x->deadline_ns);
+
+        x->deadline_ns = later_ns > UVS__NEVER ? UVS__NEVER : later_ns;
+        set_deadline(&b, x->slot, x->deadline_ns);
+      }
+      break;
+    case 3: /* moved anywhere */
+      if (x->live) {
+        x->deadline_ns = some_deadline(&random, base_ns);
+        put(&b, x->slot, x->deadline_ns);
+      }
+      break;
+    case 4:
+      ASSERT_U64(naive_next(t, false), uvs__agenda_next(&b.agenda, true));
+      ASSERT_U64(naive_next(t, true), uvs__agenda_next_wall(&b.agenda, true));
+      break;
+    default: /* time passes; the wall clock may go back */
+      now_ns += test_random_below(&random, 20);
+      wall_ns += test_random_below(&random, 30);
+      wall_ns -= test_random_below(&random, 10);
+      for (;;) {
+        uint32_t slot = uvs__agenda_take_due(&b.agenda, now_ns, wall_ns);
+        int i = naive_due(t, false, now_ns);
+
+        if (i < 0)
+          i = naive_due(t, true, wall_ns);
+        ASSERT_U64(i < 0 ? UVS__NONE : t[i].slot, slot);
+        ASSERT(uvs__agenda_check(&b.agenda));
+        if (i < 0)
+          break;
+        if (test_random_below(&random, 2) == 0) { /* the next period */
+          t[i].deadline_ns += 1 + test_random_below(&random, 40);
+          put(&b, slot, t[i].deadline_ns);
+        } else {
+          t[i].live = false;
+          end(&b, slot);
+          live--;
+        }
+      }
+      break;
+    }
+    ASSERT(uvs__agenda_check(&b.agenda));
+    ASSERT(queued(&b) <= live);
+    ASSERT(uvs__agenda_next(&b.agenda, false) <= naive_next(t, false)); /* too early costs a look, too late a run */
+    ASSERT(uvs__agenda_next_wall(&b.agenda, false) <= naive_next(t, true));
+  }
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+SUITE(agenda) {
+  RUN_TEST(a_new_slot_is_free_in_generation_1_and_in_no_queue);
+  RUN_TEST(tasks_come_out_by_deadline_and_equals_by_number);
+  RUN_TEST(a_number_is_kept_over_runs_and_moves);
+  RUN_TEST(nothing_comes_out_a_nanosecond_early);
+  RUN_TEST(a_push_back_is_learned_when_it_comes_up);
+  RUN_TEST(an_exact_look_finds_out_about_push_backs);
+  RUN_TEST(a_pushed_back_task_keeps_its_place_among_equals);
+  RUN_TEST(a_task_pushed_back_to_never_leaves_the_queue_when_it_comes_up);
+  RUN_TEST(never_tasks_are_in_no_queue);
+  RUN_TEST(the_wall_clocks_tasks_and_the_others_have_their_own_time);
+  RUN_TEST(both_queues_have_room_for_any_slot);
+  RUN_TEST(a_removed_task_leaves_at_once_and_alone);
+  RUN_TEST(take_any_empties_both_queues);
+  RUN_TEST(a_cold_record_comes_and_goes_with_its_slot);
+  RUN_TEST(ending_tasks_bounds_the_room);
+  RUN_TEST(a_failed_allocation_changes_nothing_and_nothing_fails_later);
+  RUN_TEST(a_slot_whose_generation_is_used_up_stays_out);
+  RUN_TEST(a_random_run_agrees_with_a_searched_list);
+}
+
+TEST_MAIN(RUN_SUITE(agenda));
