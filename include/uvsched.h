@@ -2,16 +2,21 @@
  *
  * uvsched: a scheduler for programs that live on a libuv loop.
  *
- * Run a function once after a delay, at a fixed rate, with a fixed delay, at an instant of the wall clock, or now but off
- * the loop. One uv_timer waits for the nearest deadline; what is due runs on libuv's thread pool.
+ * Run a function once after a delay, at a fixed rate, with a fixed delay, at an instant of the wall
+ * clock, or now but off the loop. One uv_timer waits for the nearest deadline; what is due runs on
+ * libuv's thread pool.
  *
  *   scheduler  uvs_t, bound to one uv_loop_t
- *   task       something to run, once or again and again; named by an id, which may be stale but never dangles
+ *   task       something to run, once or again and again, named by an id
+ *   id         a number; it may be stale, but never dangles
  *   work       the body, on a pool thread
- *   after      optional, on the loop thread, after each run; a task with only `after` never leaves the loop thread
- *   done       optional, on the loop thread, exactly once per accepted task: the last touch of `arg`
+ *   after      optional, on the loop thread, after each run; a task with only `after` never leaves
+ *              the loop thread
+ *   done       optional, on the loop thread, exactly once per accepted task: the last touch of
+ *              `arg`
  *
- * THREADS. Every function may be called from any thread unless its comment says "loop thread". Callbacks:
+ * THREADS. Every function may be called from any thread unless its comment says "loop thread".
+ * Callbacks:
  *
  *   callback                                         thread
  *   work                                             pool (the loop's with concurrency 0)
@@ -19,15 +24,17 @@
  *   close, each
  *   allocator, clock                                 any, concurrently
  *
- * The loop's thread is the one on which the loop last turned; until its first turn, the one that called uvs_open.
+ * The loop's thread is the one on which the loop last turned; until its first turn, the one that
+ * called uvs_open.
  *
- * TIME. Durations and instants are signed nanoseconds. Zero or negative durations mean now, UVS_NEVER means never.
- * Nothing ever starts before its time by the nanosecond clock.
+ * TIME. Durations and instants are signed nanoseconds. Zero or negative durations mean now,
+ * UVS_NEVER means never. Nothing ever starts before its time by the nanosecond clock.
  *
- * ERRORS. Zero or a positive answer is success, a negative UV_E* code is an error. If a call returns an error, nothing
- * happened and no callback will ever run for it. An accepted task ends in exactly one `done`, never from inside an API call.
- * Any call on a scheduler: UV_EINVAL if it is NULL, UV_ENOTSUP in a forked child, UV_ESHUTDOWN after it was closed
- * (only a thread that holds a reference, see uvs_retain, may call then).
+ * ERRORS. Zero or a positive answer is success, a negative UV_E* code is an error. If a call
+ * returns an error, nothing happened and no callback will ever run for it. An accepted task ends in
+ * exactly one `done`, never from inside an API call. Any call on a scheduler: UV_EINVAL if it is
+ * NULL, UV_ENOTSUP in a forked child, UV_ESHUTDOWN after it was closed (only a thread that holds a
+ * reference, see uvs_retain, may call then).
  *
  * docs/contract.md numbers what is promised; the tests carry those numbers.
  */
@@ -60,16 +67,16 @@ extern "C" {
 typedef struct uvs_s uvs_t;
 typedef uint64_t uvs_id_t; /* below 2^53; 0 names no task */
 
-#define UVS_US(n) ((int64_t)(n) * 1000)
-#define UVS_MS(n) ((int64_t)(n) * 1000000)
-#define UVS_SEC(n) ((int64_t)(n) * 1000000000)
+#define UVS_US(n) ((n)*INT64_C(1000))
+#define UVS_MS(n) ((n)*INT64_C(1000000))
+#define UVS_SEC(n) ((n)*INT64_C(1000000000))
 #define UVS_MIN(n) (UVS_SEC(60) * (n))
 #define UVS_HOUR(n) (UVS_SEC(3600) * (n))
 #define UVS_DAY(n) (UVS_SEC(86400) * (n))
 #define UVS_NEVER INT64_MAX
 
-/* What a body returns: 0 = this run succeeded; a negative UV_E* code = it failed; or one of these. Any other positive value
- * is a failure, reported as UV_EINVAL. */
+/* What a body returns: 0 = this run succeeded; a negative UV_E* code = it failed; or one of these.
+ * Any other positive value is a failure, reported as UV_EINVAL. */
 enum {
   UVS_STOP = 1,   /* success, and a periodic task is finished */
   UVS_PENDING = 2 /* the run ends later, when uvs_finish is called */
@@ -92,14 +99,15 @@ enum {
 
 /* ------------------------------------------------------------ callbacks --- */
 
-/* One run of a task, as its body sees it. Valid only during the callback. New fields go at the end. */
+/* One run of a task, as its body sees it. Valid only during the callback. New fields go at the
+ * end. */
 typedef struct uvs_run_s {
   uvs_t *scheduler;
   uvs_id_t id;
   void *arg;
-  int runner;        /* which runner: 0 .. concurrency - 1, or UVS_ON_LOOP */
-  int status;        /* in an `after` that follows `work`: what became of it, 0 or negative; else 0 */
-  int64_t ideal_ns;  /* when this run should have started (without jitter); uvs_now's clock, wall clock for FROM_WALL */
+  int runner;        /* which runner: 0 and up, or UVS_ON_LOOP */
+  int status;        /* in an `after` that follows `work`: how that ended, 0 or negative; else 0 */
+  int64_t ideal_ns;  /* when it should have started, jitter not counted; a wall task: wall clock */
   int64_t start_ns;  /* when it did; uvs_now's clock */
   int64_t end_ns;    /* in an `after` that follows `work`: when the run ended; else 0 */
   int64_t late_ns;   /* how much later than due (ideal plus jitter) it started; never negative */
@@ -110,8 +118,9 @@ typedef struct uvs_run_s {
 
 #define UVS_ON_LOOP (-1)
 
-/* The body of a task. `work` runs on a pool thread, `after` on the loop thread. If both are given, `after` sees the run's end
- * in run->status; what it returns counts only if `work` succeeded, and must not be UVS_PENDING. */
+/* The body of a task. `work` runs on a pool thread, `after` on the loop thread. If both are given,
+ * `after` sees the run's end in run->status; what it returns counts only if `work` succeeded, and
+ * must not be UVS_PENDING. */
 typedef int (*uvs_work_cb)(uvs_run_t *run);
 typedef int (*uvs_after_cb)(uvs_run_t *run);
 
@@ -127,19 +136,19 @@ typedef void (*uvs_never_ran_cb)(uvs_t *s, uvs_id_t id, void *arg);
 typedef void (*uvs_terminated_cb)(uvs_t *s);
 typedef void (*uvs_close_cb)(uvs_t *s);
 
-/* 1 if the running body was asked to stop: cancelled with UVS_CANCEL_TOKEN, or uvs_shutdown_now or uvs_close was called.
- * One or two atomic loads; call it as often as you like. Thread: that of the body (or any while the body waits for it). */
+/* 1 if the running body was asked to stop: cancelled with UVS_CANCEL_TOKEN, or uvs_shutdown_now or
+ * uvs_close was called. One or two atomic loads; call it as often as you like. Thread: that of the
+ * body (or any while the body waits for it). */
 UVS_API int uvs_cancelled(const uvs_run_t *run);
 
 /* ----------------------------------------------------------------- open --- */
 
-/* Keep-alive: does the scheduler keep uv_run from returning? */
-enum {
-  UVS_KEEP_AUTO = 0, /* while a ref'd task that the loop has seen is not over; tasks from other threads hold the loop only
-                        once it has taken them in, so a program that is fed only by other threads wants ALWAYS */
-  UVS_KEEP_ALWAYS,   /* until it is terminated or closed */
-  UVS_KEEP_NEVER     /* never (a body on the pool still does: libuv waits for its own requests) */
-};
+/* Keep-alive: what makes uv_run stay?
+ *   AUTO    a ref'd task that is not over. One from another thread counts once the loop has taken
+ *           it in, so a program that is fed only by other threads wants ALWAYS.
+ *   ALWAYS  the scheduler itself, until it is terminated or closed.
+ *   NEVER   nothing. (A body on the pool still does: libuv waits for its own requests.) */
+enum { UVS_KEEP_AUTO = 0, UVS_KEEP_ALWAYS, UVS_KEEP_NEVER };
 
 typedef struct {
   void *(*alloc)(size_t size, void *arg); /* aligned as malloc's; NULL = failed */
@@ -147,8 +156,8 @@ typedef struct {
   void *arg;
 } uvs_allocator_t;
 
-/* A replaced clock. No uv_timer is armed then: its owner steps it and calls uvs_clock_changed. Both must not go below 0, and
- * monotonic_ns must not go back. */
+/* A replaced clock. No uv_timer is armed then: its owner steps it and calls uvs_clock_changed. Both
+ * must not go below 0, and monotonic_ns must not go back. */
 typedef struct {
   int64_t (*monotonic_ns)(void *arg);
   int64_t (*wall_ns)(void *arg); /* since 1970, UTC */
@@ -156,21 +165,30 @@ typedef struct {
 } uvs_clock_t;
 
 typedef struct {
-  size_t size;           /* set by the initializer; new fields go at the end */
-  int concurrency;       /* most bodies at once on the pool, 0 .. 1024; 0: bodies run on the loop; -1: pool size - 1, at
-                            least 1, where the pool's size is UV_THREADPOOL_SIZE as libuv reads it */
-  int keep_alive;        /* UVS_KEEP_... */
-  int survive_delayed;   /* after uvs_shutdown, one-shots not yet due still run (1, default) or are cancelled (0) */
-  int survive_periodic;  /* after uvs_shutdown, periodic tasks go on (1) or are cancelled (0, default) */
-  uint32_t max_pending;  /* most tasks waiting, ready or running; beyond it UV_EAGAIN; 0: no bound */
-  int64_t budget_ns;     /* after this long the scheduler gives the loop, or a pool thread, to others for a turn; 1 ms;
-                            at least 1 us, at most 1 s */
-  uint64_t seed;         /* of the jitter; 0: a different one each time */
-  uvs_error_cb error;    /* optional; every task that fails */
-  uvs_terminated_cb terminated; /* optional; shut down and the last task is over */
-  void *data;            /* uvs_data gives it back */
-  uvs_clock_t clock;     /* all NULL: uv_hrtime and the system's real-time clock */
-  uvs_allocator_t allocator; /* all NULL: malloc and free */
+  size_t size; /* set by the initializer; new fields go at the end */
+
+  /* Most bodies at once on the pool, 0 .. 1024. 0: bodies run on the loop. -1 (default): one less
+   * than the pool has threads (UV_THREADPOOL_SIZE as libuv reads it), but at least 1. */
+  int concurrency;
+  int keep_alive; /* UVS_KEEP_... */
+
+  /* After uvs_shutdown, do one-shots that are not yet due still run (default 1), do periodic tasks
+   * go on (default 0)? Else they are cancelled. */
+  int survive_delayed;
+  int survive_periodic;
+
+  uint32_t max_pending; /* most tasks waiting, ready or running, else UV_EAGAIN; 0: no bound */
+
+  /* After so long the scheduler lets others have the loop, or the pool thread, for a turn. 1 us to
+   * 1 s; default 1 ms. */
+  int64_t budget_ns;
+
+  uint64_t seed;                /* of the jitter; 0: another one each time */
+  uvs_error_cb error;           /* optional; each task that fails */
+  uvs_terminated_cb terminated; /* optional; shut down, and the last task is over */
+  void *data;                   /* uvs_data gives it back */
+  uvs_clock_t clock;            /* all NULL: uv_hrtime and the system's real-time clock */
+  uvs_allocator_t allocator;    /* all NULL: malloc and free */
 } uvs_options_t;
 
 static inline void uvs_options_init(uvs_options_t *o) {
@@ -186,52 +204,59 @@ static inline void uvs_options_init(uvs_options_t *o) {
  *
  * Thread:  loop thread, or before the loop's first turn.
  * Owns:    copies *o (NULL: defaults); borrows `loop` until the callback of uvs_close.
- * Returns: 0 with *ret set; UV_EINVAL (NULL loop or ret, a wrong size, an option out of range); UV_ENOMEM; or what
- *          libuv's init calls answer.
+ * Returns: 0 with *ret set; UV_EINVAL (NULL loop or ret, a wrong size, an option out of range);
+ *          UV_ENOMEM; or what libuv's init calls answer.
  */
 UVS_API int uvs_open(uv_loop_t *loop, const uvs_options_t *o, uvs_t **ret);
 
 /* --------------------------------------------------------------- submit --- */
 
-enum { UVS_ONCE = 0, UVS_RATE, UVS_DELAY }; /* kind */
+/* A task's kind: once, at a fixed rate, with a fixed delay. */
+enum { UVS_ONCE = 0, UVS_RATE, UVS_DELAY };
 
-enum { /* what delay_ns and until_ns count from */
+/* What delay_ns and until_ns count from. */
+enum {
   UVS_FROM_NOW = 0,
   UVS_FROM_MONOTONIC, /* they are instants of uvs_now */
   UVS_FROM_WALL       /* they are instants of the wall clock, ns since 1970; UVS_ONCE only */
 };
 
-/* What a fixed-rate task does about points of its grid that passed while it could not run. */
-enum {
-  UVS_MISSED_CATCH_UP = 0, /* runs them all, back to back; at most the newest max_burst of them if that is not 0 */
-  UVS_MISSED_ONCE,         /* one run stands for all of them, at once; run->missed says how many more passed */
-  UVS_MISSED_SKIP          /* a run a whole period late is left out; the next one is at the next point of the grid */
-};
+/* What a fixed-rate task does about points of its grid that passed while it could not run.
+ *   CATCH_UP  runs them all, back to back; with max_burst, only the newest so many
+ *   ONCE      one run, at once, stands for all of them; run->missed says how many more passed
+ *   SKIP      leaves out a run that is a whole period late, and waits for the next point */
+enum { UVS_MISSED_CATCH_UP = 0, UVS_MISSED_ONCE, UVS_MISSED_SKIP };
 
-enum { /* flags */
+/* A task's flags. */
+enum {
   UVS_UNREF = 1 /* while it waits, this task does not keep the loop alive */
 };
 
 #define UVS_NAME_MAX 23
 
 typedef struct {
-  size_t size;         /* set by the initializer; new fields go at the end */
-  int kind;            /* UVS_ONCE, UVS_RATE, UVS_DELAY */
-  int from;            /* UVS_FROM_... */
-  int64_t delay_ns;    /* to the first run */
-  int64_t period_ns;   /* RATE: from start to start, on the grid; DELAY: from end to start; ONCE: 0 */
-  uvs_work_cb work;    /* pool thread; NULL: the task is `after` alone, on the loop */
-  uvs_after_cb after;  /* loop thread, after each run */
-  uvs_done_cb done;    /* loop thread, exactly once, the last touch of arg */
-  void *arg;           /* borrowed until `done` (without one: until the task is over) */
-  unsigned flags;      /* UVS_UNREF */
-  int missed;          /* UVS_MISSED_...; RATE only */
-  uint32_t max_burst;  /* CATCH_UP only; 0: no bound */
-  uint32_t max_runs;   /* a periodic task ends as a success after so many started runs; 0: no bound */
-  int64_t until_ns;    /* a periodic task has no run whose ideal time is later, and ends as a success; counted as delay_ns
-                          is; 0: no end */
-  int64_t jitter_ns;   /* each run is due up to so much after its ideal time; never accumulates; RATE: below the period */
-  const char *name;    /* copied, at most UVS_NAME_MAX bytes; for uvs_info and uvs_dump; may be NULL */
+  size_t size;        /* set by the initializer; new fields go at the end */
+  int kind;           /* UVS_ONCE, UVS_RATE, UVS_DELAY */
+  int from;           /* UVS_FROM_... */
+  int64_t delay_ns;   /* to the first run */
+  int64_t period_ns;  /* RATE: the grid; DELAY: from the end of a run to the next start; ONCE: 0 */
+  uvs_work_cb work;   /* pool thread; NULL: the task is `after` alone, on the loop */
+  uvs_after_cb after; /* loop thread, after each run */
+  uvs_done_cb done;   /* loop thread, exactly once, the last touch of arg */
+  void *arg;          /* borrowed until `done` (without one: until the task is over) */
+  unsigned flags;     /* UVS_UNREF */
+
+  /* Fixed rate only. */
+  int missed;         /* UVS_MISSED_... */
+  uint32_t max_burst; /* CATCH_UP; 0: no bound */
+
+  /* Periodic only: each ends the task as a success. */
+  uint32_t max_runs; /* after so many started runs; 0: no bound */
+  int64_t until_ns;  /* before a run whose ideal time is later; counted as delay_ns is; 0: no end */
+
+  /* Each run is due up to so much after its ideal time; never adds up. RATE: below the period. */
+  int64_t jitter_ns;
+  const char *name; /* copied, up to UVS_NAME_MAX bytes, for uvs_info and uvs_dump; may be NULL */
 } uvs_task_t;
 
 static inline void uvs_task_init(uvs_task_t *t) {
@@ -240,29 +265,33 @@ static inline void uvs_task_init(uvs_task_t *t) {
 }
 
 /**
- * Schedule what *t describes. Order: earlier deadline first, equal deadlines in the order of submission.
+ * Schedule what *t describes. Order: earlier deadline first, equal deadlines in the order of
+ * submission.
  *
  * Thread:  any.
  * Owns:    copies *t and its name; borrows t->arg until `done`.
- * Calls:   nothing before it returns; with no delay, `work` may start before that on another thread.
- * Returns: 0, with *ret_id (may be NULL) set before `work` can start; UV_EINVAL (the spec); UV_ENOMEM; UV_EAGAIN (max_pending
- *          reached); UV_ESHUTDOWN once shut down.
+ * Calls:   nothing before it returns; with no delay, `work` may start on another thread before.
+ * Returns: 0, with *ret_id (may be NULL) set before `work` can start; UV_EINVAL (the spec);
+ *          UV_ENOMEM; UV_EAGAIN (max_pending reached); UV_ESHUTDOWN once shut down.
  */
 UVS_API int uvs_submit(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id);
 
-/* The same for n specs, all or none, with one clock read; ret_ids has room for n, or is NULL. n = 0: UV_EINVAL. The specs lie
- * t->size apart, all of one size. */
+/* The same for n specs (not 0: UV_EINVAL), all or none, with one clock read. They lie t->size
+ * apart, all of one size; ret_ids has room for n, or is NULL. */
 UVS_API int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids);
 
-/* Short calls for the common cases; otherwise as uvs_submit. ret_id may be NULL. */
+/* Short calls for the common cases; otherwise as uvs_submit. ret_id may be NULL. Fixed rate catches
+ * up with missed runs. */
 UVS_API int uvs_execute(uvs_t *s, uvs_work_cb work, void *arg); /* now */
 UVS_API int uvs_schedule(uvs_t *s, int64_t delay_ns, uvs_work_cb work, void *arg, uvs_id_t *ret_id);
-UVS_API int uvs_schedule_at_fixed_rate(uvs_t *s, int64_t initial_ns, int64_t period_ns, uvs_work_cb work, void *arg,
-                                       uvs_id_t *ret_id); /* missed runs: UVS_MISSED_CATCH_UP */
-UVS_API int uvs_schedule_with_fixed_delay(uvs_t *s, int64_t initial_ns, int64_t delay_ns, uvs_work_cb work, void *arg,
-                                          uvs_id_t *ret_id);
-/* At an instant of the wall clock: never before it by that clock; follows when the clock is set; the past means now. */
-UVS_API int uvs_schedule_at(uvs_t *s, int64_t unix_ns, uvs_work_cb work, void *arg, uvs_id_t *ret_id);
+UVS_API int uvs_schedule_at_fixed_rate(uvs_t *s, int64_t initial_ns, int64_t period_ns,
+                                       uvs_work_cb work, void *arg, uvs_id_t *ret_id);
+UVS_API int uvs_schedule_with_fixed_delay(uvs_t *s, int64_t initial_ns, int64_t delay_ns,
+                                          uvs_work_cb work, void *arg, uvs_id_t *ret_id);
+/* At an instant of the wall clock: never before it by that clock; follows when the clock is set;
+ * the past means now. */
+UVS_API int uvs_schedule_at(uvs_t *s, int64_t unix_ns, uvs_work_cb work, void *arg,
+                            uvs_id_t *ret_id);
 
 /* ------------------------------------------------------- act on a task --- */
 
@@ -270,14 +299,16 @@ UVS_API int uvs_schedule_at(uvs_t *s, int64_t unix_ns, uvs_work_cb work, void *a
  * Cancel a task. It leaves the queue at once; its `done` says UV_ECANCELED, and comes promptly.
  *
  * Thread:  any, also in its own body.
- * Returns: UVS_NEVER_RUNS, UVS_RUN_FINISHES (again on repetition, which may add the token); UV_ENOENT if it is over or cancelled
- *          before it ran, or the id is stale or was never given; UV_EBUSY (UVS_CANCEL_IF_WAITING); UV_EINVAL (unknown flags).
+ * Returns: UVS_NEVER_RUNS, UVS_RUN_FINISHES (again on repetition, which may add the token);
+ *          UV_ENOENT if it is over, was cancelled before it ran, or never was;
+ *          UV_EBUSY (UVS_CANCEL_IF_WAITING); UV_EINVAL (unknown flags).
  */
 UVS_API int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags);
 
 /**
- * Move a waiting task: its next run is due delay_ns from now (a wall-clock task: by the wall clock). A fixed-rate task's
- * grid moves with it. Off the loop, of several at the same time one wins.
+ * Move a waiting task: its next run is due delay_ns from now (a wall-clock task: by the wall
+ * clock). A fixed-rate task's grid moves with it. Off the loop, of several at the same time one
+ * wins.
  *
  * Thread:  any.
  * Returns: 0; UV_EBUSY if it is ready or running; UV_ENOENT.
@@ -285,15 +316,17 @@ UVS_API int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags);
 UVS_API int uvs_reschedule(uvs_t *s, uvs_id_t id, int64_t delay_ns);
 
 /**
- * End a run whose body returned, or is about to return, UVS_PENDING. The run ends with `status` as if the body had returned it
- * (so not UVS_PENDING); fixed delay counts from here.
+ * End a run whose body returned, or is about to return, UVS_PENDING. The run ends with `status` as
+ * if the body had returned it (so not UVS_PENDING); fixed delay counts from here.
  *
  * Thread:  any.
- * Returns: 0; UV_ENOENT if no run is in progress or it was finished already; UV_EINVAL (status is UVS_PENDING).
+ * Returns: 0; UV_ENOENT if no run is in progress or it was finished already; UV_EINVAL (status is
+ *          UVS_PENDING).
  */
 UVS_API int uvs_finish(uvs_t *s, uvs_id_t id, int status);
 
-/* May this task keep the loop alive while it waits? Thread: loop. uvs_has_ref answers 1 or 0. UV_ENOENT, UV_EPERM (thread). */
+/* May this task keep the loop alive while it waits? Thread: loop. uvs_has_ref answers 1 or 0.
+ * UV_ENOENT, UV_EPERM (thread). */
 UVS_API int uvs_ref(uvs_t *s, uvs_id_t id);
 UVS_API int uvs_unref(uvs_t *s, uvs_id_t id);
 UVS_API int uvs_has_ref(uvs_t *s, uvs_id_t id);
@@ -318,8 +351,8 @@ typedef struct {
   int64_t due_ns;       /* the next run (or the present one); UVS_NEVER */
   int64_t remaining_ns; /* until then; below zero when overdue; UVS_NEVER */
   int64_t period_ns;
-  uint64_t runs;        /* started */
-  uint64_t missed;      /* points of the grid that passed without a run, over its whole life */
+  uint64_t runs;   /* started */
+  uint64_t missed; /* points of the grid that passed without a run, over its whole life */
   void *arg;
   char name[UVS_NAME_MAX + 1];
 } uvs_info_t;
@@ -332,8 +365,9 @@ static inline void uvs_info_init(uvs_info_t *i) {
 /* Ask about a task. Thread: any. UV_ENOENT: over or stale. UV_EINVAL: no initialized *ret. */
 UVS_API int uvs_info(uvs_t *s, uvs_id_t id, uvs_info_t *ret);
 
-/* Visit every task that the loop knows and that is not over, in no special order; a nonzero answer of `each` ends it and is
- * returned. `each` may call anything but uvs_each. Thread: loop. UV_EINVAL, UV_EPERM, UV_EBUSY (from inside `each`). */
+/* Visit every task that the loop knows and that is not over, in no special order; a nonzero answer
+ * of `each` ends it and is returned. `each` may call anything but uvs_each. Thread: loop.
+ * UV_EINVAL, UV_EPERM, UV_EBUSY (from inside `each`). */
 typedef int (*uvs_each_cb)(uvs_t *s, const uvs_info_t *info, void *arg);
 UVS_API int uvs_each(uvs_t *s, uvs_each_cb each, void *arg);
 
@@ -341,7 +375,7 @@ UVS_API int uvs_each(uvs_t *s, uvs_each_cb each, void *arg);
 typedef struct {
   size_t size; /* set by the initializer */
   uint64_t submitted, completed, failed, cancelled;
-  uint64_t waiting, ready, running; /* tasks; running: bodies in progress or pending, cancelled ones not counted */
+  uint64_t waiting, ready, running; /* a task cancelled in its run counts as cancelled */
   uint64_t rejected;                /* submissions refused: cap or shut down */
   uint64_t runs;                    /* started */
   uint64_t missed;                  /* points of a grid without a run */
@@ -368,7 +402,8 @@ UVS_API uv_loop_t *uvs_loop(const uvs_t *s);
 UVS_API void *uvs_data(const uvs_t *s);
 UVS_API int64_t uvs_now(const uvs_t *s); /* the scheduler's monotonic clock */
 
-/* 1 if h is one of ours; for programs that walk their loop and close what they find. Thread: loop. */
+/* 1 if h is one of ours, for programs that walk their loop and close what they find. Thread:
+ * loop. */
 UVS_API int uvs_owns_handle(const uvs_t *s, const uv_handle_t *h);
 
 UVS_API unsigned uvs_version(void); /* UVS_VERSION_HEX of the library */
@@ -377,36 +412,42 @@ UVS_API const char *uvs_version_string(void);
 /* ------------------------------------------------------------ configure --- */
 
 UVS_API int uvs_concurrency(uvs_t *s);
-/* Takes effect at once for what is not yet running. UV_EINVAL below 0 or above 1024, UV_ENOMEM: the old value stays. */
+/* Takes effect at once for what is not yet running. UV_EINVAL below 0 or above 1024, UV_ENOMEM: the
+ * old value stays. */
 UVS_API int uvs_set_concurrency(uvs_t *s, int concurrency);
 
 enum { UVS_SURVIVE_DELAYED = 0, UVS_SURVIVE_PERIODIC };
-UVS_API int uvs_survive(uvs_t *s, int which);              /* 1, 0, UV_EINVAL */
-UVS_API int uvs_set_survive(uvs_t *s, int which, int on);  /* also after shutdown, and then acts at once */
+/* 1, 0 or UV_EINVAL. Setting one after shutdown acts at once. */
+UVS_API int uvs_survive(uvs_t *s, int which);
+UVS_API int uvs_set_survive(uvs_t *s, int which, int on);
 
-/* For the owner of a replaced clock. uvs_next_due: the next instant (uvs_now's clock) at which something is to do, UVS_NEVER if
- * there is none; a wall-clock task counts as its remaining wall time from now. Thread: loop; UV_EPERM, UV_EINVAL.
- * uvs_clock_changed: look at the clocks again. Thread: any. */
+/* For the owner of a replaced clock. uvs_next_due: the next instant (uvs_now's clock) at which
+ * something is to do, UVS_NEVER if there is none; a wall-clock task counts as its remaining wall
+ * time from now. Thread: loop; UV_EPERM, UV_EINVAL. uvs_clock_changed: look at the clocks again.
+ * Thread: any. */
 UVS_API int uvs_next_due(uvs_t *s, int64_t *ret_ns);
 UVS_API int uvs_clock_changed(uvs_t *s);
 
 /* ------------------------------------------------------------- lifecycle --- */
 
 /**
- * Orderly shutdown: nothing new is accepted, what was accepted goes on as the survive policies say. A one-shot already due
- * always runs. A periodic task in the middle of a run finishes it and then ends cancelled, unless it survives.
+ * Orderly shutdown: nothing new is accepted, what was accepted goes on as the survive policies say.
+ * A one-shot already due always runs. A periodic task in the middle of a run finishes it and then
+ * ends cancelled, unless it survives.
  *
  * Thread:  any, any number of times.
  * Returns: 0.
  */
 UVS_API int uvs_shutdown(uvs_t *s);
 
-/* The same, and uvs_shutdown_now when grace_ns has passed and it is not yet terminated; the nearest of several calls counts. */
+/* The same, and uvs_shutdown_now when grace_ns has passed and it is not yet terminated; the nearest
+ * of several calls counts. */
 UVS_API int uvs_shutdown_within(uvs_t *s, int64_t grace_ns);
 
 /**
- * Immediate shutdown: every task that is not running is cancelled, running bodies are asked to stop (uvs_cancelled) and keep their
- * result, none runs again. For each task that never started, `each` (may be NULL) is called on the loop, before its `done`.
+ * Immediate shutdown: every task that is not running is cancelled, running bodies are asked to stop
+ * (uvs_cancelled) and keep their result, none runs again. For each task that never started, `each`
+ * (may be NULL) is called on the loop, before its `done`.
  *
  * Thread:  any; the bodies learn of it at once, the rest happens on the loop.
  * Returns: 0; UV_EALREADY if it was called before (nothing happens, `each` is not called).
@@ -426,18 +467,20 @@ UVS_API int uvs_is_terminated(uvs_t *s);  /* shut down, and every task is over *
 UVS_API int uvs_await(uvs_t *s, int64_t timeout_ns);
 
 /**
- * Close: uvs_shutdown_now, wait (on the loop) until no body runs and none is pending and every `done` has returned, close our
- * handles, call cb (may be NULL). In cb and afterwards uv_loop_close returns 0 as far as we are concerned, and *s is gone unless
- * somebody holds a reference. In a forked child: frees the child's copy at once, touches neither loop nor handles,
- * calls no `done`, and calls cb before it returns.
+ * Close: uvs_shutdown_now, wait (on the loop) until no body runs and none is pending and every
+ * `done` has returned, close our handles, call cb (may be NULL). In cb and afterwards uv_loop_close
+ * returns 0 as far as we are concerned, and *s is gone unless somebody holds a reference. In a
+ * forked child: frees the child's copy at once, touches neither loop nor handles, calls no `done`,
+ * and calls cb before it returns.
  *
  * Thread:  loop.
  * Returns: 0; UV_EALREADY; UV_EPERM (thread).
  */
 UVS_API int uvs_close(uvs_t *s, uvs_close_cb cb);
 
-/* A thread that may call during or after close takes a reference before and gives it back when it is through. Such calls answer
- * UV_ESHUTDOWN after close. uvs_retain returns s. Both accept NULL. Thread: any. */
+/* A thread that may call during or after close takes a reference before and gives it back when it
+ * is through. Such calls answer UV_ESHUTDOWN after close. uvs_retain returns s. Both accept NULL.
+ * Thread: any. */
 UVS_API uvs_t *uvs_retain(uvs_t *s);
 UVS_API void uvs_release(uvs_t *s);
 

@@ -85,7 +85,8 @@ void uvs__agenda_destroy(struct uvs__agenda *a) {
   uvs__slab_destroy_locks(&a->colds);
 }
 
-int uvs__agenda_take_slot(struct uvs__agenda *a, uintptr_t stripe, bool cold, bool wall, uint32_t *ret_slot) {
+int uvs__agenda_take_slot(struct uvs__agenda *a, uintptr_t stripe, bool cold, bool wall,
+                          uint32_t *ret_slot) {
   uint32_t cold_index = UVS__NONE;
   uint32_t slot;
   int rc;
@@ -104,7 +105,8 @@ int uvs__agenda_take_slot(struct uvs__agenda *a, uintptr_t stripe, bool cold, bo
     uvs__slab_give(&a->slots, stripe, slot);
     return rc;
   }
-  /* relaxed: the slot is private; the word's next release publishes it (UVS__NONE + 1 is 0: none) */
+  /* relaxed: the slot is private; the word's next release publishes it (UVS__NONE + 1 is 0: none)
+   */
   uvs__store(&uvs__agenda_slot(a, slot)->seq_cold, (uint64_t)(uint32_t)(cold_index + 1), relaxed);
   *ret_slot = slot;
   return 0;
@@ -154,13 +156,16 @@ void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
     uvs__heap_remove(h, slot);
 }
 
-/* The head of h, with its true deadline: an entry that was pushed back learns of it when it comes up. */
-static const struct uvs__heap_entry *true_head(struct uvs__agenda *a, struct uvs__heap *h, uint64_t until_ns) {
+/* The head of h, with its true deadline: an entry that was pushed back learns of it when it comes
+ * up. */
+static const struct uvs__heap_entry *true_head(struct uvs__agenda *a, struct uvs__heap *h,
+                                               uint64_t until_ns) {
   const struct uvs__heap_entry *e;
 
   while ((e = uvs__heap_head(h)) != NULL && e->deadline_ns <= until_ns) {
     uint32_t slot = uvs__heap_slot(e);
-    /* relaxed: if a mover is at it, the task's INBOX or MOVING bit keeps it from being made ready */
+    /* relaxed: if a mover is at it, the task's INBOX or MOVING bit keeps it from being made ready
+     */
     uint64_t deadline_ns = uvs__load(&uvs__agenda_slot(a, slot)->deadline_ns, relaxed);
 
     if (deadline_ns <= e->deadline_ns)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * agenda: all tasks of a scheduler: their slots, and the delay queues of those that wait. No libuv call but its mutexes.
+ * agenda: all tasks of a scheduler: their slots, and the delay queues of those that wait. No libuv
+ * call but its mutexes.
  *
- * Slots are taken and given back by any thread; the queues belong to the loop thread. A slot is taken together with its room in the
- * queue, so that arming and firing cannot fail. Tasks for an instant of the wall clock have a queue of their own and are never
- * converted. "Never" tasks are in no queue.
+ * Slots are taken and given back by any thread; the queues belong to the loop thread. A slot is
+ * taken together with its room in the queue, so that arming and firing cannot fail. Tasks for an
+ * instant of the wall clock have a queue of their own and are never converted. "Never" tasks are in
+ * no queue.
  */
 #ifndef UVS__AGENDA_H
 #define UVS__AGENDA_H
@@ -29,8 +31,10 @@ void uvs__agenda_destroy(struct uvs__agenda *a);
 void uvs__agenda_free_memory(struct uvs__agenda *a);
 
 /* Any thread. 0, UV_ENOMEM, UV_E2BIG. The slot is FREE and private; its other fields are unset. */
-int uvs__agenda_take_slot(struct uvs__agenda *a, uintptr_t stripe, bool cold, bool wall, uint32_t *ret_slot);
-/* Its word is FREE with a new generation; a generation at its maximum is never used again, so the slot stays out (L18). */
+int uvs__agenda_take_slot(struct uvs__agenda *a, uintptr_t stripe, bool cold, bool wall,
+                          uint32_t *ret_slot);
+/* Its word is FREE with a new generation; a generation at its maximum is never used again, so the
+ * slot stays out (L18). */
 void uvs__agenda_give_slot(struct uvs__agenda *a, uintptr_t stripe, uint32_t slot);
 
 static inline struct uvs__slot *uvs__agenda_slot(const struct uvs__agenda *a, uint32_t slot) {
@@ -63,7 +67,8 @@ void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w);
 uint32_t uvs__agenda_take_due(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns);
 /* Take out the first task, due or not; UVS__NONE if none waits. */
 uint32_t uvs__agenda_take_any(struct uvs__agenda *a);
-/* Deadline of the heap's head; UVS__NEVER if empty. `exact`: first find out about lazy push-backs. */
+/* Deadline of the heap's head; UVS__NEVER if empty. `exact`: first find out about lazy push-backs.
+ */
 uint64_t uvs__agenda_next(struct uvs__agenda *a, bool exact);
 /* The same of the wall clock's queue. */
 uint64_t uvs__agenda_next_wall(struct uvs__agenda *a, bool exact);

@@ -2,7 +2,8 @@
  *
  * base: asserts, saturating time arithmetic, and the index of a chunked array.
  *
- * Times inside are uint64_t nanoseconds, never above UVS__NEVER (= UVS_NEVER), so that they also fit the public int64_t.
+ * Times inside are uint64_t nanoseconds, never above UVS__NEVER (= UVS_NEVER), so that they also
+ * fit the public int64_t.
  */
 #ifndef UVS__BASE_H
 #define UVS__BASE_H
@@ -17,7 +18,8 @@
 #define UVS_ASSERT(cond) \
   do { \
     if (!(cond)) { \
-      fprintf(stderr, "uvsched: %s:%d: %s: broken invariant: %s\n", __FILE__, __LINE__, __func__, #cond); \
+      fprintf(stderr, "uvsched: %s:%d: %s: broken invariant: %s\n", __FILE__, __LINE__, __func__, \
+              #cond); \
       abort(); \
     } \
   } while (0)

@@ -13,7 +13,8 @@ static inline bool uvs__clock_replaced(const uvs_clock_t *c) {
   return c->monotonic_ns != NULL;
 }
 
-/* Any thread. The system's: uv_hrtime, never the loop's cached time, which may be stale by a whole callback. */
+/* Any thread. The system's: uv_hrtime, never the loop's cached time, which may be stale by a whole
+ * callback. */
 uint64_t uvs__clock_now(const uvs_clock_t *c);
 uint64_t uvs__clock_wall(const uvs_clock_t *c);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * control: cancel, reschedule, finish, ref and unref. Each finds the slot of the id, decides by its word, and makes one move.
+ * control: cancel, reschedule, finish, ref and unref. Each finds the slot of the id, decides by its
+ * word, and makes one move.
  */
 #include "scheduler.h"
 
@@ -28,8 +29,9 @@ static uint32_t slot_of(uvs_id_t id) {
 
 /* ---- cancel ---- */
 
-/* Off the loop, a cancelled task has been sent to it. Must it hear of that now? If there is a `done` to call, or if this was
- * the last that kept it alive, or that kept a shutdown from its end. */
+/* Off the loop, a cancelled task has been sent to it. Must it hear of that now? If there is a
+ * `done` to call, or if this was the last that kept it alive, or that kept a shutdown from its end.
+ */
 static uint64_t hear_of_cancel(uvs_t *s, uint64_t w, uint64_t load) {
   bool last_ref = (w & UVS__REF) != 0 && load / UVS__LOAD_REF == 0;
 
@@ -45,7 +47,8 @@ static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w) {
   if ((w & UVS__INBOX) == 0)
     uvs__send_in(s, slot_of(id), slot_of(id), false, hear_by_ns);
   else if (hear_by_ns == 0)
-    uvs__ticker_wake(&s->ticker); /* it is on its way already, but perhaps nobody has woken the loop for it */
+    uvs__ticker_wake(
+        &s->ticker); /* it is on its way already, but perhaps nobody has woken the loop for it */
   return UVS_NEVER_RUNS;
 }
 
@@ -101,7 +104,8 @@ int uvs_cancelled(const uvs_run_t *run) {
     return 0;
   t = run->state;
   /* acquire, both: a body that is told to stop sees what was written before */
-  return (uvs__load(&t->word, acquire) & UVS__TOKEN) != 0 || uvs__load(&run->scheduler->stop, acquire);
+  return (uvs__load(&t->word, acquire) & UVS__TOKEN) != 0 ||
+         uvs__load(&run->scheduler->stop, acquire);
 }
 
 /* ---- reschedule ---- */
@@ -114,11 +118,12 @@ static void set_deadline(uvs_t *s, struct uvs__slot *t, uint64_t deadline_ns) {
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
 
   if (c != NULL)
-    c->jitter_now_ns = 0; /* the grid moves to just here */
+    c->jitter_now_ns = 0;                            /* the grid moves to just here */
   uvs__store(&t->deadline_ns, deadline_ns, relaxed); /* the word's next release publishes it */
 }
 
-/* Move 7 off the loop, and on it for tasks with a cold record: MOVING is set, and the deadline ours. */
+/* Move 7 off the loop, and on it for tasks with a cold record: MOVING is set, and the deadline
+ * ours. */
 static int move_held(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w, uint64_t deadline_ns) {
   uint64_t due_ns = (w & UVS__WALL) != 0 ? 0 : deadline_ns;
 
@@ -136,7 +141,8 @@ static int move_held(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w, uin
 }
 
 /* On the loop: later is lazy, the entry learns of it when it comes up. */
-static int move_on_loop(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w, uint64_t deadline_ns, uint64_t now_ns) {
+static int move_on_loop(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w,
+                        uint64_t deadline_ns, uint64_t now_ns) {
   uint64_t old_ns = uvs__load(&t->deadline_ns, relaxed); /* WAITING, on the loop: ours */
 
   uvs__store(&t->deadline_ns, deadline_ns, relaxed);
@@ -199,7 +205,8 @@ int uvs_finish(uvs_t *s, uvs_id_t id, int status) {
     return UV_ENOENT;
   do {
     /* INBOX: the body has ended, and is on its way to `after`. */
-    if (!same(id, w) || uvs__word_state(w) != UVS__RUNNING || (w & (UVS__FINISHED | UVS__INBOX)) != 0)
+    if (!same(id, w) || uvs__word_state(w) != UVS__RUNNING ||
+        (w & (UVS__FINISHED | UVS__INBOX)) != 0)
       return UV_ENOENT;
     to = uvs__word_with_status(w, uvs__status_of(status)) | UVS__FINISHED;
     if ((w & UVS__PENDING) != 0 && (w & UVS__HAS_AFTER) != 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * fork: are we in a child of the process that opened the scheduler? One load per call (fork_wipe.c) or a getpid (fork_pid.c).
+ * fork: are we in a child of the process that opened the scheduler? One load per call (fork_wipe.c)
+ * or a getpid (fork_pid.c).
  */
 #ifndef UVS__FORK_H
 #define UVS__FORK_H

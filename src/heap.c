@@ -64,7 +64,8 @@ static void sift_down(struct uvs__heap *h, uint32_t position, struct uvs__heap_e
   place(h, position, e);
 }
 
-/* The entry that takes a removed one's place comes from elsewhere in the tree: it may have to go up as well as down. */
+/* The entry that takes a removed one's place comes from elsewhere in the tree: it may have to go up
+ * as well as down. */
 static void settle(struct uvs__heap *h, uint32_t position, struct uvs__heap_entry e) {
   if (position > 0 && before(&e, at(h, (position - 1) / ARITY)))
     sift_up(h, position, e);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * heap: the delay heap. 4-ary; entries {deadline, sequence and slot} lie inline, positions in a dense array of links, so that any
- * entry can be removed or moved. Knows nothing of tasks.
+ * heap: the delay heap. 4-ary; entries {deadline, sequence and slot} lie inline, positions in a
+ * dense array of links, so that any entry can be removed or moved. Knows nothing of tasks.
  *
- * It is chunked like the slab and never moves: room is reserved when a slot is made, by whichever thread, and from then on
- * nothing here can fail. All else belongs to the loop thread.
+ * It is chunked like the slab and never moves: room is reserved when a slot is made, by whichever
+ * thread, and from then on nothing here can fail. All else belongs to the loop thread.
  */
 #ifndef UVS__HEAP_H
 #define UVS__HEAP_H
@@ -15,7 +15,8 @@
 #define UVS__SLOT_BITS 26
 #define UVS__SLOT_MASK ((1u << UVS__SLOT_BITS) - 1u)
 
-/* Eight dense bytes beside each slot: the position in a heap while it waits, prev and next in a list while it is ready. */
+/* Eight dense bytes beside each slot: the position in a heap while it waits, prev and next in a
+ * list while it is ready. */
 struct uvs__link {
   uint32_t a, b;
 };
@@ -27,14 +28,16 @@ struct uvs__heap_entry {
 
 struct uvs__heap {
   struct uvs__heap_entry *chunk[UVS__CHUNKS];
-  struct uvs__link **links; /* borrowed; chunked by slot; `a` is the position, UVS__NONE if not in the heap */
+  struct uvs__link *
+      *links; /* borrowed; chunked by slot; `a` is the position, UVS__NONE if not in the heap */
   uint32_t count;
 };
 
 void uvs__heap_init(struct uvs__heap *h, struct uvs__link **links);
 void uvs__heap_destroy(struct uvs__heap *h, const uvs_allocator_t *m);
 
-/* Room for n entries; 0 or UV_ENOMEM, UV_E2BIG, and then nothing has changed. The caller serializes. */
+/* Room for n entries; 0 or UV_ENOMEM, UV_E2BIG, and then nothing has changed. The caller
+ * serializes. */
 int uvs__heap_reserve(struct uvs__heap *h, const uvs_allocator_t *m, size_t n);
 
 void uvs__heap_push(struct uvs__heap *h, uint64_t deadline_ns, uint64_t key);

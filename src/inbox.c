@@ -17,28 +17,31 @@ void uvs__inbox_init(struct uvs__inbox *b, const struct uvs__agenda *agenda) {
   atomic_init(&b->pushes, 0);
 }
 
-bool uvs__inbox_push(struct uvs__inbox *b, uint32_t first, uint32_t last, bool fresh, uint64_t due_ns, bool *ret_wake) {
+bool uvs__inbox_push(struct uvs__inbox *b, uint32_t first, uint32_t last, bool fresh,
+                     uint64_t due_ns, bool *ret_wake) {
   uint64_t old = uvs__load(&b->head, relaxed); /* the CAS decides */
   uint64_t wake_ns;
 
   do {
     if (fresh && (old & UVS__SHUTDOWN_TAG) != 0)
       return false;
-    /* The old head is only a number here: it may be taken and freed at any time. relaxed: the CAS releases it. */
+    /* The old head is only a number here: it may be taken and freed at any time. relaxed: the CAS
+     * releases it. */
     uvs__store(next_of(b, last), slot_of(old), relaxed);
   } while (!uvs__cas(&b->head, &old, (old & UVS__SHUTDOWN_TAG) | ((uint64_t)first + 1), seq_cst));
 
-  /* seq_cst, both the push and this load: pairs with store and load in uvs__inbox_sleep. Either we see what the loop published,
-   * or it sees our push. */
+  /* seq_cst, both the push and this load: pairs with store and load in uvs__inbox_sleep. Either we
+   * see what the loop published, or it sees our push. */
   wake_ns = uvs__load(&b->next_wake, seq_cst);
   /* relaxed: only a count */
-  *ret_wake = due_ns < wake_ns || ((uvs__add(&b->pushes, 1, relaxed) & 1023) == 1023 && wake_ns != UVS__AWAKE);
+  *ret_wake = due_ns < wake_ns ||
+              ((uvs__add(&b->pushes, 1, relaxed) & 1023) == 1023 && wake_ns != UVS__AWAKE);
   return true;
 }
 
 uint32_t uvs__inbox_take(struct uvs__inbox *b, uint32_t *ret_last, bool *ret_shutdown) {
-  /* Always a read-modify-write, never load-and-skip: that orders a push against uv_async_send's relaxed first load. seq_cst:
-   * acquires what the pushers wrote. */
+  /* Always a read-modify-write, never load-and-skip: that orders a push against uv_async_send's
+   * relaxed first load. seq_cst: acquires what the pushers wrote. */
   uint64_t head = uvs__and(&b->head, UVS__SHUTDOWN_TAG, seq_cst);
   uint32_t slot = slot_of(head);
   uint32_t turned = UVS__NONE;
@@ -64,7 +67,8 @@ bool uvs__inbox_sleep(struct uvs__inbox *b, uint64_t next_wake) {
 }
 
 void uvs__inbox_lower(struct uvs__inbox *b, uint64_t next_wake) {
-  uvs__store(&b->next_wake, next_wake, relaxed); /* a producer that sees the old value sends for nothing */
+  uvs__store(&b->next_wake, next_wake,
+             relaxed); /* a producer that sees the old value sends for nothing */
 }
 
 uint64_t uvs__inbox_next_wake(struct uvs__inbox *b) {

@@ -39,7 +39,8 @@ void uvs__list_unlink(const struct uvs__agenda *a, struct uvs__list *l, uint32_t
   *k = (struct uvs__link){UVS__NONE, UVS__NONE};
 }
 
-int uvs__pool_init(struct uvs__pool *p, struct uvs__agenda *a, const uvs_allocator_t *mem, void *runner_arg) {
+int uvs__pool_init(struct uvs__pool *p, struct uvs__agenda *a, const uvs_allocator_t *mem,
+                   void *runner_arg) {
   memset(p, 0, sizeof *p);
   p->agenda = a;
   p->mem = mem;
@@ -87,7 +88,8 @@ int uvs__pool_set_concurrency(struct uvs__pool *p, int concurrency) {
       p->idle = made;
       p->made = concurrency;
     }
-    uvs__locked_store(&p->concurrency, concurrency, relaxed); /* a setting; what follows from it is under the lock */
+    uvs__locked_store(&p->concurrency, concurrency,
+                      relaxed); /* a setting; what follows from it is under the lock */
     made = NULL;
   }
   uv_mutex_unlock(&p->lock);
@@ -147,7 +149,8 @@ struct uvs__runner *uvs__pool_call_out(struct uvs__pool *p) {
   struct uvs__runner **last = &called;
 
   uv_mutex_lock(&p->lock);
-  while (p->ready_count[0] > p->seeking && (int)p->out < uvs__locked_load(&p->concurrency, relaxed)) {
+  while (p->ready_count[0] > p->seeking &&
+         (int)p->out < uvs__locked_load(&p->concurrency, relaxed)) {
     struct uvs__runner *r = p->idle;
 
     UVS_ASSERT(r != NULL);

@@ -2,9 +2,9 @@
  *
  * pool: what is ready, who runs it, and the counts.
  *
- * Runners are uv_work_t of ours in libuv's pool, never more than `concurrency`. One lock guards the ready list and every count, so
- * that a snapshot adds up at every instant (V9): a runner ends one task and takes the next in one critical section. No user code
- * runs under it.
+ * Runners are uv_work_t of ours in libuv's pool, never more than `concurrency`. One lock guards the
+ * ready list and every count, so that a snapshot adds up at every instant (V9): a runner ends one
+ * task and takes the next in one critical section. No user code runs under it.
  */
 #ifndef UVS__POOL_H
 #define UVS__POOL_H
@@ -34,7 +34,8 @@ struct uvs__pool {
   const uvs_allocator_t *mem;
   void *runner_arg;
   _Atomic int concurrency; /* written under the lock */
-  /* Tasks accepted and not settled, ref'd ones in the upper half. Submit adds before its push; who settles subtracts. */
+  /* Tasks accepted and not settled, ref'd ones in the upper half. Submit adds before its push; who
+   * settles subtracts. */
   _Atomic uint64_t load;
 
   uv_mutex_t lock; /* what follows */
@@ -59,7 +60,8 @@ static inline unsigned uvs__on_which(uint64_t w) {
 #define UVS__LOAD_ONE UINT64_C(1)
 #define UVS__LOAD_REF (UINT64_C(1) << 32)
 
-int uvs__pool_init(struct uvs__pool *p, struct uvs__agenda *a, const uvs_allocator_t *mem, void *runner_arg);
+int uvs__pool_init(struct uvs__pool *p, struct uvs__agenda *a, const uvs_allocator_t *mem,
+                   void *runner_arg);
 void uvs__pool_destroy(struct uvs__pool *p);
 /* In a forked child, where the lock may be held by a thread that does not exist. */
 void uvs__pool_free_memory(struct uvs__pool *p);
@@ -67,14 +69,16 @@ void uvs__pool_free_memory(struct uvs__pool *p);
 /* Any thread. 0, UV_ENOMEM: nothing has changed. */
 int uvs__pool_set_concurrency(struct uvs__pool *p, int concurrency);
 
-/* A task that was in the state of w is settled: count it. Returns what load is now. Locked: the caller has the lock. */
+/* A task that was in the state of w is settled: count it. Returns what load is now. Locked: the
+ * caller has the lock. */
 uint64_t uvs__pool_settle_locked(struct uvs__pool *p, uint64_t w, enum uvs__outcome outcome);
 uint64_t uvs__pool_settle(struct uvs__pool *p, uint64_t w, enum uvs__outcome outcome);
 
 /* With the lock: take the first ready task and make it RUNNING; UVS__NONE if there is none. */
 uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__list *list);
 
-/* Loop thread: runners to be queued now, linked by `next`; and one that came home or could not be queued. */
+/* Loop thread: runners to be queued now, linked by `next`; and one that came home or could not be
+ * queued. */
 struct uvs__runner *uvs__pool_call_out(struct uvs__pool *p);
 void uvs__pool_home(struct uvs__pool *p, struct uvs__runner *r);
 

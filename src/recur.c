@@ -29,7 +29,8 @@ struct uvs__point uvs__recur_start(const struct uvs__recur *r, uint64_t ideal_ns
   return (struct uvs__point){ideal_ns, 0};
 }
 
-struct uvs__point uvs__recur_next(const struct uvs__recur *r, uint64_t ideal_ns, uint64_t merged, uint64_t end_ns) {
+struct uvs__point uvs__recur_next(const struct uvs__recur *r, uint64_t ideal_ns, uint64_t merged,
+                                  uint64_t end_ns) {
   uint64_t next_ns;
 
   UVS_ASSERT(r->kind != UVS_ONCE);

@@ -50,7 +50,8 @@ static int look(uvs_t *s, uint32_t slot, uint64_t w, uvs_info_t *ret) {
     now_ns = uvs__clock_wall(&s->clock);
   ret->remaining_ns = due_ns == UVS__NEVER ? UVS_NEVER : (int64_t)due_ns - (int64_t)now_ns;
   /* A read-modify-write: the loads above cannot move behind it. */
-  return uvs__word_generation(uvs__or(&t->word, 0, acq_rel)) == uvs__word_generation(w) ? 0 : UV_ENOENT;
+  return uvs__word_generation(uvs__or(&t->word, 0, acq_rel)) == uvs__word_generation(w) ? 0
+                                                                                        : UV_ENOENT;
 }
 
 int uvs_info(uvs_t *s, uvs_id_t id, uvs_info_t *ret) {
@@ -82,7 +83,8 @@ int uvs_each(uvs_t *s, uvs_each_cb each, void *arg) {
   made = uvs__slab_made(&s->agenda.slots); /* what `each` adds beyond is not visited */
   s->in_each = true;
   for (uint32_t slot = 0; slot < made && rc == 0; slot++) {
-    uint64_t w = uvs__load(&uvs__slot(s, slot)->word, acquire); /* pairs with the release of its last move */
+    uint64_t w =
+        uvs__load(&uvs__slot(s, slot)->word, acquire); /* pairs with the release of its last move */
     uvs_info_t info;
 
     if ((w & UVS__TAKEN) == 0 || uvs__word_state(w) == UVS__FREE || uvs__word_state(w) > UVS__ENDED)
@@ -152,13 +154,14 @@ static int dump_one(uvs_t *s, const uvs_info_t *i, void *arg) {
   FILE *out = arg;
 
   (void)s;
-  fprintf(out, "  %16" PRIu64 "  %-7s  %-5s  ", i->id, uvs_state_name(i->state), kind_name(i->kind));
+  fprintf(out, "  %16" PRIu64 "  %-7s  %-5s  ", i->id, uvs_state_name(i->state),
+          kind_name(i->kind));
   if (i->remaining_ns == UVS_NEVER)
     fprintf(out, "%12s", "never");
   else
     fprintf(out, "%+10.3f s", (double)i->remaining_ns / 1e9);
-  fprintf(out, "  runs %" PRIu64 "  missed %" PRIu64 "%s%s%s\n", i->runs, i->missed, i->cancelled ? "  cancelled" : "",
-          i->name[0] != 0 ? "  " : "", i->name);
+  fprintf(out, "  runs %" PRIu64 "  missed %" PRIu64 "%s%s%s\n", i->runs, i->missed,
+          i->cancelled ? "  cancelled" : "", i->name[0] != 0 ? "  " : "", i->name);
   return 0;
 }
 
@@ -204,15 +207,18 @@ int uvs_dump(uvs_t *s, FILE *out) {
     snapshot(s, &c);
     qsort(v.infos, v.count, sizeof *v.infos, by_remaining);
     fprintf(out, "uvsched %p: %s, concurrency %d\n", (void *)s,
-            uvs_is_terminated(s)      ? "terminated"
+            uvs_is_terminated(s)    ? "terminated"
             : uvs_is_terminating(s) ? "terminating"
-                                      : "open",
+                                    : "open",
             uvs_concurrency(s));
     fprintf(out,
-            "  submitted %" PRIu64 " = completed %" PRIu64 " + failed %" PRIu64 " + cancelled %" PRIu64 " + waiting %" PRIu64
-            " + ready %" PRIu64 " + running %" PRIu64 "\n",
+            "  submitted %" PRIu64 " = completed %" PRIu64 " + failed %" PRIu64
+            " + cancelled %" PRIu64 " + waiting %" PRIu64 " + ready %" PRIu64 " + running %" PRIu64
+            "\n",
             c.submitted, c.completed, c.failed, c.cancelled, c.waiting, c.ready, c.running);
-    fprintf(out, "  runs %" PRIu64 ", missed %" PRIu64 ", rejected %" PRIu64 ", runners %" PRIu64 " (peak %" PRIu64 ")\n",
+    fprintf(out,
+            "  runs %" PRIu64 ", missed %" PRIu64 ", rejected %" PRIu64 ", runners %" PRIu64
+            " (peak %" PRIu64 ")\n",
             c.runs, c.missed, c.rejected, c.runners, c.peak_runners);
     for (size_t i = 0; i < v.count; i++)
       dump_one(s, &v.infos[i], out);

@@ -2,9 +2,10 @@
  *
  * run: one run of a task from start to end, on a runner, on the loop, or finished by somebody else.
  *
- * A run ends with one CAS of the word, after all fields are written: the next point of the grid, if another run follows. A body that
- * returned UVS_PENDING is ended by whoever sets the second of PENDING and FINISHED. With `after`, the run is not over before
- * that has returned on the loop: the task travels there still RUNNING.
+ * A run ends with one CAS of the word, after all fields are written: the next point of the grid, if
+ * another run follows. A body that returned UVS_PENDING is ended by whoever sets the second of
+ * PENDING and FINISHED. With `after`, the run is not over before that has returned on the loop: the
+ * task travels there still RUNNING.
  */
 #include "scheduler.h"
 
@@ -27,7 +28,8 @@ uint64_t uvs__jitter(const uvs_t *s, uvs_id_t id, uint64_t run, uint64_t jitter_
   return jitter_ns == 0 ? 0 : mix(mix(s->seed + id) + run) % (jitter_ns + 1);
 }
 
-static struct uvs__recur recur_of(const struct uvs__slot *t, const struct uvs__cold *c, uint64_t w) {
+static struct uvs__recur recur_of(const struct uvs__slot *t, const struct uvs__cold *c,
+                                  uint64_t w) {
   return (struct uvs__recur){
       .kind = uvs__word_kind(w),
       .policy = c == NULL ? UVS_MISSED_CATCH_UP : c->policy,
@@ -149,7 +151,8 @@ static bool plan_next(uvs_t *s, uint32_t slot, int status, uint64_t end_ns) {
   return true;
 }
 
-/* Move 5, with the lock. `list`: INBOX if the slot is about to travel to the loop. Returns the new word. */
+/* Move 5, with the lock. `list`: INBOX if the slot is about to travel to the loop. Returns the new
+ * word. */
 static uint64_t end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on, uint64_t list) {
   struct uvs__slot *t = uvs__slot(s, slot);
   uint64_t w = uvs__locked_load(&t->word, relaxed); /* the CAS acquires */
@@ -164,7 +167,8 @@ static uint64_t end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on, ui
     else if ((w & UVS__LIGHT) != 0 && (w & UVS__PENDING) == 0 && (cancelled || status >= 0))
       to = (uint64_t)UVS__FREE | (uvs__word_generation(w) + 1) << UVS__GENERATION_SHIFT;
     else
-      to = uvs__word_with_status(uvs__word_in(rest, UVS__ENDED), cancelled ? 0 : status) | UVS__INBOX;
+      to = uvs__word_with_status(uvs__word_in(rest, UVS__ENDED), cancelled ? 0 : status) |
+           UVS__INBOX;
   } while (!uvs__word_try_locked(t, &w, to));
 
   if ((w & UVS__CANCELLED) != 0)
@@ -197,9 +201,10 @@ static void mark_for_after(uvs_t *s, uint32_t slot, int status) {
 
 /* When must the loop hear of a completion? In 1 ms, or when the task is next due. */
 static uint64_t hear_by(uvs_t *s, uint32_t slot, uint64_t w, uint64_t now_ns) {
-  uint64_t next_ns = uvs__word_state(w) == UVS__WAITING && (w & UVS__WALL) == 0
-                         ? uvs__load(&uvs__slot(s, slot)->deadline_ns, relaxed) /* ours until the push */
-                         : UVS__NEVER;
+  uint64_t next_ns =
+      uvs__word_state(w) == UVS__WAITING && (w & UVS__WALL) == 0
+          ? uvs__load(&uvs__slot(s, slot)->deadline_ns, relaxed) /* ours until the push */
+          : UVS__NEVER;
 
   return next_ns < now_ns + MS ? next_ns : now_ns + MS;
 }
@@ -239,7 +244,8 @@ static int call_after(uvs_t *s, uint32_t slot, int status) {
 }
 
 void uvs__run_on_loop(uvs_t *s, uint32_t slot) {
-  bool ref = (uvs__load(&uvs__slot(s, slot)->word, relaxed) & UVS__REF) != 0; /* changed by this thread only */
+  bool ref = (uvs__load(&uvs__slot(s, slot)->word, relaxed) & UVS__REF) !=
+             0; /* changed by this thread only */
   uint64_t now_ns = uvs__now(s);
   enum rest rest;
   int status;
@@ -254,7 +260,8 @@ void uvs__run_on_loop(uvs_t *s, uint32_t slot) {
 
 void uvs__run_after(uvs_t *s, uint32_t slot) {
   struct uvs__slot *t = uvs__slot(s, slot);
-  uint64_t w = uvs__load(&t->word, acquire); /* pairs with the word's release by who ended the body */
+  uint64_t w =
+      uvs__load(&t->word, acquire); /* pairs with the word's release by who ended the body */
   uint64_t end_ns = (uint64_t)uvs__agenda_cold(&s->agenda, t)->run.end_ns;
   int status = call_after(s, slot, uvs__word_status(w));
 
@@ -292,17 +299,20 @@ static void retire_light(uvs_t *s, struct uvs__runner *r, uint32_t slot, bool re
 
 /* With the lock: the next task for a runner that already counts as one of `active`. */
 static uint32_t next_locked(uvs_t *s) {
-  /* relaxed: a setting; stop: whoever sets it lets the loop end what is ready, under the same lock */
-  if ((int)s->pool.active > uvs__locked_load(&s->pool.concurrency, relaxed) || uvs__locked_load(&s->stop, relaxed))
+  /* relaxed: a setting; stop: whoever sets it lets the loop end what is ready, under the same lock
+   */
+  if ((int)s->pool.active > uvs__locked_load(&s->pool.concurrency, relaxed) ||
+      uvs__locked_load(&s->stop, relaxed))
     return UVS__NONE;
   return uvs__pool_start_locked(&s->pool, &s->pool.ready);
 }
 
-/* Runs one task, ends its run, and takes the next in the same critical section, so that somebody who sees the end
- * of the last one never finds this runner still counted as busy (S24b). */
-static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct finished *f, uint64_t leave_ns,
-                        uint64_t *now_ns) {
-  bool ref = (uvs__load(&uvs__slot(s, slot)->word, relaxed) & UVS__REF) != 0; /* light ones: constant once taken in */
+/* Runs one task, ends its run, and takes the next in the same critical section, so that somebody
+ * who sees the end of the last one never finds this runner still counted as busy (S24b). */
+static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct finished *f,
+                        uint64_t leave_ns, uint64_t *now_ns) {
+  bool ref = (uvs__load(&uvs__slot(s, slot)->word, relaxed) & UVS__REF) !=
+             0; /* light ones: constant once taken in */
   bool goes_on = false;
   uint64_t w = 0;
   enum rest rest;
@@ -365,7 +375,8 @@ void uvs__run_finished(uvs_t *s, uint32_t slot, uint64_t w) {
   uint64_t now_ns = uvs__now(s);
 
   if ((w & UVS__HAS_AFTER) != 0)
-    uvs__agenda_cold(&s->agenda, uvs__slot(s, slot))->run.end_ns = (int64_t)now_ns; /* it is marked for `after` */
+    uvs__agenda_cold(&s->agenda, uvs__slot(s, slot))->run.end_ns =
+        (int64_t)now_ns; /* it is marked for `after` */
   else
     end_run(s, slot, uvs__word_status(w), now_ns, UVS__INBOX);
   uvs__send_in(s, slot, slot, false, 0);

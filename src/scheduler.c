@@ -2,8 +2,9 @@
  *
  * scheduler: open, close, and what keeps the loop alive.
  *
- * Closing has three steps: refuse new work and stop (shutdown.c), let tick() end every task, close the handles. Memory goes with the
- * last reference: the owner's is given back after the close callback.
+ * Closing has three steps: refuse new work and stop (shutdown.c), let tick() end every task, close
+ * the handles. Memory goes with the last reference: the owner's is given back after the close
+ * callback.
  */
 #include "scheduler.h"
 
@@ -159,7 +160,8 @@ int uvs_open(uv_loop_t *loop, const uvs_options_t *given, uvs_t **ret) {
   rc = uvs__pool_init(&s->pool, &s->agenda, &s->mem, s);
   if (rc < 0)
     goto destroy_agenda;
-  rc = uvs__pool_set_concurrency(&s->pool, o.concurrency < 0 ? default_concurrency() : o.concurrency);
+  rc = uvs__pool_set_concurrency(&s->pool,
+                                 o.concurrency < 0 ? default_concurrency() : o.concurrency);
   if (rc < 0)
     goto destroy_pool;
   rc = uv_cond_init(&s->terminated_cond);
@@ -168,7 +170,8 @@ int uvs_open(uv_loop_t *loop, const uvs_options_t *given, uvs_t **ret) {
   rc = uvs__ticker_init(&s->ticker, loop, on_tick);
   if (rc < 0)
     goto destroy_cond;
-  /* The first turn learns which thread is the loop's; until then the loop is held, so that it takes in what is submitted before. */
+  /* The first turn learns which thread is the loop's; until then the loop is held, so that it takes
+   * in what is submitted before. */
   uvs__ticker_wake(&s->ticker);
   *ret = s;
   return 0;

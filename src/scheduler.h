@@ -38,11 +38,12 @@ struct uvs_s {
   struct uvs__fork fork;
   _Atomic uint32_t refs;
   _Atomic uintptr_t loop_thread; /* 0 until the first turn */
-  _Atomic uint32_t policy;       /* counts changes of shutdown and survive policies, for the loop to notice */
+  _Atomic uint32_t
+      policy; /* counts changes of shutdown and survive policies, for the loop to notice */
   _Atomic int survive[2];
   _Atomic uint64_t shutdown_ns, shutdown_wall_ns; /* UVS__NEVER until shut down */
-  _Atomic uint64_t kill_ns;                       /* when the grace of uvs_shutdown_within is over */
-  _Atomic bool stop;                              /* uvs_shutdown_now: bodies are asked to stop, none starts */
+  _Atomic uint64_t kill_ns; /* when the grace of uvs_shutdown_within is over */
+  _Atomic bool stop;        /* uvs_shutdown_now: bodies are asked to stop, none starts */
   _Atomic bool now_called;
   _Atomic bool terminated;
   _Atomic bool closed;
@@ -99,7 +100,8 @@ static inline uintptr_t uvs__stripe(void) {
   return (uintptr_t)(((uint64_t)uvs__self() * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
 }
 
-/* Is this the loop's thread, so that the agenda is ours? relaxed: only that thread itself can find its own number. */
+/* Is this the loop's thread, so that the agenda is ours? relaxed: only that thread itself can find
+ * its own number. */
 static inline bool uvs__on_loop(const uvs_t *s) {
   return uvs__load(&s->loop_thread, relaxed) == uvs__self();
 }
@@ -142,7 +144,8 @@ void uvs__expect(uvs_t *s, uint64_t w, uint64_t deadline_ns, uint64_t now_ns);
 bool uvs__end_on_loop(uvs_t *s, uint32_t slot, uint64_t flags);
 /* It is ENDED|INBOX and on no list: `done`, or nothing to say and gone. */
 void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w);
-/* Outside a turn, when something was taken away: stop the timer if nothing waits, let the loop go. */
+/* Outside a turn, when something was taken away: stop the timer if nothing waits, let the loop go.
+ */
 void uvs__relax(uvs_t *s);
 /* When the next thing is to do, by the monotonic clock; UVS__NEVER. */
 uint64_t uvs__next_due(uvs_t *s, uint64_t now_ns, bool exact);

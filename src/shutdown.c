@@ -2,8 +2,9 @@
  *
  * shutdown: the ways to an end, and what each leaves to run.
  *
- * The tag on the inbox refuses what is new, from any thread at once. What was accepted is the loop's business: it looks at every
- * task when a policy has changed, and at each one that comes in later.
+ * The tag on the inbox refuses what is new, from any thread at once. What was accepted is the
+ * loop's business: it looks at every task when a policy has changed, and at each one that comes in
+ * later.
  */
 #include "scheduler.h"
 
@@ -28,7 +29,8 @@ static void shut(uvs_t *s) {
 
 void uvs__stop_now(uvs_t *s) {
   shut(s);
-  uvs__store(&s->stop, true, release); /* pairs with the acquire in uvs_cancelled, and by the loop */
+  uvs__store(&s->stop, true,
+             release); /* pairs with the acquire in uvs_cancelled, and by the loop */
   notice(s);
 }
 
@@ -40,7 +42,8 @@ bool uvs__may_run(uvs_t *s, struct uvs__slot *t, uint64_t w) {
   if (uvs__load(&s->stop, acquire)) /* pairs with the release in uvs__stop_now */
     return false;
   if (uvs__word_kind(w) != UVS_ONCE)
-    return uvs__load(&s->survive[UVS_SURVIVE_PERIODIC], relaxed) != 0; /* a setting; `policy` orders it */
+    return uvs__load(&s->survive[UVS_SURVIVE_PERIODIC], relaxed) !=
+           0; /* a setting; `policy` orders it */
   if (uvs__word_state(w) == UVS__READY || uvs__load(&s->survive[UVS_SURVIVE_DELAYED], relaxed) != 0)
     return true;
   /* relaxed, both: the tag published them */
@@ -80,7 +83,8 @@ static void stop_everything(uvs_t *s) {
   while ((slot = uvs__agenda_take_any(&s->agenda)) != UVS__NONE)
     end_stopped(s, slot);
   for (slot = 0; slot < made; slot++) { /* the "never" ones are in no queue */
-    if ((uvs__load(&uvs__slot(s, slot)->word, acquire) & UVS__TAKEN) != 0) /* pairs with the release of its last move */
+    if ((uvs__load(&uvs__slot(s, slot)->word, acquire) & UVS__TAKEN) !=
+        0) /* pairs with the release of its last move */
       end_stopped(s, slot);
   }
 }
@@ -98,7 +102,8 @@ void uvs__apply_policies(uvs_t *s) {
     struct uvs__slot *t = uvs__slot(s, slot);
     uint64_t w = uvs__load(&t->word, acquire); /* pairs with the release of its last move */
 
-    if ((w & UVS__TAKEN) == 0 || (uvs__word_state(w) != UVS__WAITING && uvs__word_state(w) != UVS__READY))
+    if ((w & UVS__TAKEN) == 0 ||
+        (uvs__word_state(w) != UVS__WAITING && uvs__word_state(w) != UVS__READY))
       continue;
     if (!uvs__may_run(s, t, w))
       uvs__end_on_loop(s, slot, 0);
@@ -124,7 +129,8 @@ int uvs_shutdown_within(uvs_t *s, int64_t grace_ns) {
     return rc;
   kill_ns = uvs__later(uvs__now(s), grace_ns);
   old = uvs__load(&s->kill_ns, relaxed); /* the CAS decides */
-  while (kill_ns < old && !uvs__cas(&s->kill_ns, &old, kill_ns, relaxed)) { /* `policy` publishes it */
+  while (kill_ns < old &&
+         !uvs__cas(&s->kill_ns, &old, kill_ns, relaxed)) { /* `policy` publishes it */
   }
   shut(s);
   notice(s);
@@ -217,7 +223,8 @@ int uvs_await(uvs_t *s, int64_t timeout_ns) {
     return UVS_EDEADLK;
   uvs_retain(s); /* close may come while we sleep */
   uv_mutex_lock(&s->pool.lock);
-  rc = await_locked(s, uvs__later(uv_hrtime(), timeout_ns)); /* the caller's patience is real time */
+  rc =
+      await_locked(s, uvs__later(uv_hrtime(), timeout_ns)); /* the caller's patience is real time */
   uv_mutex_unlock(&s->pool.lock);
   uvs_release(s);
   return rc;

@@ -7,7 +7,8 @@ static _Atomic uint32_t *next_of(const struct uvs__slab *b, uint32_t index) {
   return (_Atomic uint32_t *)(void *)((char *)uvs__slab_at(b, index) + b->next_offset);
 }
 
-/* The free lists are guarded by their locks; the link is atomic only because it serves lock-free lists at other times. */
+/* The free lists are guarded by their locks; the link is atomic only because it serves lock-free
+ * lists at other times. */
 static uint32_t get_next(const struct uvs__slab *b, uint32_t index) {
   return uvs__locked_load(next_of(b, index), relaxed);
 }
@@ -33,7 +34,8 @@ static int add_chunk(struct uvs__slab *b, unsigned k) {
   return 0;
 }
 
-/* Make 64 new elements: the next part of the last chunk, whose memory the system gives only when it is touched. */
+/* Make 64 new elements: the next part of the last chunk, whose memory the system gives only when it
+ * is touched. */
 static int make_spares(struct uvs__slab *b) {
   uint32_t first = uvs__locked_load(&b->made, relaxed); /* only written under the lock */
   uint32_t offset;

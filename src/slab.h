@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * slab: elements that are named by an index and never move. Memory is type-stable until the slab goes: a stale index may always be
- * looked at, and what is found there says that it is stale.
+ * slab: elements that are named by an index and never move. Memory is type-stable until the slab
+ * goes: a stale index may always be looked at, and what is found there says that it is stale.
  *
- * Any thread takes and gives. One list for all would be the bottleneck from two producers on, so each thread uses one of a few
- * stripes, which trade with the common store 64 elements at a time. An element links itself on a free list through an atomic
- * uint32_t of its own.
+ * Any thread takes and gives. One list for all would be the bottleneck from two producers on, so
+ * each thread uses one of a few stripes, which trade with the common store 64 elements at a time.
+ * An element links itself on a free list through an atomic uint32_t of its own.
  */
 #ifndef UVS__SLAB_H
 #define UVS__SLAB_H
@@ -27,14 +27,16 @@ struct uvs__slab {
   const uvs_allocator_t *mem;
   size_t element_size; /* a power of two, at least 64, is also the alignment */
   size_t next_offset;
-  /* Both may be NULL. `grow`: chunk k is about to exist; `init`: element `index` is made. Under `lock`. */
+  /* Both may be NULL. `grow`: chunk k is about to exist; `init`: element `index` is made. Under
+   * `lock`. */
   int (*grow)(void *arg, unsigned k);
   void (*init)(void *arg, uint32_t index);
   void *arg;
 
   char *chunk[UVS__CHUNKS]; /* aligned */
   void *raw[UVS__CHUNKS];   /* as allocated */
-  _Atomic uint32_t made;    /* elements below are initialized; release: pairs with uvs__slab_made's acquire */
+  _Atomic uint32_t
+      made; /* elements below are initialized; release: pairs with uvs__slab_made's acquire */
 
   uv_mutex_t lock; /* what follows */
   uint32_t spare;

@@ -2,8 +2,9 @@
  *
  * submit: from a spec to an accepted task.
  *
- * First everything that can fail: the spec, the cap, memory for the slot and its place in the queue. Then one CAS on the inbox, the
- * instant of acceptance. The loop's own submissions skip the inbox when it is empty, and keep their order with it when it is not.
+ * First everything that can fail: the spec, the cap, memory for the slot and its place in the
+ * queue. Then one CAS on the inbox, the instant of acceptance. The loop's own submissions skip the
+ * inbox when it is empty, and keep their order with it when it is not.
  */
 #include "scheduler.h"
 
@@ -21,7 +22,8 @@ static bool all_zero(const char *p, size_t n) {
   return true;
 }
 
-/* The caller's struct as ours: a smaller one leaves defaults, a larger one must say nothing that we do not know. */
+/* The caller's struct as ours: a smaller one leaves defaults, a larger one must say nothing that we
+ * do not know. */
 static int read_spec(const void *given, size_t size, uvs_task_t *ret) {
   size_t known = size < sizeof *ret ? size : sizeof *ret;
 
@@ -49,9 +51,11 @@ static int check_periodic(const uvs_task_t *t) {
 static int check_spec(const uvs_task_t *t) {
   if (t->work == NULL && t->after == NULL)
     return UV_EINVAL;
-  if (t->kind < UVS_ONCE || t->kind > UVS_DELAY || t->from < UVS_FROM_NOW || t->from > UVS_FROM_WALL)
+  if (t->kind < UVS_ONCE || t->kind > UVS_DELAY || t->from < UVS_FROM_NOW ||
+      t->from > UVS_FROM_WALL)
     return UV_EINVAL;
-  if (t->missed < UVS_MISSED_CATCH_UP || t->missed > UVS_MISSED_SKIP || (t->flags & ~(unsigned)UVS_UNREF) != 0)
+  if (t->missed < UVS_MISSED_CATCH_UP || t->missed > UVS_MISSED_SKIP ||
+      (t->flags & ~(unsigned)UVS_UNREF) != 0)
     return UV_EINVAL;
   if (t->kind != UVS_RATE && (t->missed != UVS_MISSED_CATCH_UP || t->max_burst != 0))
     return UV_EINVAL;
@@ -63,15 +67,17 @@ static int check_spec(const uvs_task_t *t) {
 }
 
 static bool needs_cold(const uvs_task_t *t) {
-  return (t->work != NULL && t->after != NULL) || t->missed != UVS_MISSED_CATCH_UP || t->max_burst != 0 || t->max_runs != 0 ||
-         t->until_ns != 0 || t->jitter_ns != 0 || t->name != NULL;
+  return (t->work != NULL && t->after != NULL) || t->missed != UVS_MISSED_CATCH_UP ||
+         t->max_burst != 0 || t->max_runs != 0 || t->until_ns != 0 || t->jitter_ns != 0 ||
+         t->name != NULL;
 }
 
 static uint64_t instant_of(const uvs_task_t *t, int64_t ns, uint64_t now_ns) {
   return t->from == UVS_FROM_NOW ? uvs__later(now_ns, ns) : uvs__instant(ns);
 }
 
-static void fill_cold(uvs_t *s, struct uvs__cold *c, const uvs_task_t *t, uvs_id_t id, uint64_t now_ns) {
+static void fill_cold(uvs_t *s, struct uvs__cold *c, const uvs_task_t *t, uvs_id_t id,
+                      uint64_t now_ns) {
   uint64_t words[(UVS_NAME_MAX + 1) / 8] = {0};
   uint64_t first_ns = instant_of(t, t->delay_ns, now_ns);
 
@@ -112,7 +118,8 @@ static uint64_t constants_of(const uvs_task_t *t, bool cold) {
 }
 
 /* Move 1 up to the push: a slot with all that the spec says. Its word makes it WAITING|INBOX. */
-static int make_task(uvs_t *s, const uvs_task_t *t, uint64_t now_ns, uint32_t *ret_slot, uvs_id_t *ret_id) {
+static int make_task(uvs_t *s, const uvs_task_t *t, uint64_t now_ns, uint32_t *ret_slot,
+                     uvs_id_t *ret_id) {
   bool cold = needs_cold(t);
   uint64_t deadline_ns = instant_of(t, t->delay_ns, now_ns);
   struct uvs__slot *slot;
@@ -139,7 +146,8 @@ static int make_task(uvs_t *s, const uvs_task_t *t, uint64_t now_ns, uint32_t *r
   uvs__store(&slot->period_ns, (uint64_t)t->period_ns, relaxed);
   uvs__store(&slot->deadline_ns, deadline_ns, relaxed);
   uvs__store(&slot->runs, 0, relaxed);
-  w = (w & ~(UVS__BIT(UVS__GENERATION_SHIFT) - 1)) | constants_of(t, cold) | UVS__INBOX | (uint64_t)UVS__WAITING;
+  w = (w & ~(UVS__BIT(UVS__GENERATION_SHIFT) - 1)) | constants_of(t, cold) | UVS__INBOX |
+      (uint64_t)UVS__WAITING;
   uvs__store(&slot->word, w, release); /* pairs with the acquire of whoever finds the id */
   return 0;
 }
@@ -152,7 +160,9 @@ static void unmake_task(uvs_t *s, uint32_t slot) {
 
   do {
     w &= ~UVS__MOVING; /* a mover holds it for two steps: the CAS fails until it is through */
-  } while (!uvs__cas(&t->word, &w, (uint64_t)UVS__FREE | (uvs__word_generation(w) + 1) << UVS__GENERATION_SHIFT, acq_rel));
+  } while (!uvs__cas(&t->word, &w,
+                     (uint64_t)UVS__FREE | (uvs__word_generation(w) + 1) << UVS__GENERATION_SHIFT,
+                     acq_rel));
   one = UVS__LOAD_ONE + ((w & UVS__REF) != 0 ? UVS__LOAD_REF : 0);
   if (uvs__word_state(w) == UVS__WAITING)
     uvs__sub(&s->pool.load, one, relaxed); /* a count; else the canceller took it back */
@@ -208,8 +218,10 @@ static uint32_t reversed(uvs_t *s, uint32_t newest) {
 }
 
 /* The chain newest .. oldest is made: in with it. */
-static bool accept_chain(uvs_t *s, uint32_t newest, uint32_t oldest, uint64_t due_ns, uint64_t now_ns) {
-  /* An inbox that is not empty was submitted earlier: queue behind it, else equal deadlines swap. */
+static bool accept_chain(uvs_t *s, uint32_t newest, uint32_t oldest, uint64_t due_ns,
+                         uint64_t now_ns) {
+  /* An inbox that is not empty was submitted earlier: queue behind it, else equal deadlines swap.
+   */
   if (uvs__on_loop(s) && s->intake.head == UVS__NONE && uvs__inbox_empty(&s->inbox)) {
     if (uvs__inbox_is_shut(&s->inbox))
       return false;
@@ -231,7 +243,8 @@ static void unmake_chain(uvs_t *s, uint32_t newest) {
 /* Room under the cap for n tasks, `refs` of them ref'd. */
 static bool add_load(uvs_t *s, uint64_t n, uint64_t refs) {
   uint64_t many = n * UVS__LOAD_ONE + refs * UVS__LOAD_REF;
-  uint64_t before = uvs__add(&s->pool.load, many, relaxed); /* a count; the cap needs only its own order */
+  uint64_t before =
+      uvs__add(&s->pool.load, many, relaxed); /* a count; the cap needs only its own order */
 
   if (s->max_pending == 0 || (uint32_t)before + n <= s->max_pending)
     return true;
@@ -240,7 +253,8 @@ static bool add_load(uvs_t *s, uint64_t n, uint64_t refs) {
 }
 
 /* n checked specs, `stride` apart. */
-static int submit_checked(uvs_t *s, const char *specs, size_t stride, size_t n, uint64_t refs, uvs_id_t *ret_ids) {
+static int submit_checked(uvs_t *s, const char *specs, size_t stride, size_t n, uint64_t refs,
+                          uvs_id_t *ret_ids) {
   uint64_t now_ns = uvs__now(s);
   uint64_t due_ns = UVS__NEVER;
   uint32_t newest = UVS__NONE;
@@ -272,7 +286,8 @@ static int submit_checked(uvs_t *s, const char *specs, size_t stride, size_t n, 
     if (t.from == UVS_FROM_WALL)
       due_ns = 0; /* other clock: let the loop look */
     else if (due_ns != 0)
-      due_ns = instant_of(&t, t.delay_ns, now_ns) < due_ns ? instant_of(&t, t.delay_ns, now_ns) : due_ns;
+      due_ns =
+          instant_of(&t, t.delay_ns, now_ns) < due_ns ? instant_of(&t, t.delay_ns, now_ns) : due_ns;
   }
   if (rc == 0 && accept_chain(s, newest, oldest, due_ns, now_ns))
     return 0;
@@ -282,14 +297,17 @@ static int submit_checked(uvs_t *s, const char *specs, size_t stride, size_t n, 
     uvs_task_t t;
 
     read_spec(specs + i * stride, stride, &t);
-    uvs__sub(&s->pool.load, UVS__LOAD_ONE + ((t.flags & UVS_UNREF) == 0 ? UVS__LOAD_REF : 0), relaxed); /* a count */
+    uvs__sub(&s->pool.load, UVS__LOAD_ONE + ((t.flags & UVS_UNREF) == 0 ? UVS__LOAD_REF : 0),
+             relaxed); /* a count */
   }
   unmake_chain(s, newest);
   return rc < 0 ? rc : reject(s, UV_ESHUTDOWN);
 }
 
-/* Ids are written before we know that the tasks are accepted; on refusal the caller gets back what was there. */
-static int submit_or_restore(uvs_t *s, const char *specs, size_t stride, size_t n, uint64_t refs, uvs_id_t *ret_ids) {
+/* Ids are written before we know that the tasks are accepted; on refusal the caller gets back what
+ * was there. */
+static int submit_or_restore(uvs_t *s, const char *specs, size_t stride, size_t n, uint64_t refs,
+                             uvs_id_t *ret_ids) {
   uvs_id_t one;
   uvs_id_t *old = NULL;
   int rc;
@@ -340,8 +358,8 @@ int uvs_submit(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
   return uvs_submit_many(s, t, 1, ret_id);
 }
 
-static int submit_short(uvs_t *s, int kind, int from, int64_t delay_ns, int64_t period_ns, uvs_work_cb work, void *arg,
-                        uvs_id_t *ret_id) {
+static int submit_short(uvs_t *s, int kind, int from, int64_t delay_ns, int64_t period_ns,
+                        uvs_work_cb work, void *arg, uvs_id_t *ret_id) {
   uvs_task_t t;
 
   uvs_task_init(&t);
@@ -362,13 +380,13 @@ int uvs_schedule(uvs_t *s, int64_t delay_ns, uvs_work_cb work, void *arg, uvs_id
   return submit_short(s, UVS_ONCE, UVS_FROM_NOW, delay_ns, 0, work, arg, ret_id);
 }
 
-int uvs_schedule_at_fixed_rate(uvs_t *s, int64_t initial_ns, int64_t period_ns, uvs_work_cb work, void *arg,
-                               uvs_id_t *ret_id) {
+int uvs_schedule_at_fixed_rate(uvs_t *s, int64_t initial_ns, int64_t period_ns, uvs_work_cb work,
+                               void *arg, uvs_id_t *ret_id) {
   return submit_short(s, UVS_RATE, UVS_FROM_NOW, initial_ns, period_ns, work, arg, ret_id);
 }
 
-int uvs_schedule_with_fixed_delay(uvs_t *s, int64_t initial_ns, int64_t delay_ns, uvs_work_cb work, void *arg,
-                                  uvs_id_t *ret_id) {
+int uvs_schedule_with_fixed_delay(uvs_t *s, int64_t initial_ns, int64_t delay_ns, uvs_work_cb work,
+                                  void *arg, uvs_id_t *ret_id) {
   return submit_short(s, UVS_DELAY, UVS_FROM_NOW, initial_ns, delay_ns, work, arg, ret_id);
 }
 

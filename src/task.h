@@ -2,9 +2,10 @@
  *
  * task: the record of a task, and the word that says what it is.
  *
- * One atomic 64-bit word per slot holds state, flags, outcome, the task's constants and its generation. It alone says what a task is
- * and who may touch which field; lists never do. Every change is a CAS of the whole word (uvs__word_try), so a stale
- * generation always fails. docs/state-word.md tells the full story: who may make which move.
+ * One atomic 64-bit word per slot holds state, flags, outcome, the task's constants and its
+ * generation. It alone says what a task is and who may touch which field; lists never do. Every
+ * change is a CAS of the whole word (uvs__word_try), so a stale generation always fails.
+ * docs/state-word.md tells the full story: who may make which move.
  */
 #ifndef UVS__TASK_H
 #define UVS__TASK_H
@@ -19,7 +20,8 @@
 
 enum uvs__state {
   UVS__FREE = 0, /* in the slab */
-  UVS__WAITING,  /* accepted, the next run is not due: in the inbox, in the delay queue, or in a mover's hand */
+  UVS__WAITING,  /* accepted, the next run is not due: in the inbox, in the delay queue, or in a
+                    mover's hand */
   UVS__READY,    /* due: on the ready list, or on the loop's due list (ONLOOP) */
   UVS__RUNNING,  /* the body runs, or is pending, or `after` is still to come */
   UVS__ENDED,    /* no run will start or is running; `done` is still to come */
@@ -28,25 +30,30 @@ enum uvs__state {
 };
 
 #define UVS__STATE_MASK UINT64_C(7)
-#define UVS__INBOX UVS__BIT(3)     /* linked through `next` on a list that travels to the loop; only the loop clears it */
+#define UVS__INBOX \
+  UVS__BIT( \
+      3) /* linked through `next` on a list that travels to the loop; only the loop clears it */
 #define UVS__MOVING UVS__BIT(4)    /* a rescheduler off the loop owns `deadline_ns` */
 #define UVS__TOKEN UVS__BIT(5)     /* the running body is asked to stop */
 #define UVS__CANCELLED UVS__BIT(6) /* the outcome is decided: cancelled */
 #define UVS__PENDING UVS__BIT(7)   /* the body returned UVS_PENDING */
-#define UVS__FINISHED UVS__BIT(8)  /* uvs_finish came; who sets the second of these two ends the run */
-#define UVS__LISTED UVS__BIT(9)    /* READY since; still set in ENDED, so that the loop knows where it is linked */
-#define UVS__ONLOOP UVS__BIT(10)   /* this run belongs to the loop thread */
-#define UVS__TAKEN UVS__BIT(11)    /* the loop has taken it in */
+#define UVS__FINISHED \
+  UVS__BIT(8) /* uvs_finish came; who sets the second of these two ends the run */
+#define UVS__LISTED \
+  UVS__BIT(9) /* READY since; still set in ENDED, so that the loop knows where it is linked */
+#define UVS__ONLOOP UVS__BIT(10)    /* this run belongs to the loop thread */
+#define UVS__TAKEN UVS__BIT(11)     /* the loop has taken it in */
 #define UVS__NEVER_RAN UVS__BIT(12) /* ended by uvs_shutdown_now before its first run */
-#define UVS__STOPPED UVS__BIT(13)  /* the run ended with UVS_STOP */
-#define UVS__REF UVS__BIT(14)      /* keeps the loop alive */
+#define UVS__STOPPED UVS__BIT(13)   /* the run ended with UVS_STOP */
+#define UVS__REF UVS__BIT(14)       /* keeps the loop alive */
 /* Constants of the task. */
 #define UVS__LOOP UVS__BIT(15)      /* `fn` is `after`: never leaves the loop */
 #define UVS__HAS_AFTER UVS__BIT(16) /* `work` and `after` */
 #define UVS__HAS_DONE UVS__BIT(17)
-#define UVS__LIGHT UVS__BIT(18) /* a one-shot that nobody on the loop waits for: its runner retires it */
-#define UVS__WALL UVS__BIT(19)  /* deadline_ns is of the wall clock */
-#define UVS__KIND_SHIFT 20      /* 2 bits */
+#define UVS__LIGHT \
+  UVS__BIT(18) /* a one-shot that nobody on the loop waits for: its runner retires it */
+#define UVS__WALL UVS__BIT(19) /* deadline_ns is of the wall clock */
+#define UVS__KIND_SHIFT 20     /* 2 bits */
 /* Bits 22 and 23 are free. */
 #define UVS__STATUS_SHIFT 24 /* 12 bits: minus the status of the run that ended */
 #define UVS__STATUS_MASK (UINT64_C(0xfff) << UVS__STATUS_SHIFT)
@@ -57,8 +64,9 @@ enum uvs__state {
 #define UVS__GENERATION_MAX (UVS__BIT(UVS__GENERATION_BITS) - 1)
 
 /* What one run leaves behind and the next must not find. */
-#define UVS__RUN_BITS                                                                                                   \
-  (UVS__TOKEN | UVS__PENDING | UVS__FINISHED | UVS__STOPPED | UVS__LISTED | UVS__ONLOOP | UVS__STATUS_MASK)
+#define UVS__RUN_BITS \
+  (UVS__TOKEN | UVS__PENDING | UVS__FINISHED | UVS__STOPPED | UVS__LISTED | UVS__ONLOOP | \
+   UVS__STATUS_MASK)
 
 static inline enum uvs__state uvs__word_state(uint64_t w) {
   return (enum uvs__state)(w & UVS__STATE_MASK);
@@ -100,10 +108,12 @@ struct uvs__slot { /* 64 bytes, aligned 64 */
   uvs_work_cb fn; /* `work`, or `after` of a LOOP task */
   _Atomic(void *) arg;
   uvs_done_cb done;
-  _Atomic uint64_t seq_cold; /* sequence << 26 | cold record's index + 1, 0 if none. The sequence is given by the loop when it
-                                first takes the task in, and kept over runs */
-  _Atomic uint32_t next;     /* inbox, chain, to-do list, free list: who turned INBOX 0 -> 1 writes it */
-  _Atomic uint32_t runs;     /* started; saturates */
+  _Atomic uint64_t
+      seq_cold; /* sequence << 26 | cold record's index + 1, 0 if none. The sequence is given by the
+                   loop when it first takes the task in, and kept over runs */
+  _Atomic uint32_t
+      next; /* inbox, chain, to-do list, free list: who turned INBOX 0 -> 1 writes it */
+  _Atomic uint32_t runs; /* started; saturates */
 };
 
 /* What few tasks have. In a slab of its own; reserved at submit. */
@@ -116,7 +126,8 @@ struct uvs__cold {
   uint64_t jitter_now_ns; /* part of deadline_ns */
   uint64_t missed_next;   /* for the next run to learn of */
   _Atomic uint64_t missed_total;
-  _Atomic uint64_t name[(UVS_NAME_MAX + 1) / 8]; /* atomic: uvs_info may read it while the slot is reused */
+  _Atomic uint64_t
+      name[(UVS_NAME_MAX + 1) / 8]; /* atomic: uvs_info may read it while the slot is reused */
   uint32_t max_burst;
   int policy;
   _Atomic uint32_t next;
@@ -128,8 +139,9 @@ _Static_assert(sizeof(struct uvs__cold) <= UVS__COLD_SIZE, "a cold record is fou
 _Static_assert((UVS_NAME_MAX + 1) % 8 == 0, "a name is whole words");
 _Static_assert(UVS__GENERATION_SHIFT + 27 == 64, "the generation is at the top");
 
-/* One move: CAS of the word from *w to `to`, which must be legal. On failure *w is what is there now. acq_rel: releases the
- * fields that the mover wrote to the next who moves, acquires those of the one before. */
+/* One move: CAS of the word from *w to `to`, which must be legal. On failure *w is what is there
+ * now. acq_rel: releases the fields that the mover wrote to the next who moves, acquires those of
+ * the one before. */
 bool uvs__word_try(struct uvs__slot *t, uint64_t *w, uint64_t to);
 
 /* The same under the pool's lock. */

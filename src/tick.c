@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * tick: the main flow, a turn of the loop. Take in what other threads sent, call back, hand over what is due, run the loop's
- * own tasks, arm the timer.
+ * tick: the main flow, a turn of the loop. Take in what other threads sent, call back, hand over
+ * what is due, run the loop's own tasks, arm the timer.
  *
- * Three rules. What a callback schedules waits for the next turn. After the budget the rest is carried over: we send to ourselves
- * and let I/O have its turn. No user code runs while one of our structures is half changed.
+ * Three rules. What a callback schedules waits for the next turn. After the budget the rest is
+ * carried over: we send to ourselves and let I/O have its turn. No user code runs while one of our
+ * structures is half changed.
  */
 #include "scheduler.h"
 
@@ -41,7 +42,8 @@ static void retire(uvs_t *s, uint32_t slot) {
     held = (w & UVS__MOVING) != 0; /* a mover still has it in hand, and will send it once more */
   } while (!uvs__word_try(t, &w,
                           held ? uvs__word_in(w & ~UVS__INBOX, UVS__OVER)
-                               : (uint64_t)UVS__FREE | (uvs__word_generation(w) + 1) << UVS__GENERATION_SHIFT));
+                               : (uint64_t)UVS__FREE | (uvs__word_generation(w) + 1)
+                                                           << UVS__GENERATION_SHIFT));
   if (held)
     return;
   uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
@@ -151,7 +153,9 @@ void uvs__take_in_new(uvs_t *s, uint32_t slot) {
   s->taken_ref += (w & UVS__REF) != 0;
   uvs__agenda_number(&s->agenda, slot);
   /* A guessed id may have cancelled it already: then it is ENDED, and still INBOX. */
-  while (!uvs__word_try(t, &w, uvs__word_state(w) == UVS__WAITING ? (w & ~UVS__INBOX) | UVS__TAKEN : w | UVS__TAKEN)) {
+  while (!uvs__word_try(t, &w,
+                        uvs__word_state(w) == UVS__WAITING ? (w & ~UVS__INBOX) | UVS__TAKEN
+                                                           : w | UVS__TAKEN)) {
   }
   if (uvs__word_state(w) != UVS__WAITING)
     uvs__conclude(s, slot, w);
@@ -162,7 +166,8 @@ void uvs__take_in_new(uvs_t *s, uint32_t slot) {
 /* Move 2: a slot came in. */
 static void take_in_one(uvs_t *s, uint32_t slot) {
   struct uvs__slot *t = uvs__slot(s, slot);
-  uint64_t w = uvs__load(&t->word, acquire); /* pairs with the word's last release; the push orders the fields */
+  uint64_t w = uvs__load(
+      &t->word, acquire); /* pairs with the word's last release; the push orders the fields */
 
   if ((w & UVS__TAKEN) == 0) {
     uvs__take_in_new(s, slot);
@@ -200,7 +205,8 @@ static bool take_in_until(uvs_t *s, uint64_t until_ns) {
     if (s->intake.head == UVS__NONE)
       s->intake.head = first;
     else
-      uvs__store(&uvs__slot(s, s->intake.tail)->next, first, relaxed); /* loop only while INBOX is set */
+      uvs__store(&uvs__slot(s, s->intake.tail)->next, first,
+                 relaxed); /* loop only while INBOX is set */
     s->intake.tail = last;
   }
   for (unsigned n = 1; s->intake.head != UVS__NONE; n++) {
@@ -217,7 +223,8 @@ void uvs__take_in(uvs_t *s) {
 
 /* ---- due ---- */
 
-/* A point of the grid may have to be left out, or the end time may have come: then the task is not due after all. */
+/* A point of the grid may have to be left out, or the end time may have come: then the task is not
+ * due after all. */
 static bool still_due(uvs_t *s, uint32_t slot, uint64_t w, uint64_t now_ns) {
   struct uvs__slot *t = uvs__slot(s, slot);
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
@@ -227,8 +234,10 @@ static bool still_due(uvs_t *s, uint32_t slot, uint64_t w, uint64_t now_ns) {
 
   if (c == NULL || (w & UVS__WALL) != 0)
     return true;
-  ideal_ns = uvs__load(&t->deadline_ns, relaxed) - c->jitter_now_ns; /* ours: WAITING and neither INBOX nor MOVING */
-  r = (struct uvs__recur){uvs__word_kind(w), c->policy, c->max_burst, uvs__load(&t->period_ns, relaxed)};
+  ideal_ns = uvs__load(&t->deadline_ns, relaxed) -
+             c->jitter_now_ns; /* ours: WAITING and neither INBOX nor MOVING */
+  r = (struct uvs__recur){uvs__word_kind(w), c->policy, c->max_burst,
+                          uvs__load(&t->period_ns, relaxed)};
   p = uvs__recur_due(&r, ideal_ns, now_ns);
   if (p.missed == 0 && p.ideal_ns <= c->until_ns)
     return true;
@@ -264,7 +273,8 @@ static unsigned collect_due(uvs_t *s, uint64_t now_ns, uint64_t wall_ns, uint32_
 
     if (slot == UVS__NONE)
       break;
-    w = uvs__load(&uvs__slot(s, slot)->word, acquire); /* pairs with the release of who moved or cancelled it */
+    w = uvs__load(&uvs__slot(s, slot)->word,
+                  acquire); /* pairs with the release of who moved or cancelled it */
     if (uvs__word_state(w) != UVS__WAITING || (w & (UVS__INBOX | UVS__MOVING)) != 0)
       continue; /* the inbox brings it */
     if (still_due(s, slot, w, now_ns))
@@ -376,7 +386,8 @@ static bool make_callbacks(uvs_t *s, uint64_t until_ns) {
   uint32_t slot;
 
   while ((slot = uvs__chain_pop(s, &s->todo)) != UVS__NONE) {
-    uint64_t w = uvs__load(&uvs__slot(s, slot)->word, acquire); /* pairs with the release of who ended the run */
+    uint64_t w = uvs__load(&uvs__slot(s, slot)->word,
+                           acquire); /* pairs with the release of who ended the run */
 
     if (uvs__word_state(w) == UVS__RUNNING)
       uvs__run_after(s, slot);
@@ -410,7 +421,8 @@ uint64_t uvs__wall_to_monotonic(uvs_t *s, uint64_t wall_deadline_ns, uint64_t no
 
   if (wall_deadline_ns >= UVS__NEVER)
     return UVS__NEVER;
-  return wall_deadline_ns <= wall_ns ? now_ns : uvs__steps_later(now_ns, 1, wall_deadline_ns - wall_ns);
+  return wall_deadline_ns <= wall_ns ? now_ns
+                                     : uvs__steps_later(now_ns, 1, wall_deadline_ns - wall_ns);
 }
 
 static uint64_t min_ns(uint64_t a, uint64_t b) {
@@ -434,7 +446,8 @@ static uint64_t next_look(uvs_t *s, uint64_t now_ns) {
 
   if (s->agenda.wall.count > 0)
     next_ns = min_ns(next_ns, now_ns + UVS__WALL_CAP_NS);
-  /* While completions keep coming, one look per ms is cheaper than a wake-up each. The first ms that brings none ends it. */
+  /* While completions keep coming, one look per ms is cheaper than a wake-up each. The first ms
+   * that brings none ends it. */
   if (s->brought && s->pool.out > 0)
     next_ns = min_ns(next_ns, now_ns + MS);
   return next_ns;
@@ -491,7 +504,8 @@ void uvs__relax(uvs_t *s) {
 /* ---- the turn ---- */
 
 static void check_terminated(uvs_t *s) {
-  /* seq_cst: with the tag set no fresh push can follow, so an empty inbox stays empty of submissions */
+  /* seq_cst: with the tag set no fresh push can follow, so an empty inbox stays empty of
+   * submissions */
   bool drained = uvs__load(&s->inbox.head, seq_cst) == UVS__SHUTDOWN_TAG;
 
   if (!drained || s->taken > 0 || s->pool.out > 0 || s->intake.head != UVS__NONE)

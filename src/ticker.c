@@ -5,7 +5,8 @@
 
 #define MS UINT64_C(1000000)
 
-/* The kernel may let an epoll time-out slip by 0.1 %. From here on that is a whole ms, so wait in two stages. */
+/* The kernel may let an epoll time-out slip by 0.1 %. From here on that is a whole ms, so wait in
+ * two stages. */
 #define LONG_WAIT_NS (1000 * MS)
 
 static void on_timer(uv_timer_t *h) {
@@ -51,7 +52,8 @@ int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, uvs__tick_cb tick) 
 void uvs__ticker_wake(struct uvs__ticker *k) {
   int which;
 
-  /* seq_cst, both: pairs with uvs__ticker_mute. Either we see that it is mute, or it sees and awaits us. */
+  /* seq_cst, both: pairs with uvs__ticker_mute. Either we see that it is mute, or it sees and
+   * awaits us. */
   uvs__add(&k->senders, 1, seq_cst);
   which = uvs__load(&k->sendable, seq_cst);
   if (which >= 0)
@@ -124,8 +126,8 @@ static void on_closed(uv_handle_t *h) {
     k->closed(k);
 }
 
-/* libuv finishes what was closed in one turn last first. So a handle that somebody else closed in this same turn is through only
- * when one that we close in the next turn is. */
+/* libuv finishes what was closed in one turn last first. So a handle that somebody else closed in
+ * this same turn is through only when one that we close in the next turn is. */
 static void on_pair_closed(uv_handle_t *h) {
   struct uvs__ticker *k = h->data;
 

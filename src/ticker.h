@@ -2,9 +2,10 @@
  *
  * ticker: the ONE uv_timer and the ONE uv_async: arm, wake, call back.
  *
- * The timer is only a wake-up: rounded up to whole ms, and the caller compares with its own clock when it comes. It never holds the
- * loop; the async handle does, on demand. Somebody who walks the loop may close our handles: then there is a second pair for the time
- * that closing the scheduler takes.
+ * The timer is only a wake-up: rounded up to whole ms, and the caller compares with its own clock
+ * when it comes. It never holds the loop; the async handle does, on demand. Somebody who walks the
+ * loop may close our handles: then there is a second pair for the time that closing the scheduler
+ * takes.
  */
 #ifndef UVS__TICKER_H
 #define UVS__TICKER_H
@@ -25,8 +26,8 @@ struct uvs__ticker {
     uv_timer_t timer;
     uv_async_t async;
   } pair[2];
-  uv_timer_t spare;         /* see uvs__ticker_close */
-  int in_use;               /* which pair */
+  uv_timer_t spare; /* see uvs__ticker_close */
+  int in_use;       /* which pair */
   int open_handles;
   bool kept;                /* the async handle is ref'd */
   uint64_t armed_ns;        /* the deadline that the timer is armed for; UVS__NEVER if it is not */

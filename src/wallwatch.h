@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * wallwatch: tells when the wall clock was set. Opened with the first wall-clock task; without it (other systems, or no descriptor
- * to be had) the scheduler looks at the wall clock every UVS__WALL_CAP_NS.
+ * wallwatch: tells when the wall clock was set. Opened with the first wall-clock task; without it
+ * (other systems, or no descriptor to be had) the scheduler looks at the wall clock every
+ * UVS__WALL_CAP_NS.
  */
 #ifndef UVS__WALLWATCH_H
 #define UVS__WALLWATCH_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Linux: a timerfd that is never due, but cancelled by each step of the real-time clock and by a resume from suspend.
+ * Linux: a timerfd that is never due, but cancelled by each step of the real-time clock and by a
+ * resume from suspend.
  */
 #include "wallwatch.h"
 
@@ -14,7 +15,8 @@ static int watch(int fd) {
   struct itimerspec far;
 
   memset(&far, 0, sizeof far);
-  far.it_value.tv_sec = sizeof far.it_value.tv_sec == 8 ? (time_t)INT64_C(0x1ffffffff) : (time_t)INT32_MAX;
+  far.it_value.tv_sec =
+      sizeof far.it_value.tv_sec == 8 ? (time_t)INT64_C(0x1ffffffff) : (time_t)INT32_MAX;
   return timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &far, NULL);
 }
 
