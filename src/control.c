@@ -71,6 +71,7 @@ int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
     case UVS__WAITING:
     case UVS__READY:
       if (uvs__on_loop(s)) {
+        uvs__take_in(s); /* it may still be on its way */
         if (!uvs__end_on_loop(s, slot_of(id), 0)) {
           w = uvs__load(&t->word, acquire); /* pairs with the release of who was faster */
           continue;
@@ -132,10 +133,16 @@ static int move_held(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w, uin
   while (!uvs__word_try(t, &w, (w & ~UVS__MOVING) | UVS__INBOX)) {
   }
   if (uvs__word_state(w) != UVS__WAITING)
-    due_ns = 0; /* cancelled meanwhile; its end waits for us */
-  if ((w & UVS__INBOX) == 0)
-    uvs__send_in(s, slot_of(id), slot_of(id), false, due_ns);
-  else if (due_ns < uvs__load(&s->inbox.next_wake, seq_cst)) /* as in uvs__inbox_push */
+    due_ns = 0;                /* cancelled meanwhile; its end waits for us */
+  if ((w & UVS__INBOX) != 0) { /* on its way already; wake as uvs__inbox_push would */
+    if (due_ns < uvs__load(&s->inbox.next_wake, seq_cst))
+      uvs__ticker_wake(&s->ticker);
+    return uvs__word_state(w) == UVS__WAITING ? 0 : UV_ENOENT;
+  }
+  uvs__send_in(s, slot_of(id), slot_of(id), false, due_ns);
+  /* Cancelled between our CAS and our push? The canceller wakes the loop after its CAS, perhaps
+   * before our push; if so we see its CAS here (seq_cst: push and load against CAS and take). */
+  if (uvs__word_state(uvs__load(&t->word, seq_cst)) == UVS__ENDED)
     uvs__ticker_wake(&s->ticker);
   return uvs__word_state(w) == UVS__WAITING ? 0 : UV_ENOENT;
 }
@@ -146,8 +153,6 @@ static int move_on_loop(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w,
   uint64_t old_ns = uvs__load(&t->deadline_ns, relaxed); /* WAITING, on the loop: ours */
 
   uvs__store(&t->deadline_ns, deadline_ns, relaxed);
-  if ((w & UVS__INBOX) != 0)
-    return 0; /* it is inserted when it is taken in */
   if (deadline_ns < old_ns || deadline_ns == UVS__NEVER || old_ns == UVS__NEVER)
     uvs__agenda_insert(&s->agenda, slot_of(id), w);
   uvs__expect(s, w, deadline_ns, now_ns);
@@ -173,6 +178,11 @@ int uvs_reschedule(uvs_t *s, uvs_id_t id, int64_t delay_ns) {
     case UVS__WAITING:
       if ((w & UVS__MOVING) != 0)
         return 0; /* ours came first, and was overwritten */
+      if (uvs__on_loop(s) && (w & UVS__INBOX) != 0) {
+        uvs__take_in(s);                  /* it is still on its way */
+        w = uvs__load(&t->word, acquire); /* pairs with the release of its last move */
+        continue;
+      }
       if (uvs__on_loop(s) && uvs__agenda_cold(&s->agenda, t) == NULL)
         return move_on_loop(s, id, t, w, moved_to(s, w, delay_ns, now_ns), now_ns);
       if (uvs__word_try(t, &w, w | UVS__MOVING))

@@ -48,11 +48,18 @@ void uvs__notice_loss(uvs_t *s) {
   uvs__ticker_mute(&s->ticker);
 }
 
+void uvs__owe_turn(uvs_t *s) {
+  s->owed = true;
+  uvs__inbox_lower(&s->inbox, UVS__AWAKE);
+  uvs__ticker_wake(&s->ticker);
+  uvs__update_keep(s);
+}
+
 void uvs__update_keep(uvs_t *s) {
   bool keep = s->closing;
 
   if (s->keep_alive == UVS_KEEP_AUTO)
-    keep |= s->taken_ref > 0;
+    keep |= s->taken_ref > 0 || s->owed;
   if (s->keep_alive == UVS_KEEP_ALWAYS)
     keep |= !uvs__load(&s->terminated, relaxed); /* written by this thread */
   uvs__ticker_keep(&s->ticker, keep);
@@ -274,7 +281,7 @@ int uvs_close(uvs_t *s, uvs_close_cb cb) {
   }
   s->closing = true;
   s->close_cb = cb;
-  uvs__update_keep(s);
-  uvs__stop_now(s);
+  uvs__stop_now(s, NULL, NULL);
+  uvs__owe_turn(s);
   return 0;
 }

@@ -62,7 +62,7 @@ struct uvs_s {
   uvs_terminated_cb terminated_cb;
   void *data;
 
-  /* Written once by uvs_shutdown_now before `stop`, read by the loop after it. */
+  /* Written by whoever sets now_called, before `stop`; read by the loop after it. */
   uvs_never_ran_cb never_ran_cb;
   void *never_ran_arg;
 
@@ -76,6 +76,7 @@ struct uvs_s {
   uint32_t policy_seen;
   bool stop_seen;
   bool in_tick;
+  bool owed; /* a turn is on its way, and the loop must not end before it: callbacks, a shutdown */
   bool in_each;
   bool brought; /* this turn brought completions */
   bool closing;
@@ -130,6 +131,8 @@ struct uvs__slot *uvs__find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w);
 
 /* ---- scheduler.c ---- */
 void uvs__update_keep(uvs_t *s);
+/* Loop thread: a turn, and soon; the loop stays for it. */
+void uvs__owe_turn(uvs_t *s);
 void uvs__close_handles(uvs_t *s);
 
 /* ---- tick.c (loop thread) ---- */
@@ -166,7 +169,8 @@ uint64_t uvs__jitter(const uvs_t *s, uvs_id_t id, uint64_t run, uint64_t jitter_
 bool uvs__send_in(uvs_t *s, uint32_t first, uint32_t last, bool fresh, uint64_t due_ns);
 
 /* ---- shutdown.c ---- */
-void uvs__stop_now(uvs_t *s);
+/* False if it was done before. */
+bool uvs__stop_now(uvs_t *s, uvs_never_ran_cb each, void *arg);
 /* May this task, waiting or ready, still run? Loop thread. */
 bool uvs__may_run(uvs_t *s, struct uvs__slot *t, uint64_t w);
 /* The loop noticed a change of policy, or the stop. */

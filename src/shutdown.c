@@ -10,7 +10,10 @@
 
 static void notice(uvs_t *s) {
   uvs__add(&s->policy, 1, release); /* pairs with the acquire of the turn that follows */
-  uvs__ticker_wake(&s->ticker);
+  if (uvs__on_loop(s))
+    uvs__owe_turn(s);
+  else
+    uvs__ticker_wake(&s->ticker);
 }
 
 /* The first shutdown fixes what "already due" means (S38). */
@@ -27,11 +30,20 @@ static void shut(uvs_t *s) {
   uvs__inbox_shut(&s->inbox);
 }
 
-void uvs__stop_now(uvs_t *s) {
+bool uvs__stop_now(uvs_t *s, uvs_never_ran_cb each, void *arg) {
+  bool no = false;
+
+  while (!uvs__cas(&s->now_called, &no, true, relaxed)) { /* only decides who is first */
+    if (no)
+      return false;
+  }
+  s->never_ran_cb = each;
+  s->never_ran_arg = arg;
   shut(s);
   uvs__store(&s->stop, true,
              release); /* pairs with the acquire in uvs_cancelled, and by the loop */
   notice(s);
+  return true;
 }
 
 bool uvs__may_run(uvs_t *s, struct uvs__slot *t, uint64_t w) {
@@ -138,19 +150,11 @@ int uvs_shutdown_within(uvs_t *s, int64_t grace_ns) {
 }
 
 int uvs_shutdown_now(uvs_t *s, uvs_never_ran_cb each, void *arg) {
-  bool no = false;
   int rc = uvs__enter(s);
 
   if (rc < 0)
     return rc;
-  while (!uvs__cas(&s->now_called, &no, true, relaxed)) { /* only decides who is first */
-    if (no)
-      return UV_EALREADY;
-  }
-  s->never_ran_cb = each;
-  s->never_ran_arg = arg;
-  uvs__stop_now(s);
-  return 0;
+  return uvs__stop_now(s, each, arg) ? 0 : UV_EALREADY;
 }
 
 int uvs_is_shutdown(uvs_t *s) {

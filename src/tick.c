@@ -111,8 +111,11 @@ bool uvs__end_on_loop(uvs_t *s, uint32_t slot, uint64_t flags) {
     to = uvs__word_in(w, UVS__ENDED) | UVS__CANCELLED | UVS__INBOX | flags;
   } while (!uvs__word_try(t, &w, to));
   uvs__pool_settle(&s->pool, w, UVS__CANCELED);
-  if ((w & UVS__INBOX) != 0)
-    return true; /* whoever linked it brings it */
+  if ((w & UVS__INBOX) != 0) { /* whoever linked it brings it, see move_held */
+    if (!s->in_tick)
+      uvs__owe_turn(s);
+    return true;
+  }
   unlink_ended(s, slot, w);
   uvs__conclude(s, slot, to);
   return true;
@@ -243,8 +246,10 @@ static bool still_due(uvs_t *s, uint32_t slot, uint64_t w, uint64_t now_ns) {
     return true;
 
   /* Hold it as a mover does, so that a rescheduler off the loop and we do not write at once. */
-  if (!uvs__word_try(t, &w, w | UVS__MOVING))
-    return true; /* the next step finds out what became of it */
+  while (!uvs__word_try(t, &w, w | UVS__MOVING)) {
+    if (uvs__word_state(w) != UVS__WAITING || (w & (UVS__INBOX | UVS__MOVING)) != 0)
+      return false; /* cancelled or moved meanwhile: the inbox brings it */
+  }
   w |= UVS__MOVING;
   c->missed_next += p.missed;
   uvs__add(&c->missed_total, p.missed, relaxed); /* a count */
@@ -490,8 +495,7 @@ void uvs__relax(uvs_t *s) {
   if (s->in_tick)
     return;
   if (s->todo.head != UVS__NONE) {
-    uvs__inbox_lower(&s->inbox, UVS__AWAKE);
-    uvs__ticker_wake(&s->ticker);
+    uvs__owe_turn(s);
   } else if (s->agenda.heap.count == 0 && s->agenda.wall.count == 0) {
     if (uvs__inbox_next_wake(&s->inbox) != UVS__AWAKE && !rest(s)) {
       uvs__inbox_lower(&s->inbox, UVS__AWAKE);
@@ -524,7 +528,7 @@ static void follow_policies(uvs_t *s, uint64_t now_ns) {
   uint32_t policy;
 
   if (now_ns >= uvs__load(&s->kill_ns, relaxed)) /* set before the wake-up that brought us */
-    uvs__stop_now(s);
+    uvs__stop_now(s, NULL, NULL);
   policy = uvs__load(&s->policy, acquire); /* pairs with the release of who changed one */
   if (policy == s->policy_seen)
     return;
@@ -541,9 +545,11 @@ void uvs__tick(uvs_t *s) {
   if (s->in_tick)
     return;
   s->in_tick = true;
+  s->owed = false;
   s->brought = false;
   uvs__store(&s->loop_thread, uvs__self(), relaxed); /* see uvs__on_loop */
   uvs__inbox_lower(&s->inbox, UVS__AWAKE);
+  uvs__notice_loss(s);
   now_ns = uvs__now(s);
   until_ns = now_ns + s->budget_ns;
 
@@ -559,7 +565,8 @@ void uvs__tick(uvs_t *s) {
     more |= take_in_until(s, until_ns);
     uvs__update_keep(s);
     check_terminated(s);
-    more |= s->todo.head != UVS__NONE;
+    s->owed |= s->todo.head != UVS__NONE;
+    more |= s->owed;
   } while (!more && !rest(s) && uvs__next_due(s, uvs__now(s), false) > uvs__now(s));
   if (uvs__inbox_next_wake(&s->inbox) == UVS__AWAKE)
     uvs__ticker_wake(&s->ticker); /* carry over */
