@@ -178,12 +178,7 @@ int uvs_reschedule(uvs_t *s, uvs_id_t id, int64_t delay_ns) {
     case UVS__WAITING:
       if ((w & UVS__MOVING) != 0)
         return 0; /* ours came first, and was overwritten */
-      if (uvs__on_loop(s) && (w & UVS__INBOX) != 0) {
-        uvs__take_in(s);                  /* it is still on its way */
-        w = uvs__load(&t->word, acquire); /* pairs with the release of its last move */
-        continue;
-      }
-      if (uvs__on_loop(s) && uvs__agenda_cold(&s->agenda, t) == NULL)
+      if (uvs__on_loop(s) && (w & UVS__INBOX) == 0 && uvs__agenda_cold(&s->agenda, t) == NULL)
         return move_on_loop(s, id, t, w, moved_to(s, w, delay_ns, now_ns), now_ns);
       if (uvs__word_try(t, &w, w | UVS__MOVING))
         return move_held(s, id, t, w, moved_to(s, w, delay_ns, now_ns));
