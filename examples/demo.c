@@ -67,12 +67,13 @@ static void choose_colours(void) {
 /* One printf per line, so that lines of several threads never mix. */
 static void tell(int64_t at_ns, int runner, const char *name, const char *colour, const char *event,
                  const char *about) {
-  char where[16] = "loop";
+  char where[16] = "loop", remark[64] = "";
   if (runner != UVS_ON_LOOP)
     snprintf(where, sizeof where, "runner %d", runner);
-  printf("%+.3f s  %-8s  %-9s  %s%-*s%s%s%s%s\n", (double)(at_ns - timing.start_ns) / 1e9, where,
-         name, colour, about == NULL ? 0 : 31, event, plain, dim, about == NULL ? "" : about,
-         plain);
+  if (about != NULL)
+    snprintf(remark, sizeof remark, "%*s  %s%s%s", (int)strlen(event) - 20, "", dim, about, plain);
+  printf("%+.3f s  %-8s  %-9s  %s%s%s%s\n", (double)(at_ns - timing.start_ns) / 1e9, where, name,
+         colour, event, colour[0] != '\0' ? plain : "", remark);
 }
 
 static void tell_now(uvs_t *s, const char *name, const char *colour, const char *event) {
@@ -218,8 +219,7 @@ static int cancel_regret(uvs_run_t *run) {
 }
 
 static int shut_down(uvs_run_t *run) {
-  tell_now(run->scheduler, "operator", cyan,
-           "orderly shutdown: one-shots still run, periodic tasks end");
+  tell_now(run->scheduler, "operator", cyan, "shuts down: one-shots go on, periodic ends");
   EXPECT(uvs_shutdown(run->scheduler) == 0);
   EXPECT(uvs_execute(run->scheduler, simple, NULL) == UV_ESHUTDOWN);
   tell_now(run->scheduler, "operator", cyan, "submits one more task, and is refused");
@@ -264,14 +264,14 @@ static void submit_all(uvs_t *s) {
   t = task(&hello, "hello", 200, "once, 0.2 s after the start");
   submit(s, &t);
 
-  t = task(&heartbeat, "heartbeat", 1000, "fixed rate: every second, on the second");
+  t = task(&heartbeat, "heartbeat", 1000, "fixed rate: every second");
   t.kind = UVS_RATE;
   t.period_ns = UVS_SEC(1);
   heartbeat.want_runs = ANY;
   heartbeat.want_status = UV_ECANCELED; /* by the shutdown */
   submit(s, &t);
 
-  t = task(&poller, "poller", 400, "fixed delay: 0.7 s after its own end");
+  t = task(&poller, "poller", 400, "fixed delay: 0.7 s pause");
   t.kind = UVS_DELAY;
   t.period_ns = UVS_MS(700);
   t.work = poller_work;
@@ -279,7 +279,7 @@ static void submit_all(uvs_t *s) {
   poller.want_runs = t.max_runs = 3;
   submit(s, &t);
 
-  t = task(&flaky, "flaky", 700, "every 0.55 s; its third run will fail");
+  t = task(&flaky, "flaky", 700, "every 0.55 s; run 3 fails");
   t.kind = UVS_RATE;
   t.period_ns = UVS_MS(550);
   t.work = flaky_work;
@@ -287,7 +287,7 @@ static void submit_all(uvs_t *s) {
   flaky.want_status = UV_EIO;
   submit(s, &t);
 
-  t = task(&lookup, "lookup", 850, "asynchronous: ends when its answer arrives");
+  t = task(&lookup, "lookup", 850, "async: ends by uvs_finish");
   t.kind = UVS_DELAY;
   t.period_ns = UVS_MS(600);
   t.work = NULL;
@@ -295,7 +295,7 @@ static void submit_all(uvs_t *s) {
   lookup.want_runs = t.max_runs = 2;
   submit(s, &t);
 
-  t = task(&reminder, "reminder", 2500, "once, and later than first planned");
+  t = task(&reminder, "reminder", 2500, "once, moved from +2.500 s");
   submit(s, &t);
   operate(s, 1600, move_reminder);
 
@@ -305,36 +305,36 @@ static void submit_all(uvs_t *s) {
   submit(s, &t);
   operate(s, 2600, cancel_regret);
 
-  t = task(&wall, "wall", 0, "at an instant of the wall clock");
+  t = task(&wall, "wall", 0, "at a wall-clock instant");
   t.from = UVS_FROM_WALL;
   t.delay_ns = timing.wall_start_ns + UVS_MS(3600);
   submit(s, &t);
 
   /* Two long bodies take both runners. What falls due meanwhile is late, and three tasks of the
    * same rate choose differently what to do about it. */
-  t = task(&import1, "import 1", 5050, "takes a runner until +5.950 s");
+  t = task(&import1, "import 1", 5050, "takes one runner for 0.9 s");
   t.work = import_work;
   submit(s, &t);
-  t = task(&import2, "import 2", 5050, "takes the other one: what is due now is late");
+  t = task(&import2, "import 2", 5050, "takes the other runner too");
   t.work = import_work;
   submit(s, &t);
-  t = task(&late, "late", 5200, "once, at +5.200 s, but no runner was free");
+  t = task(&late, "late", 5200, "once; no runner was free");
   submit(s, &t);
 
-  t = task(&catch_up, "catch-up", 4500, "every 0.3 s; makes up for what it missed");
+  t = task(&catch_up, "catch-up", 4500, "every 0.3 s, catches up");
   t.kind = UVS_RATE;
   t.period_ns = UVS_MS(300);
   t.until_ns = timing.start_ns + UVS_MS(6400);
   catch_up.want_runs = 7;
   submit(s, &t);
-  t = task(&once, "once", 4500, "every 0.3 s; one run for all it missed");
+  t = task(&once, "once", 4500, "every 0.3 s, one for all");
   t.kind = UVS_RATE;
   t.period_ns = UVS_MS(300);
   t.until_ns = timing.start_ns + UVS_MS(6400);
   t.missed = UVS_MISSED_ONCE;
   once.want_runs = ANY;
   submit(s, &t);
-  t = task(&skip, "skip", 4500, "every 0.3 s; leaves out what it missed");
+  t = task(&skip, "skip", 4500, "every 0.3 s, skips missed");
   t.kind = UVS_RATE;
   t.period_ns = UVS_MS(300);
   t.until_ns = timing.start_ns + UVS_MS(6400);
@@ -342,14 +342,14 @@ static void submit_all(uvs_t *s) {
   skip.want_runs = ANY;
   submit(s, &t);
 
-  t = task(&countdown, "countdown", 7300, "every 0.2 s, until it says UVS_STOP");
+  t = task(&countdown, "countdown", 7300, "every 0.2 s until UVS_STOP");
   t.kind = UVS_RATE;
   t.period_ns = UVS_MS(200);
   t.work = countdown_work;
   countdown.want_runs = 3;
   submit(s, &t);
 
-  t = task(&farewell, "farewell", 9600, "once; accepted before the shutdown");
+  t = task(&farewell, "farewell", 9600, "once, despite the shutdown");
   submit(s, &t);
   operate(s, 8600, shut_down);
 }
@@ -417,13 +417,13 @@ int main(int argc, char **argv) {
     o.concurrency = 0;
     o.clock = (uvs_clock_t){.monotonic_ns = virtual_monotonic, .wall_ns = virtual_wall};
   }
-  printf("uvsched: a dozen tasks on one loop, %s\n\n",
-         timing.is_virtual ? "on a virtual clock and with every body on the loop"
-                           : "with two runners, for about 10 seconds");
-  printf("  where   \"runner n\" is a thread of libuv's pool, \"loop\" is the loop's own thread\n"
-         "  event   each run and how late it began (never early);\n"
-         "          then \"done\", exactly once for each task\n\n"
-         "    time  where     task       event                          in words\n");
+  printf("uvsched: a dozen tasks on one loop; %s\n\n"
+         "  where  \"runner n\" is a thread of libuv's pool, \"loop\" the loop's own thread\n"
+         "  event  every run, and how late it began (never early);\n"
+         "         then \"done\", exactly once for each task\n\n"
+         "    time  where     task       event                 in words\n",
+         timing.is_virtual ? "virtual clock, every body on the loop"
+                           : "two runners, about 10 seconds");
   EXPECT(uvs_open(loop, &o, &s) == 0);
   timing.start_ns = uvs_now(s);
   timing.wall_start_ns = wall_now();

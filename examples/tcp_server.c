@@ -23,8 +23,8 @@ static struct {
   struct numbers {
     int open, accepted, timed_out;
     size_t bytes;
-  } now, reported; /* now: the loop's; reported: the report's copy */
-  int report_over;
+  } now; /* the loop's own; the pool sees copies */
+  int reports_open;
 } server;
 
 /* ------------------------------------------------------------ a connection --- */
@@ -131,8 +131,7 @@ static void on_connection(uv_stream_t *listener, int status) {
 
 /* --------------------------------------------------------- background work --- */
 
-/* On the pool, so it may take its time. It sees only its copy of the numbers, which nobody changes
- * meanwhile: `after` runs between two runs, and runs of one task never overlap. */
+/* On the pool, so it may take its time. */
 static int write_report(uvs_run_t *run) {
   const struct numbers *n = run->arg;
   printf("report: runner %d: %d open, %d accepted, %d timed out, %zu bytes\n", run->runner, n->open,
@@ -140,15 +139,31 @@ static int write_report(uvs_run_t *run) {
   return 0;
 }
 
-static int refresh_report(uvs_run_t *run) {
-  *(struct numbers *)run->arg = server.now;
-  return 0;
+/* Written or cancelled, this comes exactly once and is the last touch of the copy. */
+static void on_report_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  (void)s, (void)id, (void)status;
+  server.reports_open--;
+  free(arg);
 }
 
-static void on_report_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
-  (void)s, (void)id, (void)arg;
-  EXPECT(status == UV_ECANCELED); /* it goes on until the server ends */
-  server.report_over++;
+/* On the loop, now and then: give the pool a copy of the numbers. */
+static int start_report(uvs_run_t *run) {
+  struct numbers *copy = malloc(sizeof *copy);
+  uvs_task_t t;
+
+  if (copy == NULL)
+    return 0; /* perhaps the next time */
+  *copy = server.now;
+  uvs_task_init(&t);
+  t.work = write_report;
+  t.done = on_report_done;
+  t.arg = copy;
+  t.name = "report";
+  if (uvs_submit(run->scheduler, &t, NULL) == 0)
+    server.reports_open++;
+  else
+    free(copy); /* refused: no callback will come */
+  return 0;
 }
 
 /* -------------------------------------------------------------- life cycle --- */
@@ -193,13 +208,10 @@ static int start_server(int port, int64_t idle_ns, int64_t report_ns) {
 
   uvs_task_init(&t);
   t.kind = UVS_RATE;
-  t.missed = UVS_MISSED_SKIP; /* an old report is of no use */
+  t.missed = UVS_MISSED_ONCE;
   t.delay_ns = t.period_ns = report_ns;
-  t.work = write_report;
-  t.after = refresh_report;
-  t.done = on_report_done;
-  t.arg = &server.reported;
-  t.name = "report";
+  t.after = start_report;
+  t.name = "reports";
   EXPECT(uvs_submit(server.scheduler, &t, NULL) == 0);
   return ntohs(addr.sin_port);
 }
@@ -210,7 +222,8 @@ static struct {
   uv_tcp_t tcp;
   uv_connect_t connect;
   uv_write_t write;
-  int sent, echoed, closed;
+  struct sockaddr_in server;
+  int echoed, closed;
   char in[64];
   size_t in_len;
 } client;
@@ -221,7 +234,6 @@ static int client_send(uvs_run_t *run) {
   (void)run;
   if (client.closed)
     return 0;
-  client.sent++;
   return uv_write(&client.write, (uv_stream_t *)&client.tcp, &buf, 1, NULL);
 }
 
@@ -238,6 +250,8 @@ static void client_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf) {
   *buf = uv_buf_init(client.in + client.in_len, (unsigned)(sizeof client.in - client.in_len));
 }
 
+static void client_connect(uv_handle_t *h);
+
 /* Three pings, each well within the idle time, then silence until the server hangs up. */
 static void client_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf) {
   (void)buf;
@@ -253,8 +267,10 @@ static void client_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf) {
   } else if (n < 0) {
     printf("client: the server hung up\n");
     client.closed = 1;
-    uv_close((uv_handle_t *)stream, NULL);
-    EXPECT(uv_kill(uv_os_getpid(), SIGINT) == 0);
+    /* On a very slow machine that may come before the first echo: then try again. */
+    uv_close((uv_handle_t *)stream, client.echoed > 0 ? NULL : client_connect);
+    if (client.echoed > 0)
+      EXPECT(uv_kill(uv_os_getpid(), SIGINT) == 0);
   }
 }
 
@@ -264,11 +280,12 @@ static void client_connected(uv_connect_t *req, int status) {
   client_send_soon(0);
 }
 
-static void start_client(int port) {
-  struct sockaddr_in addr;
-  EXPECT(uv_ip4_addr("127.0.0.1", port, &addr) == 0);
+static void client_connect(uv_handle_t *h) {
+  (void)h;
+  client.closed = 0;
+  client.in_len = 0;
   EXPECT(uv_tcp_init(server.loop, &client.tcp) == 0);
-  EXPECT(uv_tcp_connect(&client.connect, &client.tcp, (const struct sockaddr *)&addr,
+  EXPECT(uv_tcp_connect(&client.connect, &client.tcp, (const struct sockaddr *)&client.server,
                         client_connected) == 0);
 }
 
@@ -282,14 +299,16 @@ int main(int argc, char **argv) {
                       self_test ? UVS_MS(100) : UVS_SEC(5));
   printf("server: 127.0.0.1:%d, idle connections are closed after %d ms\n", port,
          (int)(server.idle_ns / 1000000));
-  if (self_test)
-    start_client(port);
+  if (self_test) {
+    EXPECT(uv_ip4_addr("127.0.0.1", port, &client.server) == 0);
+    client_connect(NULL);
+  }
 
   uv_run(server.loop, UV_RUN_DEFAULT);
   EXPECT(uv_loop_close(server.loop) == 0);
-  EXPECT(server.now.open == 0 && server.report_over == 1);
+  EXPECT(server.now.open == 0 && server.reports_open == 0);
   if (self_test)
-    EXPECT(client.echoed >= 1 && client.closed && server.now.timed_out == 1);
+    EXPECT(client.echoed >= 1 && client.closed && server.now.timed_out >= 1);
   printf("server: closed cleanly\n");
   return 0;
 }

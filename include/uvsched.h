@@ -421,10 +421,13 @@ enum { UVS_SURVIVE_DELAYED = 0, UVS_SURVIVE_PERIODIC };
 UVS_API int uvs_survive(uvs_t *s, int which);
 UVS_API int uvs_set_survive(uvs_t *s, int which, int on);
 
-/* For the owner of a replaced clock. uvs_next_due: the next instant (uvs_now's clock) at which
- * something is to do, UVS_NEVER if there is none; a wall-clock task counts as its remaining wall
- * time from now. Thread: loop; UV_EPERM, UV_EINVAL. uvs_clock_changed: look at the clocks again.
- * Thread: any. */
+/* For the owner of a replaced clock. Both together: set the clock to the next due instant, say that
+ * it changed, let the loop turn, and again.
+ *
+ * uvs_next_due: the instant (uvs_now's clock) at which something is to do: now or earlier if the
+ * loop need only turn, UVS_NEVER if nothing waits. A wall-clock task counts as its remaining wall
+ * time from now. Does not foresee what bodies on the pool will do. Thread: loop; UV_EPERM,
+ * UV_EINVAL. uvs_clock_changed: look at the clocks again. Thread: any. */
 UVS_API int uvs_next_due(uvs_t *s, int64_t *ret_ns);
 UVS_API int uvs_clock_changed(uvs_t *s);
 

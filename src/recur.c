@@ -13,7 +13,7 @@ static struct uvs__point leave_out(const struct uvs__recur *r, uint64_t ideal_ns
 struct uvs__point uvs__recur_due(const struct uvs__recur *r, uint64_t ideal_ns, uint64_t now_ns) {
   if (r->kind != UVS_RATE || r->policy != UVS_MISSED_SKIP || behind(r, ideal_ns, now_ns) == 0)
     return (struct uvs__point){ideal_ns, 0};
-  return leave_out(r, ideal_ns, behind(r, ideal_ns, now_ns) + 1);
+  return leave_out(r, ideal_ns, (now_ns - ideal_ns - 1) / r->period_ns + 1); /* not before now */
 }
 
 struct uvs__point uvs__recur_start(const struct uvs__recur *r, uint64_t ideal_ns, uint64_t now_ns) {

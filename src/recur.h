@@ -26,8 +26,8 @@ struct uvs__point {
   uint64_t missed; /* points left out on the way here */
 };
 
-/* The loop takes a due task up at `now`: SKIP moves on to the next point of the grid if a whole
- * period has gone by. */
+/* The loop takes a due task up at `now`: SKIP moves on to the first point of the grid that is not
+ * before now if a whole period has gone by. */
 struct uvs__point uvs__recur_due(const struct uvs__recur *r, uint64_t ideal_ns, uint64_t now_ns);
 
 /* Its run starts at `now`: which point does it stand for, and how many does it leave out or merge?

@@ -275,6 +275,7 @@ int uvs_set_concurrency(uvs_t *s, int concurrency) {
 }
 
 int uvs_next_due(uvs_t *s, int64_t *ret_ns) {
+  uint64_t now_ns;
   int rc = uvs__enter_loop(s);
 
   if (rc < 0)
@@ -282,7 +283,10 @@ int uvs_next_due(uvs_t *s, int64_t *ret_ns) {
   if (ret_ns == NULL)
     return UV_EINVAL;
   uvs__take_in(s);
-  *ret_ns = (int64_t)uvs__next_due(s, uvs__now(s), true);
+  now_ns = uvs__now(s);
+  *ret_ns = (int64_t)uvs__next_due(s, now_ns, true);
+  if (s->todo.head != UVS__NONE || s->due.head != UVS__NONE)
+    *ret_ns = (int64_t)now_ns; /* callbacks are to be made, bodies to be run */
   uvs__relax(s);
   return 0;
 }

@@ -35,8 +35,8 @@ struct uvs__slab {
 
   char *chunk[UVS__CHUNKS]; /* aligned */
   void *raw[UVS__CHUNKS];   /* as allocated */
-  _Atomic uint32_t
-      made; /* elements below are initialized; release: pairs with uvs__slab_made's acquire */
+  /* Elements below are initialized. Release: pairs with uvs__slab_made's acquire. */
+  _Atomic uint32_t made;
 
   uv_mutex_t lock; /* what follows */
   uint32_t spare;

@@ -558,8 +558,8 @@ void uvs__tick(uvs_t *s) {
   more |= hand_over(s, now_ns, until_ns);
   take_over_ready(s);
   call_out_runners(s);
-  more |= make_callbacks(s, until_ns);
   more |= run_due(s, until_ns);
+  more |= make_callbacks(s, until_ns);
 
   do {
     more |= take_in_until(s, until_ns);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Slots whose generation has three bits, so that it is soon used up: built with -DUVS__GENERATION_BITS=3. This is the agenda's
- * half of the promise that an id stays stale for ever; that every end of a task counts its generation up is the scheduler's.
+ * Slots whose generation has three bits, so that it is soon used up: built with
+ * -DUVS__GENERATION_BITS=3. This is the agenda's half of the promise that an id stays stale for
+ * ever; that every end of a task counts its generation up is the scheduler's.
  */
 #include "agenda.h"
 
@@ -38,7 +39,8 @@ TEST no_slot_has_the_same_generation_twice(void) {
     uintptr_t stripe = (uintptr_t)test_random(&random);
 
     if (n < 50 && (n == 0 || test_random_below(&random, 2) == 0)) {
-      ASSERT_RC(0, uvs__agenda_take_slot(&a, stripe, test_random_below(&random, 2) == 0, false, &held[n]));
+      ASSERT_RC(0, uvs__agenda_take_slot(&a, stripe, test_random_below(&random, 2) == 0, false,
+                                         &held[n]));
       ASSERT(held[n] < 4096);
       ASSERT(generation(&a, held[n]) >= 1);
       ASSERT(generation(&a, held[n]) <= LIVES);
@@ -53,7 +55,8 @@ TEST no_slot_has_the_same_generation_twice(void) {
     }
   }
   ASSERT(uvs__slab_made(&a.slots) > 500); /* about 5000 lives of 6 each */
-  ASSERT(uvs__slab_made(&a.colds) <= 50 + UVS__STRIPES * 128); /* cold records have no generation and are not lost */
+  ASSERT(uvs__slab_made(&a.colds) <=
+         50 + UVS__STRIPES * 128); /* cold records have no generation and are not lost */
   uvs__agenda_destroy(&a);
   ASSERT_U64(0, fault.live);
   PASS();
@@ -77,7 +80,8 @@ TEST a_slot_lives_six_times_and_then_another_takes_over(void) {
   }
   ASSERT_U64(64, uvs__slab_made(&a.slots));
   for (slot = 0; slot < 64; slot++)
-    ASSERT_U64(7, generation(&a, slot)); /* whoever holds an old id finds another generation, for ever */
+    ASSERT_U64(
+        7, generation(&a, slot)); /* whoever holds an old id finds another generation, for ever */
   ASSERT_RC(0, uvs__agenda_take_slot(&a, 0, false, false, &slot));
   ASSERT(slot >= 64);
   ASSERT_U64(128, uvs__slab_made(&a.slots));

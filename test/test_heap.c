@@ -353,7 +353,7 @@ TEST eager_removal_keeps_the_heap_no_larger_than_live(void) {
 
 TEST growth_keeps_the_content_where_it_is(void) {
   uint32_t n = 64;
-  struct uvs__heap_entry *chunk[4], *before;
+  struct uvs__heap_entry *first, *before;
   struct pile p;
 
   pile_init(&p, 3000);
@@ -364,12 +364,12 @@ TEST growth_keeps_the_content_where_it_is(void) {
   before = malloc(n * sizeof *before);
   ASSERT(before != NULL);
   memcpy(before, p.heap.chunk[0], n * sizeof *before);
-  chunk[0] = p.heap.chunk[0];
+  first = p.heap.chunk[0];
   ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, n + 1));
   ASSERT_U64(2, p.fault.live);
   ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 3000));
   ASSERT_U64(6, p.fault.live); /* 64 + 128 + 256 + 512 + 1024 + 2048 */
-  ASSERT_EQ(chunk[0], p.heap.chunk[0]);
+  ASSERT_EQ(first, p.heap.chunk[0]);
   ASSERT_U64(n, p.heap.count);
   ASSERT_MEM_EQ(before, p.heap.chunk[0], n * sizeof *before);
   ASSERT(uvs__heap_check(&p.heap));

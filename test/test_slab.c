@@ -71,7 +71,8 @@ static int store_init(struct store *s) {
 
 /* False if something was left over, or was called that should not have been. */
 static bool store_destroy(struct store *s) {
-  uvs__slab_destroy(&s->slab);
+  uvs__slab_free_memory(&s->slab);
+  uvs__slab_destroy_locks(&s->slab);
   for (unsigned k = 0; k < UVS__CHUNKS; k++)
     uvs__mem_free(&s->mem, s->beside[k]);
   return s->fault.live == 0 && !s->surprise;

@@ -70,7 +70,7 @@ static struct {
   _Atomic uint64_t async_inits, async_sends, queue_works;
   _Atomic unsigned peak;
   const uv_timer_t *_Atomic last_handle;
-  _Atomic uint64_t last_timeout_ms, last_at_ns, last_loop_ms;
+  _Atomic uint64_t last_timeout_ms, last_at_ns, last_loop_ms, stalest_ms;
 } seen;
 
 static void count(_Atomic uint64_t *n) {
@@ -375,14 +375,19 @@ int __wrap_uv_timer_init(uv_loop_t *on, uv_timer_t *h) {
 
 int __wrap_uv_timer_start(uv_timer_t *h, uv_timer_cb cb, uint64_t timeout_ms, uint64_t repeat_ms) {
   unsigned i = timer_index(h);
+  uint64_t now_ns = uv_hrtime();
+  uint64_t now_ms = now_ns / 1000000;
+  uint64_t stale_ms = now_ms > uv_now(h->loop) ? now_ms - uv_now(h->loop) : 0;
 
   if (i == HANDLES)
     return __real_uv_timer_start(h, cb, timeout_ms, repeat_ms);
   count(&seen.timer_starts);
   atomic_store_explicit(&seen.last_handle, h, memory_order_relaxed);
   atomic_store_explicit(&seen.last_timeout_ms, timeout_ms, memory_order_relaxed);
-  atomic_store_explicit(&seen.last_at_ns, uv_hrtime(), memory_order_relaxed);
+  atomic_store_explicit(&seen.last_at_ns, now_ns, memory_order_relaxed);
   atomic_store_explicit(&seen.last_loop_ms, uv_now(h->loop), memory_order_relaxed);
+  if (stale_ms > atomic_load_explicit(&seen.stalest_ms, memory_order_relaxed))
+    atomic_store_explicit(&seen.stalest_ms, stale_ms, memory_order_relaxed);
   timers[i].cb = cb;
   return __real_uv_timer_start(h, cb == NULL ? NULL : on_timer, timeout_ms, repeat_ms);
 }
@@ -432,6 +437,7 @@ struct fakepool_seen fakepool_seen(void) {
   r.last.timeout_ms = get(&seen.last_timeout_ms);
   r.last.at_ns = get(&seen.last_at_ns);
   r.last.loop_ms = get(&seen.last_loop_ms);
+  r.stalest_ms = get(&seen.stalest_ms);
   return r;
 }
 
@@ -450,6 +456,7 @@ void fakepool_forget(void) {
   zero(&seen.last_timeout_ms);
   zero(&seen.last_at_ns);
   zero(&seen.last_loop_ms);
+  zero(&seen.stalest_ms);
   atomic_store_explicit(&seen.peak, 0, memory_order_relaxed);
   atomic_store_explicit(&seen.last_handle, NULL, memory_order_relaxed);
 }

@@ -67,6 +67,7 @@ struct fakepool_seen {
   uint64_t queue_works;
   unsigned peak_outstanding;        /* the most items at once between queue and after */
   struct fakepool_timer_start last; /* the newest start of a timer */
+  uint64_t stalest_ms;              /* how old uv_now was at most when a timer was started */
 };
 
 struct fakepool_seen fakepool_seen(void);
