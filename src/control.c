@@ -205,6 +205,8 @@ int uvs_finish(uvs_t *s, uvs_id_t id, int status) {
     return rc;
   if (status == UVS_PENDING)
     return UV_EINVAL;
+  if (uvs__on_loop(s))
+    uvs__notice_loss(s);
   t = uvs__find(s, id, &w);
   if (t == NULL)
     return UV_ENOENT;

@@ -285,8 +285,9 @@ int uvs_next_due(uvs_t *s, int64_t *ret_ns) {
   uvs__take_in(s);
   now_ns = uvs__now(s);
   *ret_ns = (int64_t)uvs__next_due(s, now_ns, true);
-  if (s->todo.head != UVS__NONE || s->due.head != UVS__NONE)
-    *ret_ns = (int64_t)now_ns; /* callbacks are to be made, bodies to be run */
+  if (s->owed || s->todo.head != UVS__NONE || s->due.head != UVS__NONE ||
+      uvs__load(&s->policy, acquire) != s->policy_seen) /* pairs with the release of a change */
+    *ret_ns = (int64_t)now_ns;                          /* the loop need only turn */
   uvs__relax(s);
   return 0;
 }

@@ -42,10 +42,13 @@ int uvs__enter_loop(const uvs_t *s) {
 }
 
 void uvs__notice_loss(uvs_t *s) {
-  if (s->closing || !uvs__ticker_lost(&s->ticker))
+  if (!uvs__ticker_lost(&s->ticker) || s->closers > 0)
     return;
   uvs__inbox_shut(&s->inbox);
-  uvs__ticker_mute(&s->ticker);
+  if (!s->closing)
+    uvs__ticker_mute(&s->ticker);
+  else if (uvs__ticker_replace(&s->ticker) == 0) /* else the end of a runner has to bring us here */
+    uvs__ticker_keep(&s->ticker, true);
 }
 
 void uvs__owe_turn(uvs_t *s) {
@@ -246,7 +249,7 @@ static void on_watch_closed(struct uvs__wallwatch *w) {
 }
 
 void uvs__close_handles(uvs_t *s) {
-  if (s->closers > 0)
+  if (s->closers > 0 || s->ticker.nudged)
     return;
   s->closers = 1;
   if (uvs__wallwatch_close(&s->watch, on_watch_closed))
@@ -273,15 +276,13 @@ int uvs_close(uvs_t *s, uvs_close_cb cb) {
     return rc == UV_ESHUTDOWN ? UV_EALREADY : rc;
   if (s->closing)
     return UV_EALREADY;
-  uvs__notice_loss(s);
-  if (uvs__ticker_lost(&s->ticker)) {
-    rc = uvs__ticker_replace(&s->ticker);
-    if (rc < 0)
-      return rc;
-  }
+  rc = uvs__ticker_replace(&s->ticker);
+  if (rc < 0)
+    return rc;
   s->closing = true;
   s->close_cb = cb;
   uvs__stop_now(s, NULL, NULL);
   uvs__owe_turn(s);
+  uvs__ticker_nudge(&s->ticker); /* a program may close all handles it finds right after this */
   return 0;
 }

@@ -44,6 +44,7 @@ int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, uvs__tick_cb tick) 
   k->loop = loop;
   k->tick = tick;
   k->open_handles = 0;
+  k->nudged = false;
   atomic_init(&k->senders, 0);
   atomic_init(&k->sendable, -1);
   return open_pair(k, 0);
@@ -115,8 +116,21 @@ void uvs__ticker_mute(struct uvs__ticker *k) {
 }
 
 int uvs__ticker_replace(struct uvs__ticker *k) {
-  UVS_ASSERT(k->in_use == 0);
-  return open_pair(k, 1);
+  return uvs__ticker_lost(k) && k->in_use == 0 ? open_pair(k, 1) : 0;
+}
+
+static void on_nudge(uv_handle_t *h) {
+  struct uvs__ticker *k = h->data;
+
+  k->nudged = false;
+  k->tick(k);
+}
+
+void uvs__ticker_nudge(struct uvs__ticker *k) {
+  k->nudged = true;
+  uv_timer_init(k->loop, &k->spare);
+  k->spare.data = k;
+  uv_close((uv_handle_t *)&k->spare, on_nudge);
 }
 
 static void on_closed(uv_handle_t *h) {

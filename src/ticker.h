@@ -26,6 +26,7 @@ struct uvs__ticker {
     uv_timer_t timer;
     uv_async_t async;
   } pair[2];
+  bool nudged;      /* the spare handle is on its way to call tick */
   uv_timer_t spare; /* see uvs__ticker_close */
   int in_use;       /* which pair */
   int open_handles;
@@ -51,8 +52,11 @@ bool uvs__ticker_owns(const struct uvs__ticker *k, const uv_handle_t *h);
 bool uvs__ticker_lost(const struct uvs__ticker *k);
 /* From now on nobody sends; returns when nobody is about to. */
 void uvs__ticker_mute(struct uvs__ticker *k);
-/* Take the second pair into use. */
+/* Take the second pair into use, if the first is lost. */
 int uvs__ticker_replace(struct uvs__ticker *k);
+/* Call tick in this turn or the next, by the end of a handle that is closed already, so that nobody
+ * else can close it. Once. */
+void uvs__ticker_nudge(struct uvs__ticker *k);
 /* Close what is open, then call `closed`: no handle of ours is known to libuv any more. */
 void uvs__ticker_close(struct uvs__ticker *k, uvs__tick_cb closed);
 
