@@ -39,6 +39,7 @@ static void make_cold(void *arg, uint32_t index) {
   atomic_init(&c->missed_total, 0);
   for (size_t i = 0; i < sizeof c->name / sizeof c->name[0]; i++)
     atomic_init(&c->name[i], 0);
+  atomic_init(&c->jitter_now_ns, 0);
 }
 
 int uvs__agenda_init(struct uvs__agenda *a, const uvs_allocator_t *mem) {
@@ -105,9 +106,8 @@ int uvs__agenda_take_slot(struct uvs__agenda *a, uintptr_t stripe, bool cold, bo
     uvs__slab_give(&a->slots, stripe, slot);
     return rc;
   }
-  /* relaxed: the slot is private; the word's next release publishes it (UVS__NONE + 1 is 0: none)
-   */
-  uvs__store(&uvs__agenda_slot(a, slot)->seq_cold, (uint64_t)(uint32_t)(cold_index + 1), relaxed);
+  /* UVS__NONE + 1 is 0: none. release: pairs with uvs__agenda_cold, for who has a stale id */
+  uvs__store(&uvs__agenda_slot(a, slot)->seq_cold, (uint64_t)(uint32_t)(cold_index + 1), release);
   *ret_slot = slot;
   return 0;
 }
@@ -128,10 +128,10 @@ void uvs__agenda_give_slot(struct uvs__agenda *a, uintptr_t stripe, uint32_t slo
 
 void uvs__agenda_number(struct uvs__agenda *a, uint32_t slot) {
   struct uvs__slot *t = uvs__agenda_slot(a, slot);
-  /* relaxed: the loop alone changes it; others read only the cold index, which stays */
+  /* The loop alone changes it; others read only the cold index, which stays. release: as above */
   uint64_t cold = uvs__load(&t->seq_cold, relaxed) & UVS__SLOT_MASK;
 
-  uvs__store(&t->seq_cold, ++a->last_seq << UVS__SLOT_BITS | cold, relaxed);
+  uvs__store(&t->seq_cold, ++a->last_seq << UVS__SLOT_BITS | cold, release);
 }
 
 void uvs__agenda_insert(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
@@ -189,10 +189,17 @@ static uint32_t take_from(struct uvs__agenda *a, struct uvs__heap *h, uint64_t u
   return slot;
 }
 
-uint32_t uvs__agenda_take_due(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns) {
-  uint32_t slot = take_from(a, &a->heap, now_ns);
+/* How long it has been due; 0 if it is not, or there is none. */
+static uint64_t overdue(const struct uvs__heap_entry *e, uint64_t now_ns) {
+  return e == NULL || e->deadline_ns > now_ns ? 0 : now_ns - e->deadline_ns + 1;
+}
 
-  return slot != UVS__NONE ? slot : take_from(a, &a->wall, wall_ns);
+uint32_t uvs__agenda_take_due(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns) {
+  /* Two clocks, one order: what has been due for longer comes first. */
+  bool wall_first = a->wall.count > 0 && overdue(true_head(a, &a->wall, wall_ns), wall_ns) >
+                                             overdue(true_head(a, &a->heap, now_ns), now_ns);
+
+  return wall_first ? take_from(a, &a->wall, wall_ns) : take_from(a, &a->heap, now_ns);
 }
 
 uint32_t uvs__agenda_take_any(struct uvs__agenda *a) {

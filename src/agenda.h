@@ -50,8 +50,9 @@ static inline struct uvs__link *uvs__agenda_link(const struct uvs__agenda *a, ui
 
 /* NULL if it has none. */
 static inline struct uvs__cold *uvs__agenda_cold(const struct uvs__agenda *a, struct uvs__slot *t) {
-  /* relaxed: constant from submit to FREE, but for the sequence */
-  uint32_t index = (uint32_t)uvs__load(&t->seq_cold, relaxed) & UVS__SLOT_MASK;
+  /* Constant from submit to FREE, but for the sequence. acquire: a stale id may find a new task's
+   * record here, in a chunk that was just made; pairs with uvs__agenda_take_slot */
+  uint32_t index = (uint32_t)uvs__load(&t->seq_cold, acquire) & UVS__SLOT_MASK;
 
   return index == 0 ? NULL : uvs__slab_at(&a->colds, index - 1);
 }

@@ -40,20 +40,29 @@ static uint64_t hear_of_cancel(uvs_t *s, uint64_t w, uint64_t load) {
   return UVS__ASLEEP;
 }
 
-static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w) {
-  uint64_t load = uvs__pool_settle(&s->pool, w, UVS__CANCELED);
+static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
   uint64_t hear_by_ns = hear_of_cancel(s, w, load);
 
   if ((w & UVS__INBOX) == 0)
     uvs__send_in(s, slot_of(id), slot_of(id), false, hear_by_ns);
   else if (hear_by_ns == 0)
-    uvs__ticker_wake(
-        &s->ticker); /* it is on its way already, but perhaps nobody has woken the loop for it */
+    uvs__ticker_wake(&s->ticker); /* on its way, but perhaps nobody has woken the loop for it */
   return UVS_NEVER_RUNS;
 }
 
+/* On the loop the task leaves its queue here and now. False if it has started meanwhile. */
+static bool cancel_on_loop(uvs_t *s, uvs_id_t id) {
+  uvs__take_in(s); /* it may still be on its way */
+  if (!uvs__end_on_loop(s, slot_of(id), id, 0))
+    return false;
+  uvs__relax(s);
+  return true;
+}
+
 int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
+  uint64_t token = (flags & UVS_CANCEL_TOKEN) != 0 ? UVS__TOKEN : 0;
   struct uvs__slot *t;
+  uint64_t load;
   uint64_t w;
   int rc = uvs__enter(s);
 
@@ -65,32 +74,27 @@ int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
   if (t == NULL)
     return UV_ENOENT;
   while (same(id, w)) {
-    uint64_t to;
-
     switch (uvs__word_state(w)) {
     case UVS__WAITING:
     case UVS__READY:
       if (uvs__on_loop(s)) {
-        uvs__take_in(s); /* it may still be on its way */
-        if (!uvs__end_on_loop(s, slot_of(id), 0)) {
-          w = uvs__load(&t->word, acquire); /* pairs with the release of who was faster */
-          continue;
-        }
-        uvs__relax(s);
-        return UVS_NEVER_RUNS;
+        if (cancel_on_loop(s, id))
+          return UVS_NEVER_RUNS;
+        w = uvs__load(&t->word, acquire); /* pairs with the release of who was faster */
+      } else if (uvs__pool_cancel(&s->pool, slot_of(id), &w, 0, &load)) {
+        return cancel_unstarted(s, id, w, load);
       }
-      if (uvs__word_try(t, &w, uvs__word_in(w, UVS__ENDED) | UVS__CANCELLED | UVS__INBOX))
-        return cancel_unstarted(s, id, w);
       continue;
     case UVS__RUNNING:
       if ((flags & UVS_CANCEL_IF_WAITING) != 0)
         return UV_EBUSY;
-      to = w | UVS__CANCELLED | ((flags & UVS_CANCEL_TOKEN) != 0 ? UVS__TOKEN : 0);
-      if (to != w && !uvs__word_try(t, &w, to))
-        continue;
-      if ((w & UVS__CANCELLED) == 0)
-        uvs__pool_settle(&s->pool, w, UVS__CANCELED);
-      return UVS_RUN_FINISHES;
+      if ((w & UVS__CANCELLED) != 0) {
+        if ((w | token) == w || uvs__word_try(t, &w, w | token))
+          return UVS_RUN_FINISHES;
+      } else if (uvs__pool_cancel(&s->pool, slot_of(id), &w, token, NULL)) {
+        return UVS_RUN_FINISHES;
+      }
+      continue;
     default:
       return UV_ENOENT;
     }
@@ -235,26 +239,23 @@ static int set_ref(uvs_t *s, uvs_id_t id, bool ref) {
     return rc;
   uvs__take_in(s);
   t = uvs__find(s, id, &w);
-  if (t == NULL)
+  if (t == NULL || uvs__word_state(w) >= UVS__ENDED)
     return UV_ENOENT;
-  for (;;) {
-    bool settled = uvs__word_state(w) >= UVS__ENDED || (w & UVS__CANCELLED) != 0;
+  uv_mutex_lock(&s->pool.lock); /* so that nobody settles it between the word and the load */
+  do {
+    rc = same(id, w) && uvs__word_state(w) < UVS__ENDED ? 0 : UV_ENOENT;
+  } while (rc == 0 && ((w & UVS__REF) != 0) != ref && !uvs__word_try_locked(t, &w, w ^ UVS__REF));
+  if (rc == 0 && ((w & UVS__REF) != 0) != ref) {
+    uint64_t change = ref ? UVS__LOAD_REF : 0 - UVS__LOAD_REF;
 
-    if (!same(id, w) || uvs__word_state(w) >= UVS__ENDED)
-      return UV_ENOENT;
-    if (((w & UVS__REF) != 0) == ref)
-      return 0;
-    if (!uvs__word_try(t, &w, w ^ UVS__REF))
-      continue;
-    if (!settled && ref)
-      uvs__add(&s->pool.load, UVS__LOAD_REF, relaxed); /* a count */
-    else if (!settled)
-      uvs__sub(&s->pool.load, UVS__LOAD_REF, relaxed); /* a count */
+    if ((w & UVS__CANCELLED) == 0)
+      uvs__locked_add(&s->pool.load, change, relaxed); /* a count */
     if ((w & UVS__TAKEN) != 0)
-      s->taken_ref = ref ? s->taken_ref + 1 : s->taken_ref - 1;
-    uvs__update_keep(s);
-    return 0;
+      s->taken_ref += ref ? 1 : UINT64_MAX;
   }
+  uv_mutex_unlock(&s->pool.lock);
+  uvs__relax(s);
+  return rc;
 }
 
 int uvs_ref(uvs_t *s, uvs_id_t id) {

@@ -50,10 +50,10 @@ int uvs__pool_init(struct uvs__pool *p, struct uvs__agenda *a, const uvs_allocat
 }
 
 void uvs__pool_free_memory(struct uvs__pool *p) {
-  while (p->idle != NULL) {
-    struct uvs__runner *r = p->idle;
+  while (p->all != NULL) {
+    struct uvs__runner *r = p->all;
 
-    p->idle = r->next;
+    p->all = r->all;
     uvs__mem_free(p->mem, r);
   }
 }
@@ -66,9 +66,11 @@ void uvs__pool_destroy(struct uvs__pool *p) {
 int uvs__pool_set_concurrency(struct uvs__pool *p, int concurrency) {
   struct uvs__runner *made = NULL;
   struct uvs__runner **last = &made;
+  struct uvs__runner *newest;
   int rc = 0;
 
   uv_mutex_lock(&p->lock);
+  newest = p->all;
   for (int i = p->made; i < concurrency; i++) {
     struct uvs__runner *r = uvs__mem_alloc(p->mem, 1, sizeof *r, 0);
 
@@ -79,6 +81,8 @@ int uvs__pool_set_concurrency(struct uvs__pool *p, int concurrency) {
     memset(r, 0, sizeof *r);
     r->arg = p->runner_arg;
     r->index = i;
+    r->all = newest;
+    newest = r;
     *last = r;
     last = &r->next;
   }
@@ -87,6 +91,7 @@ int uvs__pool_set_concurrency(struct uvs__pool *p, int concurrency) {
       *last = p->idle;
       p->idle = made;
       p->made = concurrency;
+      p->all = newest;
     }
     uvs__locked_store(&p->concurrency, concurrency,
                       relaxed); /* a setting; what follows from it is under the lock */
@@ -121,6 +126,25 @@ uint64_t uvs__pool_settle(struct uvs__pool *p, uint64_t w, enum uvs__outcome out
   load = uvs__pool_settle_locked(p, w, outcome);
   uv_mutex_unlock(&p->lock);
   return load;
+}
+
+bool uvs__pool_cancel(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t flags,
+                      uint64_t *ret_load) {
+  bool running = uvs__word_state(*w) == UVS__RUNNING;
+  uint64_t to = *w | UVS__CANCELLED | flags;
+  uint64_t load = 0;
+  bool done;
+
+  if (!running)
+    to = uvs__word_in(to, UVS__ENDED) | UVS__INBOX;
+  uv_mutex_lock(&p->lock);
+  done = uvs__word_try_locked(uvs__agenda_slot(p->agenda, slot), w, to);
+  if (done)
+    load = uvs__pool_settle_locked(p, *w, UVS__CANCELED);
+  uv_mutex_unlock(&p->lock);
+  if (ret_load != NULL)
+    *ret_load = load;
+  return done;
 }
 
 uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__list *list) {

@@ -21,6 +21,7 @@ struct uvs__list {
 struct uvs__runner {
   uv_work_t req;
   struct uvs__runner *next; /* idle, or about to be queued */
+  struct uvs__runner *all;  /* made before this one */
   void *arg;
   int index;
   /* Light tasks that it retired, for the loop to learn of when it comes home. */
@@ -49,6 +50,7 @@ struct uvs__pool {
   uint32_t peak;
   uint32_t out; /* runners in libuv's hands */
   struct uvs__runner *idle;
+  struct uvs__runner *all;
   int made;
 };
 
@@ -73,6 +75,12 @@ int uvs__pool_set_concurrency(struct uvs__pool *p, int concurrency);
  * caller has the lock. */
 uint64_t uvs__pool_settle_locked(struct uvs__pool *p, uint64_t w, enum uvs__outcome outcome);
 uint64_t uvs__pool_settle(struct uvs__pool *p, uint64_t w, enum uvs__outcome outcome);
+
+/* Move 6: CAS of the slot's word from *w to cancelled, and counted, in one. Waiting or ready: it is
+ * ENDED|INBOX as well; running: it stays so. `flags` are added. On failure *w is what is there now.
+ * *ret_load (may be NULL): what load is then. */
+bool uvs__pool_cancel(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t flags,
+                      uint64_t *ret_load);
 
 /* With the lock: take the first ready task and make it RUNNING; UVS__NONE if there is none. */
 uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__list *list);

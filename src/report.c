@@ -8,10 +8,13 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Copies as much of our struct as the caller's has room for. */
-static int give(void *ret, size_t size, const void *ours, size_t our_size, size_t least) {
-  if (size < least)
-    return UV_EINVAL;
+/* Copies as much of our struct as the caller's has room for. What we do not know must be zero: then
+ * the caller does not take our silence for an answer. */
+static int give(void *ret, size_t size, const void *ours, size_t our_size) {
+  for (size_t i = our_size; i < size; i++) {
+    if (((const char *)ret)[i] != 0)
+      return UV_EINVAL;
+  }
   memset(ret, 0, size);
   memcpy(ret, ours, size < our_size ? size : our_size);
   memcpy(ret, &size, sizeof size);
@@ -66,7 +69,7 @@ int uvs_info(uvs_t *s, uvs_id_t id, uvs_info_t *ret) {
   if (uvs__find(s, id, &w) == NULL || uvs__word_state(w) > UVS__ENDED)
     return UV_ENOENT;
   rc = look(s, (uint32_t)id & UVS__SLOT_MASK, w, &info);
-  return rc < 0 ? rc : give(ret, ret->size, &info, sizeof info, 0);
+  return rc < 0 ? rc : give(ret, ret->size, &info, sizeof info);
 }
 
 int uvs_each(uvs_t *s, uvs_each_cb each, void *arg) {
@@ -131,7 +134,7 @@ int uvs_counts(uvs_t *s, uvs_counts_t *ret) {
   if (ret == NULL || ret->size < offsetof(uvs_counts_t, rejected))
     return UV_EINVAL;
   snapshot(s, &c);
-  return give(ret, ret->size, &c, sizeof c, 0);
+  return give(ret, ret->size, &c, sizeof c);
 }
 
 /* ---- text ---- */

@@ -14,6 +14,7 @@
 /* What is left to do when the body has returned. */
 enum rest {
   REST_END,   /* end the run */
+  REST_SKIP,  /* it was left out: on to the next point */
   REST_AFTER, /* take it to the loop for `after` */
   REST_NONE   /* it is pending, and somebody else's */
 };
@@ -28,8 +29,7 @@ uint64_t uvs__jitter(const uvs_t *s, uvs_id_t id, uint64_t run, uint64_t jitter_
   return jitter_ns == 0 ? 0 : mix(mix(s->seed + id) + run) % (jitter_ns + 1);
 }
 
-static struct uvs__recur recur_of(const struct uvs__slot *t, const struct uvs__cold *c,
-                                  uint64_t w) {
+struct uvs__recur uvs__recur_of(const struct uvs__slot *t, const struct uvs__cold *c, uint64_t w) {
   return (struct uvs__recur){
       .kind = uvs__word_kind(w),
       .policy = c == NULL ? UVS_MISSED_CATCH_UP : c->policy,
@@ -38,7 +38,7 @@ static struct uvs__recur recur_of(const struct uvs__slot *t, const struct uvs__c
   };
 }
 
-static void count_missed(uvs_t *s, struct uvs__cold *c, uint64_t missed) {
+void uvs__count_missed(uvs_t *s, struct uvs__cold *c, uint64_t missed) {
   if (missed == 0)
     return;
   uvs__add(&c->missed_total, missed, relaxed); /* a count */
@@ -55,19 +55,23 @@ static void begin(uvs_t *s, uint32_t slot, int runner, uint64_t start_ns, uvs_ru
   uint64_t w = uvs__load(&t->word, relaxed);
   uint64_t due_ns = uvs__load(&t->deadline_ns, relaxed);
   uint32_t runs = uvs__load(&t->runs, relaxed);
-  uint64_t at_ns = (w & UVS__WALL) != 0 ? uvs__clock_wall(&s->clock) : start_ns;
   uint64_t ideal_ns = due_ns;
   uint64_t missed = 0;
+  uint64_t at_ns;
 
+  if ((w & UVS__WALL) == 0 && start_ns < due_ns)
+    start_ns = uvs__now(s); /* it became due after the runner had read its clock */
+  at_ns = (w & UVS__WALL) != 0 ? uvs__clock_wall(&s->clock) : start_ns;
   if (runs < UINT32_MAX)
     uvs__store(&t->runs, ++runs, relaxed);
   if (c != NULL) {
-    struct uvs__recur r = recur_of(t, c, w);
+    struct uvs__recur r = uvs__recur_of(t, c, w);
     struct uvs__point p;
 
-    ideal_ns = due_ns - c->jitter_now_ns;
-    p = uvs__recur_start(&r, ideal_ns, start_ns);
-    count_missed(s, c, p.missed);
+    ideal_ns = due_ns - uvs__load(&c->jitter_now_ns, relaxed);
+    /* Points after the end time are not missed. */
+    p = uvs__recur_start(&r, ideal_ns, start_ns < c->until_ns ? start_ns : c->until_ns);
+    uvs__count_missed(s, c, p.missed);
     due_ns += p.ideal_ns - ideal_ns;
     ideal_ns = p.ideal_ns;
     missed = c->missed_next + p.missed;
@@ -98,6 +102,30 @@ static int pend(struct uvs__slot *t) {
   return (w & UVS__FINISHED) != 0 ? uvs__word_status(w) : UVS_PENDING;
 }
 
+/* SKIP, and a whole period has gone by while it waited for its turn: on to the next point, without
+ * a run. *status: 0, or UVS_STOP if that point is after the end time. */
+static bool leave_out(uvs_t *s, uint32_t slot, uint64_t now_ns, int *status) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+  struct uvs__recur r;
+  struct uvs__point p;
+  uint64_t jitter_ns;
+
+  if (c == NULL || c->policy != UVS_MISSED_SKIP)
+    return false;
+  /* relaxed, all: ours while RUNNING */
+  r = uvs__recur_of(t, c, uvs__load(&t->word, relaxed));
+  jitter_ns = uvs__load(&c->jitter_now_ns, relaxed);
+  p = uvs__recur_due(&r, uvs__load(&t->deadline_ns, relaxed) - jitter_ns, now_ns);
+  if (p.missed == 0)
+    return false;
+  uvs__count_missed(s, c, p.missed);
+  c->missed_next += p.missed;
+  uvs__store(&t->deadline_ns, uvs__steps_later(p.ideal_ns, 1, jitter_ns), relaxed);
+  *status = p.ideal_ns > c->until_ns ? UVS_STOP : 0;
+  return true;
+}
+
 /* Returns the rest; *status is set unless it is REST_NONE. */
 static enum rest call_body(uvs_t *s, uint32_t slot, int runner, uint64_t *now_ns, int *status) {
   struct uvs__slot *t = uvs__slot(s, slot);
@@ -105,6 +133,8 @@ static enum rest call_body(uvs_t *s, uint32_t slot, int runner, uint64_t *now_ns
   uint64_t w = uvs__load(&t->word, relaxed); /* for its constants */
   uvs_run_t run;
 
+  if (leave_out(s, slot, *now_ns, status))
+    return REST_SKIP;
   begin(s, slot, runner, *now_ns, &run);
   *status = t->fn(&run);
   *now_ns = uvs__now(s);
@@ -128,10 +158,11 @@ static bool plan_next(uvs_t *s, uint32_t slot, int status, uint64_t end_ns) {
   uint32_t runs = uvs__load(&t->runs, relaxed);
   struct uvs__recur r;
   struct uvs__point p;
+  uint64_t jitter_ns;
 
   if (status != 0 || uvs__word_kind(w) == UVS_ONCE)
     return false;
-  r = recur_of(t, c, w);
+  r = uvs__recur_of(t, c, w);
   if (c == NULL) {
     p = uvs__recur_next(&r, uvs__load(&t->deadline_ns, relaxed), 0, end_ns);
     uvs__store(&t->deadline_ns, p.ideal_ns, relaxed);
@@ -142,18 +173,20 @@ static bool plan_next(uvs_t *s, uint32_t slot, int status, uint64_t end_ns) {
   p = uvs__recur_next(&r, (uint64_t)c->run.ideal_ns, c->run.missed, end_ns);
   if (p.ideal_ns > c->until_ns)
     return false;
-  count_missed(s, c, p.missed);
+  uvs__count_missed(s, c, p.missed);
   c->missed_next = p.missed;
-  c->jitter_now_ns = uvs__jitter(s, uvs__id(w, slot), runs, c->jitter_ns);
-  if (c->jitter_now_ns > UVS__NEVER - p.ideal_ns)
-    c->jitter_now_ns = UVS__NEVER - p.ideal_ns;
-  uvs__store(&t->deadline_ns, p.ideal_ns + c->jitter_now_ns, relaxed);
+  jitter_ns = uvs__jitter(s, uvs__id(w, slot), runs, c->jitter_ns);
+  if (jitter_ns > UVS__NEVER - p.ideal_ns)
+    jitter_ns = UVS__NEVER - p.ideal_ns;
+  uvs__store(&c->jitter_now_ns, jitter_ns, relaxed);
+  uvs__store(&t->deadline_ns, p.ideal_ns + jitter_ns, relaxed);
   return true;
 }
 
 /* Move 5, with the lock. `list`: INBOX if the slot is about to travel to the loop. Returns the new
- * word. */
-static uint64_t end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on, uint64_t list) {
+ * word. *ret_ref: did it keep the loop alive to the last? */
+static uint64_t end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on, uint64_t list,
+                           bool *ret_ref) {
   struct uvs__slot *t = uvs__slot(s, slot);
   uint64_t w = uvs__locked_load(&t->word, relaxed); /* the CAS acquires */
   uint64_t to;
@@ -171,6 +204,7 @@ static uint64_t end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on, ui
            UVS__INBOX;
   } while (!uvs__word_try_locked(t, &w, to));
 
+  *ret_ref = (w & UVS__REF) != 0;
   if ((w & UVS__CANCELLED) != 0)
     return to; /* counted by the canceller */
   if (uvs__word_state(to) == UVS__WAITING)
@@ -180,12 +214,12 @@ static uint64_t end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on, ui
   return to;
 }
 
-static uint64_t end_run(uvs_t *s, uint32_t slot, int status, uint64_t end_ns, uint64_t list) {
-  bool goes_on = plan_next(s, slot, status, end_ns);
+static uint64_t end_run(uvs_t *s, uint32_t slot, int status, bool goes_on, uint64_t list,
+                        bool *ret_ref) {
   uint64_t w;
 
   uv_mutex_lock(&s->pool.lock);
-  w = end_locked(s, slot, status, goes_on, list);
+  w = end_locked(s, slot, status, goes_on, list, ret_ref);
   uv_mutex_unlock(&s->pool.lock);
   return w;
 }
@@ -212,13 +246,13 @@ static uint64_t hear_by(uvs_t *s, uint32_t slot, uint64_t w, uint64_t now_ns) {
 /* ---- on the loop ---- */
 
 /* The run is over: the task goes back to the queue, or to its end. */
-static void settle_on_loop(uvs_t *s, uint32_t slot, bool ref, uint64_t w) {
+static void end_on_loop(uvs_t *s, uint32_t slot, int status, bool goes_on) {
+  bool ref;
+  uint64_t w = end_run(s, slot, status, goes_on, 0, &ref);
+
   switch (uvs__word_state(w)) {
   case UVS__WAITING:
-    if (!uvs__may_run(s, uvs__slot(s, slot), w))
-      uvs__end_on_loop(s, slot, 0);
-    else
-      uvs__agenda_insert(&s->agenda, slot, w);
+    uvs__wait_for_due(s, slot, w);
     break;
   case UVS__ENDED:
     uvs__conclude(s, slot, w);
@@ -244,8 +278,6 @@ static int call_after(uvs_t *s, uint32_t slot, int status) {
 }
 
 void uvs__run_on_loop(uvs_t *s, uint32_t slot) {
-  bool ref = (uvs__load(&uvs__slot(s, slot)->word, relaxed) & UVS__REF) !=
-             0; /* changed by this thread only */
   uint64_t now_ns = uvs__now(s);
   enum rest rest;
   int status;
@@ -255,7 +287,8 @@ void uvs__run_on_loop(uvs_t *s, uint32_t slot) {
     return;
   if (rest == REST_AFTER)
     status = call_after(s, slot, status);
-  settle_on_loop(s, slot, ref, end_run(s, slot, status, now_ns, 0));
+  end_on_loop(s, slot, status,
+              rest == REST_SKIP ? status == 0 : plan_next(s, slot, status, now_ns));
 }
 
 void uvs__run_after(uvs_t *s, uint32_t slot) {
@@ -265,7 +298,7 @@ void uvs__run_after(uvs_t *s, uint32_t slot) {
   uint64_t end_ns = (uint64_t)uvs__agenda_cold(&s->agenda, t)->run.end_ns;
   int status = call_after(s, slot, uvs__word_status(w));
 
-  settle_on_loop(s, slot, (w & UVS__REF) != 0, end_run(s, slot, status, end_ns, 0));
+  end_on_loop(s, slot, status, plan_next(s, slot, status, end_ns));
 }
 
 /* ---- on a runner ---- */
@@ -311,8 +344,7 @@ static uint32_t next_locked(uvs_t *s) {
  * who sees the end of the last one never finds this runner still counted as busy (S24b). */
 static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct finished *f,
                         uint64_t leave_ns, uint64_t *now_ns) {
-  bool ref = (uvs__load(&uvs__slot(s, slot)->word, relaxed) & UVS__REF) !=
-             0; /* light ones: constant once taken in */
+  bool ref = false;
   bool goes_on = false;
   uint64_t w = 0;
   enum rest rest;
@@ -324,10 +356,14 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
     mark_for_after(s, slot, status);
   if (rest == REST_END)
     goes_on = plan_next(s, slot, status, *now_ns);
+  if (rest == REST_SKIP) {
+    goes_on = status == 0;
+    rest = REST_END;
+  }
 
   uv_mutex_lock(&s->pool.lock);
   if (rest == REST_END)
-    w = end_locked(s, slot, status, goes_on, UVS__INBOX);
+    w = end_locked(s, slot, status, goes_on, UVS__INBOX, &ref);
   next = *now_ns >= leave_ns ? UVS__NONE : next_locked(s);
   if (next == UVS__NONE)
     s->pool.active--;
@@ -373,11 +409,13 @@ void uvs__runner_work(uv_work_t *req) {
 
 void uvs__run_finished(uvs_t *s, uint32_t slot, uint64_t w) {
   uint64_t now_ns = uvs__now(s);
+  bool ref;
 
   if ((w & UVS__HAS_AFTER) != 0)
     uvs__agenda_cold(&s->agenda, uvs__slot(s, slot))->run.end_ns =
         (int64_t)now_ns; /* it is marked for `after` */
   else
-    end_run(s, slot, uvs__word_status(w), now_ns, UVS__INBOX);
+    end_run(s, slot, uvs__word_status(w), plan_next(s, slot, uvs__word_status(w), now_ns),
+            UVS__INBOX, &ref);
   uvs__send_in(s, slot, slot, false, 0);
 }

@@ -139,6 +139,7 @@ static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {
   atomic_init(&s->shutdown_ns, UVS__NEVER);
   atomic_init(&s->shutdown_wall_ns, UVS__NEVER);
   atomic_init(&s->kill_ns, UVS__NEVER);
+  s->owed = true; /* the first turn */
   s->intake.head = UVS__NONE;
   s->todo.head = UVS__NONE;
   uvs__list_init(&s->due);
@@ -249,18 +250,20 @@ static void on_watch_closed(struct uvs__wallwatch *w) {
 }
 
 void uvs__close_handles(uvs_t *s) {
+  bool lost = uvs__wallwatch_lost(&s->watch);
+
   if (s->closers > 0 || s->ticker.nudged)
     return;
   s->closers = 1;
   if (uvs__wallwatch_close(&s->watch, on_watch_closed))
     s->closers++;
-  uvs__ticker_close(&s->ticker, on_ticker_closed);
+  uvs__ticker_close(&s->ticker, on_ticker_closed, lost);
 }
 
 static int close_in_child(uvs_t *s, uvs_close_cb cb) {
-  if (s->closing)
+  if (s->closed_in_child)
     return UV_EALREADY;
-  s->closing = true;
+  s->closed_in_child = true;
   if (cb != NULL)
     cb(s);
   uvs_release(s);

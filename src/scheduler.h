@@ -80,6 +80,7 @@ struct uvs_s {
   bool in_each;
   bool brought; /* this turn brought completions */
   bool closing;
+  bool closed_in_child;
   int closers; /* handles of which the end is awaited */
   uvs_close_cb close_cb;
 };
@@ -143,8 +144,13 @@ void uvs__take_in(uvs_t *s);
 void uvs__take_in_new(uvs_t *s, uint32_t slot);
 /* Outside a turn, something is due at deadline_ns: see to it that the loop wakes for it. */
 void uvs__expect(uvs_t *s, uint64_t w, uint64_t deadline_ns, uint64_t now_ns);
-/* Move 6, by the loop. False if it is not waiting or ready any more. */
-bool uvs__end_on_loop(uvs_t *s, uint32_t slot, uint64_t flags);
+/* Move 6, by the loop. False if it is not waiting or ready any more, or not the task `id` (0:
+ * whichever is there). */
+bool uvs__end_on_loop(uvs_t *s, uint32_t slot, uvs_id_t id, uint64_t flags);
+/* The policies let it run no more. */
+void uvs__end_refused(uvs_t *s, uint32_t slot);
+/* It waits: into the queue, unless the policies are against it. */
+void uvs__wait_for_due(uvs_t *s, uint32_t slot, uint64_t w);
 /* It is ENDED|INBOX and on no list: `done`, or nothing to say and gone. */
 void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w);
 /* Outside a turn, when something was taken away: stop the timer if nothing waits, let the loop go.
@@ -162,6 +168,8 @@ void uvs__run_on_loop(uvs_t *s, uint32_t slot);
 void uvs__run_after(uvs_t *s, uint32_t slot);
 /* The rest of uvs_finish: the run of w ended with the status that w holds. Any thread. */
 void uvs__run_finished(uvs_t *s, uint32_t slot, uint64_t w);
+struct uvs__recur uvs__recur_of(const struct uvs__slot *t, const struct uvs__cold *c, uint64_t w);
+void uvs__count_missed(uvs_t *s, struct uvs__cold *c, uint64_t missed);
 uint64_t uvs__jitter(const uvs_t *s, uvs_id_t id, uint64_t run, uint64_t jitter_ns);
 
 /* ---- submit.c ---- */

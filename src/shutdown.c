@@ -63,11 +63,13 @@ bool uvs__may_run(uvs_t *s, struct uvs__slot *t, uint64_t w) {
   return uvs__load(&t->deadline_ns, relaxed) <= shutdown_ns;
 }
 
-/* Cancelled by the stop: it is handed back if it never ran. */
-static void end_stopped(uvs_t *s, uint32_t slot) {
-  uint32_t runs = uvs__load(&uvs__slot(s, slot)->runs, relaxed); /* not running: nobody writes it */
+/* A stop hands it back if it never ran. */
+void uvs__end_refused(uvs_t *s, uint32_t slot) {
+  /* acquire: pairs with uvs__stop_now. relaxed: not running, so nobody writes it */
+  bool never_ran =
+      uvs__load(&s->stop, acquire) && uvs__load(&uvs__slot(s, slot)->runs, relaxed) == 0;
 
-  uvs__end_on_loop(s, slot, runs == 0 ? UVS__NEVER_RAN : 0);
+  uvs__end_on_loop(s, slot, 0, never_ran ? UVS__NEVER_RAN : 0);
 }
 
 static uint32_t pop_ready(uvs_t *s) {
@@ -87,17 +89,17 @@ static void stop_everything(uvs_t *s) {
   uint32_t slot;
 
   while ((slot = pop_ready(s)) != UVS__NONE)
-    end_stopped(s, slot);
+    uvs__end_refused(s, slot);
   while ((slot = s->due.head) != UVS__NONE) {
     uvs__list_unlink(&s->agenda, &s->due, slot);
-    end_stopped(s, slot);
+    uvs__end_refused(s, slot);
   }
   while ((slot = uvs__agenda_take_any(&s->agenda)) != UVS__NONE)
-    end_stopped(s, slot);
+    uvs__end_refused(s, slot);
   for (slot = 0; slot < made; slot++) { /* the "never" ones are in no queue */
     if ((uvs__load(&uvs__slot(s, slot)->word, acquire) & UVS__TAKEN) !=
         0) /* pairs with the release of its last move */
-      end_stopped(s, slot);
+      uvs__end_refused(s, slot);
   }
 }
 
@@ -118,7 +120,7 @@ void uvs__apply_policies(uvs_t *s) {
         (uvs__word_state(w) != UVS__WAITING && uvs__word_state(w) != UVS__READY))
       continue;
     if (!uvs__may_run(s, t, w))
-      uvs__end_on_loop(s, slot, 0);
+      uvs__end_refused(s, slot);
   }
 }
 

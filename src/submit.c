@@ -80,6 +80,7 @@ static void fill_cold(uvs_t *s, struct uvs__cold *c, const uvs_task_t *t, uvs_id
                       uint64_t now_ns) {
   uint64_t words[(UVS_NAME_MAX + 1) / 8] = {0};
   uint64_t first_ns = instant_of(t, t->delay_ns, now_ns);
+  uint64_t jitter_ns = uvs__jitter(s, id, 0, (uint64_t)t->jitter_ns);
 
   c->after = t->work != NULL ? t->after : NULL;
   c->policy = t->missed;
@@ -87,13 +88,12 @@ static void fill_cold(uvs_t *s, struct uvs__cold *c, const uvs_task_t *t, uvs_id
   c->max_runs = t->max_runs;
   c->until_ns = t->until_ns == 0 ? UVS__NEVER : instant_of(t, t->until_ns, now_ns);
   c->jitter_ns = (uint64_t)t->jitter_ns;
-  c->jitter_now_ns = uvs__jitter(s, id, 0, c->jitter_ns);
-  if (c->jitter_now_ns > UVS__NEVER - first_ns)
-    c->jitter_now_ns = UVS__NEVER - first_ns;
   c->missed_next = 0;
   if (t->name != NULL)
     memcpy(words, t->name, strlen(t->name));
   /* relaxed, all: the slot is private, the word's release publishes them */
+  uvs__store(&c->jitter_now_ns,
+             jitter_ns > UVS__NEVER - first_ns ? UVS__NEVER - first_ns : jitter_ns, relaxed);
   uvs__store(&c->missed_total, 0, relaxed);
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
     uvs__store(&c->name[i], words[i], relaxed);
@@ -138,7 +138,7 @@ static int make_task(uvs_t *s, const uvs_task_t *t, uint64_t now_ns, uint32_t *r
   c = uvs__agenda_cold(&s->agenda, slot);
   if (c != NULL) {
     fill_cold(s, c, t, *ret_id, now_ns);
-    deadline_ns += c->jitter_now_ns;
+    deadline_ns += uvs__load(&c->jitter_now_ns, relaxed);
   }
   slot->fn = t->work != NULL ? t->work : t->after;
   slot->done = t->done;
@@ -220,9 +220,8 @@ static uint32_t reversed(uvs_t *s, uint32_t newest) {
 /* The chain newest .. oldest is made: in with it. */
 static bool accept_chain(uvs_t *s, uint32_t newest, uint32_t oldest, uint64_t due_ns,
                          uint64_t now_ns) {
-  /* An inbox that is not empty was submitted earlier: queue behind it, else equal deadlines swap.
-   */
-  if (uvs__on_loop(s) && s->intake.head == UVS__NONE && uvs__inbox_empty(&s->inbox)) {
+  if (uvs__on_loop(s)) {
+    uvs__take_in(s); /* what was submitted earlier comes first, else equal deadlines swap */
     if (uvs__inbox_is_shut(&s->inbox))
       return false;
     accept_on_loop(s, reversed(s, newest), now_ns);
@@ -243,13 +242,13 @@ static void unmake_chain(uvs_t *s, uint32_t newest) {
 /* Room under the cap for n tasks, `refs` of them ref'd. */
 static bool add_load(uvs_t *s, uint64_t n, uint64_t refs) {
   uint64_t many = n * UVS__LOAD_ONE + refs * UVS__LOAD_REF;
-  uint64_t before =
-      uvs__add(&s->pool.load, many, relaxed); /* a count; the cap needs only its own order */
+  uint64_t load = uvs__load(&s->pool.load, relaxed); /* the CAS decides */
 
-  if (s->max_pending == 0 || (uint32_t)before + n <= s->max_pending)
-    return true;
-  uvs__sub(&s->pool.load, many, relaxed); /* likewise */
-  return false;
+  do {
+    if (s->max_pending != 0 && (uint32_t)load + n > s->max_pending)
+      return false;
+  } while (!uvs__cas(&s->pool.load, &load, load + many, relaxed)); /* a count, in its own order */
+  return true;
 }
 
 /* n checked specs, `stride` apart. */

@@ -123,8 +123,8 @@ struct uvs__cold {
   uint32_t max_runs;
   uint64_t until_ns;
   uint64_t jitter_ns;
-  uint64_t jitter_now_ns; /* part of deadline_ns */
-  uint64_t missed_next;   /* for the next run to learn of */
+  _Atomic uint64_t jitter_now_ns; /* part of deadline_ns, and owned as that is */
+  uint64_t missed_next;           /* for the next run to learn of */
   _Atomic uint64_t missed_total;
   _Atomic uint64_t
       name[(UVS_NAME_MAX + 1) / 8]; /* atomic: uvs_info may read it while the slot is reused */

@@ -100,24 +100,22 @@ static void unlink_ended(uvs_t *s, uint32_t slot, uint64_t w) {
   }
 }
 
-bool uvs__end_on_loop(uvs_t *s, uint32_t slot, uint64_t flags) {
-  struct uvs__slot *t = uvs__slot(s, slot);
-  uint64_t w = uvs__load(&t->word, relaxed); /* the CAS acquires */
-  uint64_t to;
+bool uvs__end_on_loop(uvs_t *s, uint32_t slot, uvs_id_t id, uint64_t flags) {
+  uint64_t w = uvs__load(&uvs__slot(s, slot)->word, relaxed); /* the CAS acquires */
 
   do {
     if (uvs__word_state(w) != UVS__WAITING && uvs__word_state(w) != UVS__READY)
       return false;
-    to = uvs__word_in(w, UVS__ENDED) | UVS__CANCELLED | UVS__INBOX | flags;
-  } while (!uvs__word_try(t, &w, to));
-  uvs__pool_settle(&s->pool, w, UVS__CANCELED);
+    if (id != 0 && uvs__id(w, slot) != id)
+      return false; /* over meanwhile, and the slot is another's */
+  } while (!uvs__pool_cancel(&s->pool, slot, &w, flags, NULL));
   if ((w & UVS__INBOX) != 0) { /* whoever linked it brings it, see move_held */
     if (!s->in_tick)
       uvs__owe_turn(s);
     return true;
   }
   unlink_ended(s, slot, w);
-  uvs__conclude(s, slot, to);
+  uvs__conclude(s, slot, uvs__word_in(w, UVS__ENDED) | UVS__CANCELLED | UVS__INBOX | flags);
   return true;
 }
 
@@ -138,9 +136,9 @@ static void complete_waiting(uvs_t *s, uint32_t slot) {
 
 /* ---- in ---- */
 
-static void wait_for_due(uvs_t *s, uint32_t slot, uint64_t w) {
+void uvs__wait_for_due(uvs_t *s, uint32_t slot, uint64_t w) {
   if (!uvs__may_run(s, uvs__slot(s, slot), w)) {
-    uvs__end_on_loop(s, slot, 0);
+    uvs__end_refused(s, slot);
     return;
   }
   if ((w & UVS__WALL) != 0 && !uvs__clock_replaced(&s->clock))
@@ -163,7 +161,7 @@ void uvs__take_in_new(uvs_t *s, uint32_t slot) {
   if (uvs__word_state(w) != UVS__WAITING)
     uvs__conclude(s, slot, w);
   else if ((w & UVS__MOVING) == 0)
-    wait_for_due(s, slot, w);
+    uvs__wait_for_due(s, slot, w);
 }
 
 /* Move 2: a slot came in. */
@@ -181,7 +179,7 @@ static void take_in_one(uvs_t *s, uint32_t slot) {
     if (!uvs__word_try(t, &w, w & ~UVS__INBOX))
       continue;
     if ((w & UVS__MOVING) == 0) /* else the mover sends it again */
-      wait_for_due(s, slot, w);
+      uvs__wait_for_due(s, slot, w);
     return;
   }
   switch (uvs__word_state(w)) {
@@ -233,53 +231,49 @@ static bool still_due(uvs_t *s, uint32_t slot, uint64_t w, uint64_t now_ns) {
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
   struct uvs__recur r;
   struct uvs__point p;
-  uint64_t ideal_ns;
+  uint64_t jitter_ns;
+  uint64_t due_ns;
 
   if (c == NULL || (w & UVS__WALL) != 0)
     return true;
-  ideal_ns = uvs__load(&t->deadline_ns, relaxed) -
-             c->jitter_now_ns; /* ours: WAITING and neither INBOX nor MOVING */
-  r = (struct uvs__recur){uvs__word_kind(w), c->policy, c->max_burst,
-                          uvs__load(&t->period_ns, relaxed)};
-  p = uvs__recur_due(&r, ideal_ns, now_ns);
-  if (p.missed == 0 && p.ideal_ns <= c->until_ns)
-    return true;
-
-  /* Hold it as a mover does, so that a rescheduler off the loop and we do not write at once. */
-  while (!uvs__word_try(t, &w, w | UVS__MOVING)) {
-    if (uvs__word_state(w) != UVS__WAITING || (w & (UVS__INBOX | UVS__MOVING)) != 0)
-      return false; /* cancelled or moved meanwhile: the inbox brings it */
-  }
-  w |= UVS__MOVING;
-  c->missed_next += p.missed;
-  uvs__add(&c->missed_total, p.missed, relaxed); /* a count */
-  uvs__store(&t->deadline_ns, uvs__steps_later(p.ideal_ns, 1, c->jitter_now_ns), relaxed);
-  uv_mutex_lock(&s->pool.lock);
-  s->pool.missed += p.missed;
-  uv_mutex_unlock(&s->pool.lock);
-  while (!uvs__word_try(t, &w, w & ~UVS__MOVING)) {
-  }
-  if (uvs__word_state(w) != UVS__WAITING)
-    return false; /* cancelled meanwhile, and on its way here */
-  if (p.ideal_ns > c->until_ns)
+  /* relaxed, both: the loop's while it waits, unless a mover has come: then the CAS below fails */
+  jitter_ns = uvs__load(&c->jitter_now_ns, relaxed);
+  due_ns = uvs__load(&t->deadline_ns, relaxed);
+  if (due_ns > now_ns || due_ns < jitter_ns)
+    return true; /* just moved: the inbox brings it */
+  r = uvs__recur_of(t, c, w);
+  p = uvs__recur_due(&r, due_ns - jitter_ns, now_ns);
+  if (p.ideal_ns > c->until_ns) {
     complete_waiting(s, slot);
-  else
-    uvs__agenda_insert(&s->agenda, slot, w);
+    return false;
+  }
+  if (p.missed == 0)
+    return true;
+  while (!uvs__cas(&t->deadline_ns, &due_ns, uvs__steps_later(p.ideal_ns, 1, jitter_ns), relaxed)) {
+    if (due_ns > now_ns)
+      return true; /* a mover was faster: the inbox brings it */
+  }
+  c->missed_next += p.missed;
+  uvs__count_missed(s, c, p.missed);
+  uvs__agenda_insert(&s->agenda, slot, w);
   return false;
 }
 
-/* Up to a batch of due tasks, out of the queue. */
-static unsigned collect_due(uvs_t *s, uint64_t now_ns, uint64_t wall_ns, uint32_t batch[BATCH]) {
+/* Up to a batch of entries that are due, out of the queue; those that can be made ready into
+ * `batch`. *ret_more: there may be others. */
+static unsigned collect_due(uvs_t *s, uint64_t now_ns, uint64_t wall_ns, uint32_t batch[BATCH],
+                            bool *ret_more) {
   unsigned n = 0;
 
-  while (n < BATCH) {
+  for (unsigned looked = 0; looked < BATCH; looked++) {
     uint32_t slot = uvs__agenda_take_due(&s->agenda, now_ns, wall_ns);
     uint64_t w;
 
+    *ret_more = slot != UVS__NONE;
     if (slot == UVS__NONE)
       break;
-    w = uvs__load(&uvs__slot(s, slot)->word,
-                  acquire); /* pairs with the release of who moved or cancelled it */
+    /* acquire: pairs with the release of who moved or cancelled it */
+    w = uvs__load(&uvs__slot(s, slot)->word, acquire);
     if (uvs__word_state(w) != UVS__WAITING || (w & (UVS__INBOX | UVS__MOVING)) != 0)
       continue; /* the inbox brings it */
     if (still_due(s, slot, w, now_ns))
@@ -311,20 +305,20 @@ static void make_ready(uvs_t *s, const uint32_t *batch, unsigned n) {
   uv_mutex_unlock(&s->pool.lock);
 }
 
-/* True if something due is left. */
+/* True if something due may be left. */
 static bool hand_over(uvs_t *s, uint64_t now_ns, uint64_t until_ns) {
   uint64_t wall_ns = s->agenda.wall.count == 0 ? 0 : uvs__clock_wall(&s->clock);
   uint32_t batch[BATCH];
-  unsigned n;
+  bool more;
 
-  while ((n = collect_due(s, now_ns, wall_ns, batch)) > 0) {
-    make_ready(s, batch, n);
-    if (n < BATCH)
-      return false;
-    if (uvs__now(s) >= until_ns)
-      return true;
+  for (;;) {
+    unsigned n = collect_due(s, now_ns, wall_ns, batch, &more);
+
+    if (n > 0)
+      make_ready(s, batch, n);
+    if (!more || uvs__now(s) >= until_ns)
+      return more;
   }
-  return false;
 }
 
 /* With concurrency set to 0, what was ready for the pool is the loop's to run. */
@@ -405,9 +399,13 @@ static bool make_callbacks(uvs_t *s, uint64_t until_ns) {
 }
 
 static bool run_due(uvs_t *s, uint64_t until_ns) {
-  for (;;) {
+  while (s->due.head != UVS__NONE) {
     uint32_t slot;
 
+    /* A body may have shut us down: then the next turn decides what may still run. acquire: pairs
+     * with the release of who changed it */
+    if (uvs__load(&s->policy, acquire) != s->policy_seen)
+      return true;
     uv_mutex_lock(&s->pool.lock);
     slot = uvs__pool_start_locked(&s->pool, &s->due);
     uv_mutex_unlock(&s->pool.lock);
@@ -417,6 +415,7 @@ static bool run_due(uvs_t *s, uint64_t until_ns) {
     if (uvs__now(s) >= until_ns)
       return s->due.head != UVS__NONE;
   }
+  return false;
 }
 
 /* ---- when next ---- */
@@ -478,7 +477,7 @@ static bool rest(uvs_t *s) {
 void uvs__expect(uvs_t *s, uint64_t w, uint64_t deadline_ns, uint64_t now_ns) {
   uint64_t wake_ns = uvs__inbox_next_wake(&s->inbox);
 
-  if ((w & UVS__WALL) != 0)
+  if ((w & UVS__WALL) != 0 && deadline_ns != UVS__NEVER)
     deadline_ns = min_ns(uvs__wall_to_monotonic(s, deadline_ns, now_ns), now_ns + UVS__WALL_CAP_NS);
   if (wake_ns == UVS__AWAKE || deadline_ns >= wake_ns || deadline_ns == UVS__NEVER)
     return;
@@ -567,7 +566,9 @@ void uvs__tick(uvs_t *s) {
     check_terminated(s);
     s->owed |= s->todo.head != UVS__NONE;
     more |= s->owed;
-  } while (!more && !rest(s) && uvs__next_due(s, uvs__now(s), false) > uvs__now(s));
+    /* Nothing left: sleep. If something has come meanwhile, look again while there is time. */
+  } while (!more && !rest(s) && (now_ns = uvs__now(s)) < until_ns &&
+           uvs__next_due(s, now_ns, false) > now_ns);
   if (uvs__inbox_next_wake(&s->inbox) == UVS__AWAKE)
     uvs__ticker_wake(&s->ticker); /* carry over */
   s->in_tick = false;

@@ -160,8 +160,8 @@ static void close_one(uv_handle_t *h, uv_close_cb cb, int *n) {
   ++*n;
 }
 
-void uvs__ticker_close(struct uvs__ticker *k, uvs__tick_cb closed) {
-  bool others = k->in_use != 0 || uvs__ticker_lost(k);
+void uvs__ticker_close(struct uvs__ticker *k, uvs__tick_cb closed, bool lost) {
+  bool others = lost || k->in_use != 0 || uvs__ticker_lost(k);
   uv_close_cb cb = others ? on_pair_closed : on_closed;
   int n = 0;
 

@@ -57,7 +57,8 @@ int uvs__ticker_replace(struct uvs__ticker *k);
 /* Call tick in this turn or the next, by the end of a handle that is closed already, so that nobody
  * else can close it. Once. */
 void uvs__ticker_nudge(struct uvs__ticker *k);
-/* Close what is open, then call `closed`: no handle of ours is known to libuv any more. */
-void uvs__ticker_close(struct uvs__ticker *k, uvs__tick_cb closed);
+/* Close what is open, then call `closed`: no handle of ours is known to libuv any more. `lost`: nor
+ * is one that somebody else may have closed in this turn. */
+void uvs__ticker_close(struct uvs__ticker *k, uvs__tick_cb closed, bool lost);
 
 #endif

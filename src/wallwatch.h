@@ -28,6 +28,8 @@ struct uvs__wallwatch {
 void uvs__wallwatch_init(struct uvs__wallwatch *w, uvs__wallwatch_cb changed);
 /* Loop thread, all. Failing to watch is not an error. */
 void uvs__wallwatch_open(struct uvs__wallwatch *w, uv_loop_t *loop);
+/* Has somebody else closed its handle? */
+bool uvs__wallwatch_lost(const struct uvs__wallwatch *w);
 /* Calls `closed` later, or returns false if there was nothing to close. */
 bool uvs__wallwatch_close(struct uvs__wallwatch *w, uvs__wallwatch_cb closed);
 

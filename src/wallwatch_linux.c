@@ -67,16 +67,20 @@ static void on_closed(uv_handle_t *h) {
   w->closed(w);
 }
 
+bool uvs__wallwatch_lost(const struct uvs__wallwatch *w) {
+  return w->fd >= 0 && !w->closing && uv_is_closing((const uv_handle_t *)&w->poll);
+}
+
 bool uvs__wallwatch_close(struct uvs__wallwatch *w, uvs__wallwatch_cb closed) {
   if (w->fd < 0 || w->closing)
     return false;
-  w->closing = true;
-  w->closed = closed;
-  if (uv_is_closing((uv_handle_t *)&w->poll)) { /* by somebody else */
+  if (uvs__wallwatch_lost(w)) {
     close(w->fd);
     w->fd = -1;
     return false;
   }
+  w->closing = true;
+  w->closed = closed;
   uv_close((uv_handle_t *)&w->poll, on_closed);
   return true;
 }

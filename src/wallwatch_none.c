@@ -14,6 +14,11 @@ void uvs__wallwatch_open(struct uvs__wallwatch *w, uv_loop_t *loop) {
   (void)loop;
 }
 
+bool uvs__wallwatch_lost(const struct uvs__wallwatch *w) {
+  (void)w;
+  return false;
+}
+
 bool uvs__wallwatch_close(struct uvs__wallwatch *w, uvs__wallwatch_cb closed) {
   (void)w;
   (void)closed;

@@ -162,6 +162,13 @@ static struct found walk(uv_loop_t *loop, const uvs_t *s) {
   return w;
 }
 
+static int each_nothing(uvs_t *s, const uvs_info_t *info, void *arg) {
+  (void)s;
+  (void)info;
+  (void)arg;
+  return 0;
+}
+
 /* -------------------------------------------------------------- keep alive --- */
 
 static void done_looks_alive(uvs_t *s, uvs_id_t id, int status, void *arg) {
@@ -305,6 +312,34 @@ TEST what_is_submitted_before_the_first_turn_is_taken_in_by_uv_run(void) {
   ASSERT(run_bounded(&f.loop, UV_RUN_DEFAULT));
   ASSERT_STR_EQ("ba", log_string(&f, EV_DONE));
   CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* L1 */
+TEST a_call_of_the_loops_before_its_first_turn_lets_nothing_be_forgotten(void) {
+  for (int i = 0; i < 4; i++) {
+    struct fixture f;
+    int64_t due_ns;
+    uvs_id_t id;
+
+    fixture_init(&f);
+    f.real_clock = true;
+    f.pool = FAKEPOOL_REAL;
+    CHECK_CALL(fixture_open(&f));
+    uvs_task_t a = fixture_once(&f, 'a', UVS_HOUR(1)), b = fixture_once(&f, 'b', UVS_MS(1));
+    ASSERT_RC(0, uvs_submit(f.s, &a, &id));
+    ASSERT_RC(0, uvs_unref(f.s, id));
+    if (i == 1)
+      ASSERT_RC(0, uvs_next_due(f.s, &due_ns));
+    if (i == 2)
+      ASSERT_RC(0, uvs_each(f.s, each_nothing, NULL));
+    if (i == 3)
+      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+    ASSERT_RC(0, uvs_submit(f.s, &b, NULL));
+    ASSERT(run_bounded(&f.loop, UV_RUN_DEFAULT));
+    ASSERT_U64(1, log_count(&f, EV_DONE, 'b'));
+    CHECK_CALL(fixture_close(&f));
+  }
   PASS();
 }
 
@@ -1890,6 +1925,7 @@ SUITE(keep_alive) {
   RUN_TEST(a_loop_body_may_unref_its_own_task);
   RUN_TEST(auto_holds_the_loop_for_a_foreign_submission_once_it_has_taken_it_in);
   RUN_TEST(what_is_submitted_before_the_first_turn_is_taken_in_by_uv_run);
+  RUN_TEST(a_call_of_the_loops_before_its_first_turn_lets_nothing_be_forgotten);
   RUN_TEST(always_holds_the_loop_until_terminated);
   RUN_TEST(never_holds_the_loop_only_while_libuv_has_a_request_of_ours);
   RUN_TEST(closing_holds_the_loop_whatever_the_keep_alive);

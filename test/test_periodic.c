@@ -46,7 +46,7 @@ TEST fixed_rate_keeps_its_grid_whatever_a_body_takes(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(50), UVS_MS(100));
   probe_of(&t)->takes_ns = UVS_MS(99);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -63,7 +63,7 @@ TEST fixed_delay_starts_anew_from_each_end(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_delay(&f, 'a', UVS_MS(50), UVS_MS(100));
   probe_of(&t)->act = slow_in_one_run;
   probe_of(&t)->data = (void *)&slow;
@@ -79,12 +79,12 @@ TEST fixed_delay_starts_anew_from_each_end(void) {
   PASS();
 }
 
-/* S64 S6 */
+/* S6 */
 TEST a_periodic_loop_task_keeps_its_grid_on_the_loop(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_loop_task(&f, 'a', UVS_MS(10));
   t.kind = UVS_RATE;
   t.period_ns = UVS_MS(20);
@@ -132,7 +132,7 @@ TEST runs_never_overlap_and_each_sees_what_the_one_before_wrote(void) {
   f.pool = FAKEPOOL_REAL;
   f.options.concurrency = 4;
   f.options.survive_periodic = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_init(&t);
   t.kind = UVS_RATE;
   t.period_ns = UVS_US(1);
@@ -156,13 +156,13 @@ TEST runs_never_overlap_and_each_sees_what_the_one_before_wrote(void) {
 
 /* --------------------------------------------------------------- missed runs --- */
 
-/* S66 */
+/* S66 V3 */
 TEST a_late_fixed_rate_task_catches_up_back_to_back(void) {
   struct fixture f;
   uvs_id_t id;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(100), UVS_MS(100));
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_jump_ms(&f, 450);
@@ -181,7 +181,7 @@ TEST a_slow_run_is_caught_up_with_and_not_overlapped(void) {
 
   fixture_init(&f);
   f.options.concurrency = 4;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
   probe_of(&t)->act = slow_in_one_run;
   probe_of(&t)->data = (void *)&slow;
@@ -198,7 +198,7 @@ TEST the_short_call_for_a_fixed_rate_catches_up(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   ASSERT_RC(
       0, uvs_schedule_at_fixed_rate(f.s, 0, UVS_MS(10), probe_work, fixture_probe(&f, 'a'), NULL));
   fixture_jump_ms(&f, 35);
@@ -208,7 +208,7 @@ TEST the_short_call_for_a_fixed_rate_catches_up(void) {
   PASS();
 }
 
-/* S66 */
+/* V3 */
 TEST catching_up_runs_at_most_the_newest_max_burst_of_them(void) {
   static const char *const expected[] = {
       "0 450(100) 450(200) 450(300) 450(400) 500", /* 0: no bound */
@@ -224,7 +224,7 @@ TEST catching_up_runs_at_most_the_newest_max_burst_of_them(void) {
 
   for (uint32_t burst = 0; burst < 6; burst++) {
     fixture_init(&f);
-    CHECK_CALL(fixture_open(&f));
+    CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
     t.max_burst = burst;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -237,14 +237,14 @@ TEST catching_up_runs_at_most_the_newest_max_burst_of_them(void) {
   PASS();
 }
 
-/* S66 */
+/* V3 */
 TEST once_runs_one_for_all_that_passed_and_says_how_many_more(void) {
   struct fixture f;
   uvs_id_t id;
   uvs_counts_t c;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
   t.missed = UVS_MISSED_ONCE;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -267,13 +267,13 @@ TEST once_runs_one_for_all_that_passed_and_says_how_many_more(void) {
   PASS();
 }
 
-/* S66 S64 */
+/* V3 */
 TEST once_after_a_slow_run_is_due_at_once_for_the_points_it_slept_through(void) {
   static const struct slow slow = {1, UVS_MS(250)};
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
   t.missed = UVS_MISSED_ONCE;
   probe_of(&t)->act = slow_in_one_run;
@@ -287,13 +287,13 @@ TEST once_after_a_slow_run_is_due_at_once_for_the_points_it_slept_through(void) 
   PASS();
 }
 
-/* S66 */
+/* V3 */
 TEST skip_leaves_out_a_run_that_is_a_whole_period_late(void) {
   struct fixture f;
   uvs_id_t id;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
   t.missed = UVS_MISSED_SKIP;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -313,7 +313,7 @@ TEST skip_leaves_out_a_run_that_is_a_whole_period_late(void) {
   PASS();
 }
 
-/* S66 S64 */
+/* V3 */
 TEST skip_after_a_slow_run_goes_on_at_the_next_point_of_the_grid(void) {
   static const struct slow slow[] = {{1, UVS_MS(250)}, {1, UVS_MS(300)}, {1, UVS_MS(100)}};
   static const char *const expected[] = {
@@ -325,7 +325,7 @@ TEST skip_after_a_slow_run_goes_on_at_the_next_point_of_the_grid(void) {
 
   for (int i = 0; i < 3; i++) {
     fixture_init(&f);
-    CHECK_CALL(fixture_open(&f));
+    CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
     t.missed = UVS_MISSED_SKIP;
     probe_of(&t)->act = slow_in_one_run;
@@ -339,13 +339,13 @@ TEST skip_after_a_slow_run_goes_on_at_the_next_point_of_the_grid(void) {
   PASS();
 }
 
-/* S66 */
+/* V3 */
 TEST a_run_never_misses_a_point_by_a_nanosecond(void) {
   struct fixture f;
 
   for (int policy = UVS_MISSED_CATCH_UP; policy <= UVS_MISSED_SKIP; policy++) {
     fixture_init(&f);
-    CHECK_CALL(fixture_open(&f));
+    CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
     t.missed = policy;
     t.max_burst = policy == UVS_MISSED_CATCH_UP ? 1 : 0;
@@ -360,7 +360,7 @@ TEST a_run_never_misses_a_point_by_a_nanosecond(void) {
 
 /* ---------------------------------------------------------------- their ends --- */
 
-/* S41 */
+/* S41 V4 */
 TEST a_periodic_body_that_fails_runs_no_more_and_its_failure_is_the_outcome(void) {
   static const int failures[] = {UV_EIO, UV_EOF, UV_ECANCELED, -1};
   struct fixture f;
@@ -370,7 +370,7 @@ TEST a_periodic_body_that_fails_runs_no_more_and_its_failure_is_the_outcome(void
   for (int kind = UVS_RATE; kind <= UVS_DELAY; kind++) {
     for (int i = 0; i < 4; i++) {
       fixture_init(&f);
-      CHECK_CALL(fixture_open(&f));
+      CHECK_CALL(fixture_open_turned(&f));
       uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(10));
       t.kind = kind;
       probe_of(&t)->ret = failures[i];
@@ -396,13 +396,13 @@ TEST a_periodic_body_that_fails_runs_no_more_and_its_failure_is_the_outcome(void
   PASS();
 }
 
-/* S41 */
+/* the header: error */
 TEST a_failing_one_shot_reaches_the_error_hook_also_without_done(void) {
   struct fixture f;
   struct probe *p;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   p = fixture_probe(&f, 'a');
   p->ret = UV_ENOSPC;
   ASSERT_RC(0, uvs_execute(f.s, probe_work, p));
@@ -418,13 +418,13 @@ TEST a_failing_one_shot_reaches_the_error_hook_also_without_done(void) {
   PASS();
 }
 
-/* S41 */
+/* the header: what a body returns */
 TEST an_unknown_positive_answer_is_a_failure(void) {
   static const int answers[] = {3, 4, 100, 1 << 20, INT32_MAX};
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   for (int i = 0; i < 5; i++) {
     uvs_task_t rate = fixture_rate(&f, 'r', 0, UVS_MS(10));
     uvs_task_t once = fixture_once(&f, 'o', 0);
@@ -442,14 +442,14 @@ TEST an_unknown_positive_answer_is_a_failure(void) {
   PASS();
 }
 
-/* S41 */
+/* the header: UVS_STOP */
 TEST stop_ends_a_periodic_task_as_a_success(void) {
   struct fixture f;
   uvs_counts_t c;
 
   fixture_init(&f);
   f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t rate = fixture_rate(&f, 'r', 0, UVS_MS(10));
   uvs_task_t delay = fixture_delay(&f, 'd', 0, UVS_MS(10));
   uvs_task_t once = fixture_once(&f, 'o', 0);
@@ -479,14 +479,14 @@ TEST stop_ends_a_periodic_task_as_a_success(void) {
   PASS();
 }
 
-/* S6 S7 */
+/* the header: max_runs */
 TEST max_runs_ends_it_as_a_success_after_so_many_started_runs(void) {
   struct fixture f;
 
   for (uint32_t n = 1; n <= 3; n++) {
     fixture_init(&f);
     f.options.concurrency = 1;
-    CHECK_CALL(fixture_open(&f));
+    CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t rate = fixture_rate(&f, 'r', 0, UVS_MS(10));
     uvs_task_t delay = fixture_delay(&f, 'd', 0, UVS_MS(10));
     rate.max_runs = delay.max_runs = n;
@@ -506,12 +506,12 @@ TEST max_runs_ends_it_as_a_success_after_so_many_started_runs(void) {
   PASS();
 }
 
-/* S66 */
+/* the header: max_runs */
 TEST max_runs_counts_runs_and_not_points(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
   t.missed = UVS_MISSED_ONCE;
   t.max_runs = 3;
@@ -524,7 +524,7 @@ TEST max_runs_counts_runs_and_not_points(void) {
   PASS();
 }
 
-/* S6 S7 */
+/* the header: until_ns */
 TEST no_run_has_an_ideal_time_later_than_until(void) {
   static const int64_t until_ms[] = {199, 200, 201, 299};
   static const char *const expected[] = {"0 100", "0 100 200", "0 100 200", "0 100 200"};
@@ -534,7 +534,7 @@ TEST no_run_has_an_ideal_time_later_than_until(void) {
     for (int absolute = 0; absolute < 2; absolute++) {
       fixture_init(&f);
       f.options.concurrency = 1;
-      CHECK_CALL(fixture_open(&f));
+      CHECK_CALL(fixture_open_turned(&f));
       uvs_task_t rate = fixture_rate(&f, 'r', 0, UVS_MS(100));
       uvs_task_t delay = fixture_delay(&f, 'd', 0, UVS_MS(100));
       if (absolute) {
@@ -557,12 +557,12 @@ TEST no_run_has_an_ideal_time_later_than_until(void) {
   PASS();
 }
 
-/* S66 */
+/* the header: until_ns */
 TEST until_counts_ideal_times_and_not_starts(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
   t.until_ns = UVS_MS(250);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -570,6 +570,24 @@ TEST until_counts_ideal_times_and_not_starts(void) {
   ASSERT_STR_EQ("0 1000(100) 1000(200)", log_runs(&f, EV_WORK, 'a'));
   ASSERT_RC(0, log_nth(&f, EV_DONE, 'a', 0)->status);
   ASSERT_U64(1, log_count(&f, EV_DONE, 'a'));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* the header: until_ns */
+TEST skip_that_finds_no_point_before_until_ends_it_as_a_success(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
+  t.missed = UVS_MISSED_SKIP;
+  t.until_ns = UVS_MS(250);
+  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  fixture_jump_ms(&f, 1000);
+  ASSERT_STR_EQ("0", log_runs(&f, EV_WORK, 'a'));
+  ASSERT_U64(1, log_count(&f, EV_DONE, 'a'));
+  ASSERT_RC(0, log_nth(&f, EV_DONE, 'a', 0)->status);
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
@@ -585,7 +603,7 @@ static enum greatest_test_res jittered(uint64_t seed, int kind, int64_t starts_n
 
   fixture_init(&f);
   f.options.seed = seed;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(10), period_ns);
   t.kind = kind;
   t.jitter_ns = jitter_ns;
@@ -607,7 +625,7 @@ static enum greatest_test_res jittered(uint64_t seed, int kind, int64_t starts_n
   PASS();
 }
 
-/* S6 S7 */
+/* the header: jitter_ns, seed */
 TEST jitter_stays_within_its_bounds_never_accumulates_and_follows_the_seed(void) {
   static int64_t a[JITTER_RUNS], b[JITTER_RUNS], c[JITTER_RUNS];
   int low = 0, high = 0;
@@ -630,12 +648,12 @@ TEST jitter_stays_within_its_bounds_never_accumulates_and_follows_the_seed(void)
   PASS();
 }
 
-/* S6 */
+/* the header: jitter_ns */
 TEST jitter_of_a_whole_period_is_an_argument_error(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
   t.jitter_ns = UVS_MS(100);
   ASSERT_RC(UV_EINVAL, uvs_submit(f.s, &t, NULL));
@@ -649,12 +667,12 @@ TEST jitter_of_a_whole_period_is_an_argument_error(void) {
 
 /* --------------------------------------------------------------------- after --- */
 
-/* S6 */
+/* the header: after */
 TEST after_follows_each_run_on_the_loop_and_sees_what_became_of_it(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(10), UVS_MS(100));
   t.after = probe_after;
   probe_of(&t)->takes_ns = UVS_MS(30);
@@ -687,12 +705,12 @@ TEST after_follows_each_run_on_the_loop_and_sees_what_became_of_it(void) {
   PASS();
 }
 
-/* S41 */
+/* the header: after */
 TEST after_can_stop_or_fail_a_task_whose_work_succeeded(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t stop = fixture_rate(&f, 's', 0, UVS_MS(10));
   uvs_task_t fail = fixture_delay(&f, 'f', 0, UVS_MS(10));
   uvs_task_t once = fixture_once(&f, 'o', 0);
@@ -719,12 +737,12 @@ TEST after_can_stop_or_fail_a_task_whose_work_succeeded(void) {
   PASS();
 }
 
-/* S41 */
+/* the header: after */
 TEST what_after_returns_does_not_count_if_work_failed_or_stopped(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t fail = fixture_rate(&f, 'f', 0, UVS_MS(10));
   uvs_task_t fail2 = fixture_rate(&f, 'g', 0, UVS_MS(10));
   uvs_task_t stop = fixture_rate(&f, 's', 0, UVS_MS(10));
@@ -782,7 +800,7 @@ static enum greatest_test_res check_pending(bool elsewhere) {
 
   fixture_init(&f);
   f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', UVS_MS(10));
   probe_of(&t)->ret = UVS_PENDING;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -847,7 +865,7 @@ TEST a_run_may_be_finished_before_its_body_has_returned_pending(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     fixture_init(&f);
     f.options.concurrency = concurrency;
-    CHECK_CALL(fixture_open(&f));
+    CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t once = fixture_once(&f, 'o', 0);
     uvs_task_t rate = fixture_rate(&f, 'r', 0, UVS_MS(10));
     uvs_task_t loop = fixture_loop_task(&f, 'l', 0);
@@ -876,7 +894,7 @@ TEST a_fixed_delay_counts_from_the_finish_of_a_pending_run(void) {
   uvs_id_t id;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_delay(&f, 'a', 0, UVS_MS(100));
   probe_of(&t)->ret = UVS_PENDING;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -911,7 +929,7 @@ TEST a_fixed_rate_task_does_not_overlap_its_pending_run(void) {
 
   fixture_init(&f);
   f.options.concurrency = 4;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
   t.missed = UVS_MISSED_ONCE;
   probe_of(&t)->ret = UVS_PENDING;
@@ -937,7 +955,7 @@ TEST a_pending_loop_task_is_finished_like_any_other(void) {
   uvs_id_t id;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_loop_task(&f, 'a', 0);
   t.kind = UVS_DELAY;
   t.period_ns = UVS_MS(100);
@@ -962,7 +980,7 @@ TEST after_follows_the_finish_of_a_pending_run(void) {
   uvs_id_t id;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
   t.after = probe_after;
   probe_of(&t)->ret = UVS_PENDING;
@@ -993,7 +1011,7 @@ TEST a_pending_run_that_is_cancelled_is_done_when_it_is_finished(void) {
 
   for (int kind = UVS_ONCE; kind <= UVS_DELAY; kind++) {
     fixture_init(&f);
-    CHECK_CALL(fixture_open(&f));
+    CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
     t.kind = kind;
     t.period_ns = kind == UVS_ONCE ? 0 : UVS_MS(100);
@@ -1023,7 +1041,7 @@ TEST shutdown_waits_for_a_pending_run(void) {
 
   for (int now = 0; now < 2; now++) {
     fixture_init(&f);
-    CHECK_CALL(fixture_open(&f));
+    CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = fixture_once(&f, 'a', 0);
     probe_of(&t)->ret = UVS_PENDING;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -1054,7 +1072,7 @@ TEST close_waits_for_a_pending_run(void) {
   uvs_id_t id;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_t *s = f.s;
   uvs_task_t t = fixture_delay(&f, 'a', 0, UVS_MS(10));
   probe_of(&t)->ret = UVS_PENDING;
@@ -1084,7 +1102,7 @@ TEST pending_runs_end_once_under_any_order_of_the_pool(void) {
   fixture_init(&f);
   f.pool = FAKEPOOL_SEEDED;
   f.options.concurrency = 3;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   for (int i = 0; i < TASKS; i++) {
     uvs_task_t t = fixture_delay(&f, 'a' + i, 0, UVS_MS(10));
     t.max_runs = 5;
@@ -1139,6 +1157,7 @@ SUITE(ends) {
   RUN_TEST(max_runs_counts_runs_and_not_points);
   RUN_TEST(no_run_has_an_ideal_time_later_than_until);
   RUN_TEST(until_counts_ideal_times_and_not_starts);
+  RUN_TEST(skip_that_finds_no_point_before_until_ends_it_as_a_success);
 }
 
 SUITE(jitter) {

@@ -68,7 +68,7 @@ TEST delayed_task_starts_at_its_full_delay_and_not_a_nanosecond_before(void) {
   uvs_id_t id = 0;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', UVS_MS(100));
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   ASSERT(id != 0);
@@ -92,7 +92,7 @@ TEST the_delay_counts_from_the_submission_whoever_submits(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   ASSERT_RC(0, submit_elsewhere(f.s, fixture_once(&f, 'a', UVS_MS(100)), NULL));
   vclock_advance_ns(&f.clock, UVS_MS(60)); /* before the loop has seen it */
   fixture_turn(&f);
@@ -152,7 +152,7 @@ TEST first_run_of_a_periodic_task_is_not_before_its_initial_delay(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t rate = fixture_rate(&f, 'r', UVS_MS(70), UVS_MS(10));
   uvs_task_t delay = fixture_delay(&f, 'd', UVS_MS(70), UVS_MS(10));
   ASSERT_RC(0, uvs_submit(f.s, &rate, NULL));
@@ -171,7 +171,7 @@ TEST first_run_through_the_short_calls_is_not_before_the_initial_delay(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   ASSERT_RC(0, uvs_schedule_at_fixed_rate(f.s, UVS_MS(70), UVS_MS(500), probe_work,
                                           fixture_probe(&f, 'r'), NULL));
   ASSERT_RC(0, uvs_schedule_with_fixed_delay(f.s, UVS_MS(80), UVS_MS(500), probe_work,
@@ -191,7 +191,7 @@ TEST n_runs_at_a_fixed_rate_take_n_minus_one_periods(void) {
   enum { RUNS = 200 };
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, 3333333); /* not a whole number of anything */
   probe_of(&t)->takes_ns = UVS_US(700);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -226,7 +226,7 @@ TEST fixed_rate_is_never_early_on_the_real_clock(void) {
   f.pool = FAKEPOOL_REAL;
   f.real_clock = true;
   f.options.survive_periodic = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   atomic_store(&b.runs, 0);
   atomic_store(&b.early, 0);
   b.period_ns = UVS_US(1500);
@@ -246,7 +246,7 @@ TEST fixed_delay_counts_from_the_end_of_a_run_to_the_start_of_the_next(void) {
   enum { RUNS = 50 };
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_delay(&f, 'a', 0, UVS_MS(10));
   probe_of(&t)->takes_ns = UVS_MS(7);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -283,7 +283,7 @@ TEST fixed_delay_is_never_early_on_the_real_clock(void) {
   f.pool = FAKEPOOL_REAL;
   f.real_clock = true;
   f.options.survive_periodic = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   memset(&g, 0, sizeof g);
   g.delay_ns = UVS_US(1700);
   ASSERT_RC(0, uvs_schedule_with_fixed_delay(f.s, 0, g.delay_ns, gap, &g, NULL));
@@ -302,7 +302,7 @@ TEST neither_work_nor_after_is_refused_by_every_entry_point(void) {
   uvs_id_t id = 4711, ids[2] = {4711, 4711};
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t bad = fixture_once(&f, 'a', 0);
   bad.work = NULL;
   uvs_task_t two[2] = {fixture_once(&f, 'b', 0), bad};
@@ -331,7 +331,7 @@ TEST a_task_that_returns_zero_succeeds_with_nothing_else(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', 0);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_turn(&f);
@@ -350,7 +350,7 @@ TEST an_immediate_submission_is_due_as_soon_as_it_is_queued(void) {
   uvs_id_t id;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   fakepool_hold();
   for (unsigned i = 0; i < sizeof delays / sizeof *delays; i++) {
     uvs_task_t t = fixture_once(&f, 'a', delays[i]);
@@ -382,7 +382,7 @@ TEST zero_and_negative_delays_mean_now_for_every_kind(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   for (int i = 0; i < 3; i++) {
     uvs_task_t once = fixture_once(&f, 'o', delays[i]);
     uvs_task_t rate = fixture_rate(&f, 'r', delays[i], UVS_HOUR(1));
@@ -410,7 +410,7 @@ TEST a_period_of_zero_or_less_is_an_argument_error(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   for (int i = 0; i < 4; i++) {
     uvs_task_t rate = fixture_rate(&f, 'r', 0, periods[i]);
     uvs_task_t delay = fixture_delay(&f, 'd', 0, periods[i]);
@@ -441,7 +441,7 @@ TEST an_open_scheduler_never_refuses_for_lack_of_room(void) {
 
   fixture_init(&f);
   f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   for (int i = 0; i < N; i++)
     ASSERT_RC(0, uvs_schedule(f.s, UVS_HOUR(1), count_body, &ran, NULL));
   uvs_counts_init(&c);
@@ -457,13 +457,14 @@ TEST an_open_scheduler_never_refuses_for_lack_of_room(void) {
 
 /* ------------------------------------------------------------------- order --- */
 
-static enum greatest_test_res check_submission_order(enum fakepool_mode pool, int concurrency) {
+static enum greatest_test_res check_submission_order(enum fakepool_mode pool, int concurrency,
+                                                     bool turned) {
   struct fixture f;
 
   fixture_init(&f);
   f.pool = pool;
   f.options.concurrency = concurrency;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(turned ? fixture_open_turned(&f) : fixture_open(&f));
   uvs_task_t two[2] = {fixture_once(&f, 'c', UVS_MS(10)), fixture_once(&f, 'd', UVS_MS(10))};
   uvs_task_t a = fixture_once(&f, 'a', UVS_MS(10));
   ASSERT_RC(0, uvs_submit(f.s, &a, NULL));
@@ -480,12 +481,14 @@ static enum greatest_test_res check_submission_order(enum fakepool_mode pool, in
 
 /* S63 L20 */
 TEST equal_due_times_run_in_the_order_of_submission(void) {
-  CHECK_CALL(check_submission_order(FAKEPOOL_STEPPED, 1));
-  CHECK_CALL(check_submission_order(FAKEPOOL_INLINE, 1));
-  CHECK_CALL(check_submission_order(FAKEPOOL_STEPPED, 0));
-  CHECK_CALL(check_submission_order(FAKEPOOL_REAL, 0));
-  for (int i = 0; i < 20; i++)
-    CHECK_CALL(check_submission_order(FAKEPOOL_SEEDED, 1));
+  for (int turned = 0; turned < 2; turned++) {
+    CHECK_CALL(check_submission_order(FAKEPOOL_STEPPED, 1, turned));
+    CHECK_CALL(check_submission_order(FAKEPOOL_INLINE, 1, turned));
+    CHECK_CALL(check_submission_order(FAKEPOOL_STEPPED, 0, turned));
+    CHECK_CALL(check_submission_order(FAKEPOOL_REAL, 0, turned));
+    for (int i = 0; i < 20; i++)
+      CHECK_CALL(check_submission_order(FAKEPOOL_SEEDED, 1, turned));
+  }
   PASS();
 }
 
@@ -493,18 +496,20 @@ TEST equal_due_times_run_in_the_order_of_submission(void) {
 TEST now_tasks_keep_the_order_of_submission_too(void) {
   struct fixture f;
 
-  fixture_init(&f);
-  f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
-  for (int tag = 'a'; tag <= 'z'; tag++) {
-    if (tag % 3 == 0)
-      ASSERT_RC(0, submit_elsewhere(f.s, fixture_once(&f, tag, 0), NULL));
-    else
-      ASSERT_RC(0, uvs_execute(f.s, probe_work, fixture_probe(&f, tag)));
+  for (int turned = 0; turned < 2; turned++) {
+    fixture_init(&f);
+    f.options.concurrency = 1;
+    CHECK_CALL(turned ? fixture_open_turned(&f) : fixture_open(&f));
+    for (int tag = 'a'; tag <= 'z'; tag++) {
+      if (tag % 3 == 0)
+        ASSERT_RC(0, submit_elsewhere(f.s, fixture_once(&f, tag, 0), NULL));
+      else
+        ASSERT_RC(0, uvs_execute(f.s, probe_work, fixture_probe(&f, tag)));
+    }
+    fixture_turn(&f);
+    ASSERT_STR_EQ("abcdefghijklmnopqrstuvwxyz", log_string(&f, EV_WORK));
+    CHECK_CALL(fixture_close(&f));
   }
-  fixture_turn(&f);
-  ASSERT_STR_EQ("abcdefghijklmnopqrstuvwxyz", log_string(&f, EV_WORK));
-  CHECK_CALL(fixture_close(&f));
   PASS();
 }
 
@@ -521,7 +526,7 @@ static int order_body(uvs_run_t *run) {
   return 0;
 }
 
-/* S63 */
+/* S63, and the header: order */
 TEST the_earlier_deadline_runs_first_whatever_the_order_of_submission(void) {
   enum { N = 2000 };
   static struct ordered tasks[N];
@@ -530,7 +535,7 @@ TEST the_earlier_deadline_runs_first_whatever_the_order_of_submission(void) {
 
   fixture_init(&f);
   f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   order_count = 0;
   for (int i = 0; i < N; i++) {
     /* few different instants, so that many are equal */
@@ -558,7 +563,7 @@ TEST an_overdue_task_starts_before_a_now_that_was_submitted_later(void) {
 
   fixture_init(&f);
   f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t late = fixture_once(&f, 'a', UVS_MS(10));
   ASSERT_RC(0, uvs_submit(f.s, &late, NULL));
   fixture_turn(&f);
@@ -578,7 +583,7 @@ TEST an_overdue_task_starts_before_a_later_now_also_behind_a_busy_runner(void) {
 
   fixture_init(&f);
   f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   fakepool_hold();
   uvs_task_t first = fixture_once(&f, 'x', 0);
   uvs_task_t late = fixture_once(&f, 'a', UVS_MS(10));
@@ -602,7 +607,7 @@ TEST order_among_equals_holds_over_periods(void) {
 
   fixture_init(&f);
   f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t a = fixture_rate(&f, 'a', UVS_MS(100), UVS_MS(100));
   uvs_task_t b = fixture_rate(&f, 'b', UVS_MS(200), UVS_MS(200));
   ASSERT_RC(0, uvs_submit(f.s, &a, NULL)); /* its entry for 200 ms is made after that of b */
@@ -620,7 +625,7 @@ TEST order_among_equals_holds_over_reschedules(void) {
 
   fixture_init(&f);
   f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t a = fixture_once(&f, 'a', UVS_MS(500));
   uvs_task_t b = fixture_once(&f, 'b', UVS_MS(300));
   uvs_task_t c = fixture_once(&f, 'c', UVS_MS(100));
@@ -648,7 +653,7 @@ TEST the_largest_fixed_delay_does_not_stop_a_later_immediate_task(void) {
   for (int i = 0; i < 3; i++) {
     fixture_init(&f);
     f.options.concurrency = 1;
-    CHECK_CALL(fixture_open(&f));
+    CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t far = fixture_delay(&f, 'f', 0, delays[i]);
     uvs_task_t now = fixture_once(&f, 'n', 0);
     uvs_task_t soon = fixture_once(&f, 's', UVS_MS(1));
@@ -698,7 +703,7 @@ TEST what_is_due_runs_before_the_end_of_time_by_all_pairs_of_entry_points(void) 
       for (int far_first = 0; far_first < 2; far_first++) {
         fixture_init(&f);
         f.options.concurrency = 1;
-        CHECK_CALL(fixture_open(&f));
+        CHECK_CALL(fixture_open_turned(&f));
         if (far_first)
           ASSERT_RC(0, enter(&f, far, INT64_MAX, 'f'));
         ASSERT_RC(0, enter(&f, due, due % 2 == 0 ? 0 : -UVS_MS(1), 'd'));
@@ -729,7 +734,7 @@ TEST a_body_that_goes_to_the_end_of_time_does_not_block_the_now_it_scheduled(voi
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     fixture_init(&f);
     f.options.concurrency = concurrency;
-    CHECK_CALL(fixture_open(&f));
+    CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t d = fixture_delay(&f, 'd', 0, INT64_MAX);
     uvs_task_t r = fixture_rate(&f, 'r', UVS_MS(1), INT64_MAX);
     probe_of(&d)->act = submit_now;
@@ -757,7 +762,7 @@ TEST delays_near_the_largest_value_neither_overflow_nor_run(void) {
 
   fixture_init(&f);
   f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   for (unsigned i = 0; i < sizeof delays / sizeof *delays; i++) {
     uvs_task_t t = fixture_once(&f, 'f', delays[i]);
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -783,7 +788,7 @@ TEST never_is_never_also_when_the_clock_reaches_its_end(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t never = fixture_once(&f, 'n', UVS_NEVER);
   uvs_task_t now = fixture_once(&f, 'a', 0);
   ASSERT_RC(0, uvs_submit(f.s, &never, NULL));
@@ -796,13 +801,13 @@ TEST never_is_never_also_when_the_clock_reaches_its_end(void) {
   PASS();
 }
 
-/* S65 */
+/* the header: UVS_FROM_MONOTONIC */
 TEST an_absolute_instant_counts_on_the_monotonic_clock(void) {
   struct fixture f;
 
   fixture_init(&f);
   f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t past = fixture_once(&f, 'p', 5); /* 5 ns after the machine started */
   uvs_task_t soon = fixture_once(&f, 's', VCLOCK_START_NS + UVS_MS(30));
   past.from = soon.from = UVS_FROM_MONOTONIC;
@@ -843,7 +848,7 @@ TEST tasks_in_48_hours_and_in_15_days_run_on_time_among_a_crowd(void) {
 
   memset(crowd, 0, sizeof crowd);
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_init(&t);
   t.after = far_body; /* on the loop: the crowd need not visit the pool */
   for (int i = 0; i < CROWD; i++) {
@@ -878,7 +883,7 @@ TEST with_concurrency_zero_a_delayed_task_runs_on_the_loop_also_after_shutdown(v
   fixture_init(&f);
   f.pool = FAKEPOOL_REAL;
   f.options.concurrency = 0;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', UVS_MS(100));
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   ASSERT_RC(0, uvs_shutdown(f.s));
@@ -916,7 +921,7 @@ TEST with_concurrency_zero_and_a_far_task_the_loop_sleeps(void) {
   f.pool = FAKEPOOL_REAL;
   f.real_clock = true;
   f.options.concurrency = 0;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', UVS_DAY(10));
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_turn(&f);
@@ -979,7 +984,7 @@ TEST a_long_callback_makes_nothing_fire_early(void) {
   fixture_init(&f);
   f.pool = FAKEPOOL_REAL;
   f.real_clock = true;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   memset(&timed_from_callback, 0, sizeof timed_from_callback);
   uvs_task_t t = fixture_loop_task(&f, 'c', 0);
   probe_of(&t)->act = slow_callback;
@@ -996,25 +1001,18 @@ TEST a_long_callback_makes_nothing_fire_early(void) {
   PASS();
 }
 
-/* One turn, so that the scheduler knows which thread is the loop's. */
-static enum greatest_test_res open_and_turn(struct fixture *f) {
+static enum greatest_test_res open_real(struct fixture *f) {
   fixture_init(f);
   f->pool = FAKEPOOL_REAL;
   f->real_clock = true;
-  CHECK_CALL(fixture_open(f));
-  uvs_task_t t = fixture_loop_task(f, '0', 0);
-  ASSERT_RC(0, uvs_submit(f->s, &t, NULL));
-  ASSERT(fixture_wait_log(f, EV_DONE, '0', 1));
-  log_clear(f);
-  fakepool_forget();
-  PASS();
+  return fixture_open_turned(f);
 }
 
 /* L13 */
 TEST on_the_loop_a_nearer_task_re_arms_the_timer_and_a_later_one_does_not(void) {
   struct fixture f;
 
-  CHECK_CALL(open_and_turn(&f));
+  CHECK_CALL(open_real(&f));
   uvs_task_t far = fixture_once(&f, 'f', UVS_SEC(10));
   uvs_task_t farther = fixture_once(&f, 'g', UVS_SEC(20));
   uvs_task_t near = fixture_once(&f, 'n', UVS_SEC(5));
@@ -1043,7 +1041,7 @@ TEST on_the_loop_a_nearer_task_re_arms_the_timer_and_a_later_one_does_not(void) 
 TEST from_another_thread_a_nearer_task_re_arms_the_timer_and_a_later_one_does_not(void) {
   struct fixture f;
 
-  CHECK_CALL(open_and_turn(&f));
+  CHECK_CALL(open_real(&f));
   ASSERT_RC(0, submit_elsewhere(f.s, fixture_once(&f, 'f', UVS_SEC(10)), NULL));
   fixture_turn(&f);
   struct fakepool_seen seen = fakepool_seen();

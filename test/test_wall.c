@@ -34,7 +34,7 @@ TEST at_an_instant_it_runs_and_not_a_nanosecond_before(void) {
   uvs_info_t info;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = at(&f, 'a', wall_ms(100));
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_turn(&f);
@@ -63,7 +63,7 @@ TEST a_late_wall_task_knows_its_lateness(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = at(&f, 'a', wall_ms(100));
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_jump_ms(&f, 130);
@@ -81,7 +81,7 @@ TEST an_instant_in_the_past_runs_now(void) {
 
   fixture_init(&f);
   f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   for (unsigned i = 0; i < sizeof instants / sizeof *instants; i++) {
     log_clear(&f);
     ASSERT_RC(0, uvs_schedule_at(f.s, instants[i], probe_work, fixture_probe(&f, 'a'), NULL));
@@ -98,7 +98,7 @@ TEST a_clock_set_forward_past_the_instant_runs_it_at_once(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = at(&f, 'a', VCLOCK_WALL_NS + UVS_HOUR(1));
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_advance_ms(&f, 5);
@@ -119,7 +119,7 @@ TEST a_clock_set_back_makes_it_wait_again(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = at(&f, 'a', wall_ms(100));
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_advance_ms(&f, 99);
@@ -140,7 +140,7 @@ TEST a_step_back_that_nobody_reported_does_not_make_it_early(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = at(&f, 'a', wall_ms(100));
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_advance_ms(&f, 50);
@@ -160,7 +160,7 @@ TEST relative_tasks_do_not_notice_that_the_wall_clock_was_set(void) {
 
   fixture_init(&f);
   f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t once = fixture_once(&f, 'o', UVS_MS(100));
   uvs_task_t rate = fixture_rate(&f, 'r', UVS_MS(50), UVS_MS(50));
   uvs_task_t wall = at(&f, 'w', wall_ms(60));
@@ -187,7 +187,7 @@ TEST wall_tasks_run_in_the_order_of_their_instants(void) {
 
   fixture_init(&f);
   f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t d = at(&f, 'd', wall_ms(300));
   uvs_task_t b = at(&f, 'b', wall_ms(200));
   uvs_task_t c = at(&f, 'c', wall_ms(200)); /* equal: in the order of submission */
@@ -209,7 +209,7 @@ TEST wall_tasks_and_relative_ones_share_the_one_agenda(void) {
 
   fixture_init(&f);
   f.options.concurrency = 1;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   for (int i = 0; i < 10; i++) {
     int64_t ms = 10 * (10 - i);
     uvs_task_t t =
@@ -224,13 +224,13 @@ TEST wall_tasks_and_relative_ones_share_the_one_agenda(void) {
   PASS();
 }
 
-/* S70 */
+/* S71 */
 TEST a_wall_task_moves_and_is_cancelled_like_any_other(void) {
   struct fixture f;
   uvs_id_t a, b;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t ta = at(&f, 'a', wall_ms(100));
   uvs_task_t tb = at(&f, 'b', wall_ms(100));
   ASSERT_RC(0, uvs_submit(f.s, &ta, &a));
@@ -255,7 +255,7 @@ TEST at_the_end_of_time_it_never_runs_and_blocks_nothing(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t far = at(&f, 'f', INT64_MAX);
   uvs_task_t far2 = at(&f, 'g', INT64_MAX - 1);
   uvs_task_t near = at(&f, 'n', wall_ms(10));
@@ -270,12 +270,12 @@ TEST at_the_end_of_time_it_never_runs_and_blocks_nothing(void) {
   PASS();
 }
 
-/* S70 */
+/* the header: UVS_FROM_WALL */
 TEST only_one_shots_may_name_an_instant_of_the_wall_clock(void) {
   struct fixture f;
 
   fixture_init(&f);
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t rate = fixture_rate(&f, 'r', wall_ms(1), UVS_MS(1));
   uvs_task_t delay = fixture_delay(&f, 'd', wall_ms(1), UVS_MS(1));
   rate.from = delay.from = UVS_FROM_WALL;
@@ -301,7 +301,7 @@ TEST a_far_instant_is_looked_at_again_within_half_a_minute(void) {
   fixture_init(&f);
   f.pool = FAKEPOOL_REAL;
   f.real_clock = true;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = at(&f, 'a', real_wall_ns() + UVS_DAY(1));
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_turn(&f);
@@ -340,7 +340,7 @@ TEST nothing_is_early_by_the_real_wall_clock(void) {
   fixture_init(&f);
   f.pool = FAKEPOOL_REAL;
   f.real_clock = true;
-  CHECK_CALL(fixture_open(&f));
+  CHECK_CALL(fixture_open_turned(&f));
   for (int i = 0; i < N; i++) {
     instants[i].due_ns = real_wall_ns() + (int64_t)test_random_below(&random, (uint64_t)UVS_MS(20));
     ASSERT_RC(0, uvs_schedule_at(f.s, instants[i].due_ns, instant_body, &instants[i], NULL));

@@ -73,6 +73,10 @@ static struct {
   _Atomic uint64_t last_timeout_ms, last_at_ns, last_loop_ms, stalest_ms;
 } seen;
 
+static void zero(_Atomic uint64_t *n) {
+  atomic_store_explicit(n, 0, memory_order_relaxed);
+}
+
 static void count(_Atomic uint64_t *n) {
   atomic_fetch_add_explicit(n, 1, memory_order_relaxed);
 }
@@ -284,6 +288,8 @@ int fakepool_open(uv_loop_t *on, enum fakepool_mode m, uint64_t seed) {
     atomic_store_explicit(&asyncs[i], NULL, memory_order_relaxed);
   }
   fakepool_watch(true);
+  zero(&seen.timer_inits);
+  zero(&seen.async_inits);
   fakepool_forget();
   return 0;
 }
@@ -441,16 +447,10 @@ struct fakepool_seen fakepool_seen(void) {
   return r;
 }
 
-static void zero(_Atomic uint64_t *n) {
-  atomic_store_explicit(n, 0, memory_order_relaxed);
-}
-
 void fakepool_forget(void) {
-  zero(&seen.timer_inits);
   zero(&seen.timer_starts);
   zero(&seen.timer_stops);
   zero(&seen.timer_fires);
-  zero(&seen.async_inits);
   zero(&seen.async_sends);
   zero(&seen.queue_works);
   zero(&seen.last_timeout_ms);

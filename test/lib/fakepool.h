@@ -71,6 +71,6 @@ struct fakepool_seen {
 };
 
 struct fakepool_seen fakepool_seen(void);
-void fakepool_forget(void); /* the counts, not the handles */
+void fakepool_forget(void); /* all but which handles are ours, and how many were initialised */
 
 #endif

@@ -441,6 +441,13 @@ enum greatest_test_res fixture_open(struct fixture *f) {
   PASS();
 }
 
+enum greatest_test_res fixture_open_turned(struct fixture *f) {
+  CHECK_CALL(fixture_open(f));
+  look(f);
+  fakepool_forget();
+  PASS();
+}
+
 static void on_closed(uvs_t *s) {
   ((struct fixture *)uvs_data(s))->closed = true;
 }

@@ -7,7 +7,7 @@
  *     struct fixture f;
  *     fixture_init(&f);                            <- now change f.options, f.pool, f.real_clock
  *     f.options.concurrency = 1;
- *     CHECK_CALL(fixture_open(&f));
+ *     CHECK_CALL(fixture_open_turned(&f));         <- or fixture_open: the loop has never turned
  *     uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(100), UVS_MS(100));   <- a spec to change ...
  *     t.missed = UVS_MISSED_ONCE;
  *     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));                          <- ... and to submit
@@ -35,8 +35,9 @@
  * what else it does (act). A task's error hook goes to the log as well. Own callbacks log with
  * log_add or log_run. Callbacks must not use ASSERT: they log, and the test asserts.
  *
- * `arg`s of accepted tasks must outlive the test function's ASSERTs only if the pool is real; the
- * probes live in the fixture.
+ * Bodies must not block in the fake modes, since the loop waits for them. A failed ASSERT leaves
+ * the fixture as it is: its loop does not turn again, so with a fake pool nothing touches it any
+ * more.
  */
 #ifndef TEST_FIXTURE_H
 #define TEST_FIXTURE_H
@@ -114,6 +115,10 @@ struct fixture {
 
 void fixture_init(struct fixture *f);
 enum greatest_test_res fixture_open(struct fixture *f);
+/* The same, and the loop has turned once. Before that the scheduler does not know the loop's
+ * thread, and all submissions go through the inbox; afterwards those of the test itself take the
+ * short way. */
+enum greatest_test_res fixture_open_turned(struct fixture *f);
 enum greatest_test_res fixture_close(struct fixture *f);
 
 void fixture_turn(struct fixture *f);

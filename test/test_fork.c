@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A forked child has a copy of the scheduler, but neither the loop's thread nor the pool's. It may
+ * close its copy, which frees the memory; all else is refused. A child tells what went wrong by its
+ * exit code, and is ended by an alarm should it hang.
+ */
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "uvsched.h"
+
+#include "lib/unit.h"
+
+#define CHILD_SECONDS 15
+#define PATIENCE_NS UVS_SEC(20)
+
+struct world {
+  uv_loop_t loop;
+  uvs_t *s;
+  struct fault fault;
+  _Atomic int started, go, done, closed;
+};
+
+static int quick(uvs_run_t *run) {
+  (void)run;
+  return 0;
+}
+
+static int blocked(uvs_run_t *run) {
+  struct world *w = uvs_data(run->scheduler);
+  uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
+
+  atomic_store(&w->started, 1);
+  while (atomic_load(&w->go) == 0 && !uvs_cancelled(run) && uv_hrtime() < end_ns)
+    uv_sleep(1);
+  return 0;
+}
+
+static void on_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  struct world *w = uvs_data(s);
+
+  (void)id;
+  (void)status;
+  (void)arg;
+  atomic_fetch_add(&w->done, 1);
+}
+
+static void on_closed(uvs_t *s) {
+  struct world *w = uvs_data(s);
+
+  atomic_fetch_add(&w->closed, 1);
+}
+
+static int each(uvs_t *s, const uvs_info_t *info, void *arg) {
+  (void)s;
+  (void)info;
+  ++*(int *)arg;
+  return 0;
+}
+
+static enum greatest_test_res open_world(struct world *w) {
+  uvs_options_t o;
+
+  memset(w, 0, sizeof *w);
+  fault_init(&w->fault);
+  ASSERT_RC(0, uv_loop_init(&w->loop));
+  uvs_options_init(&o);
+  o.concurrency = 2;
+  o.keep_alive = UVS_KEEP_ALWAYS; /* other threads submit */
+  o.allocator = fault_option(&w->fault);
+  o.data = w;
+  ASSERT_RC(0, uvs_open(&w->loop, &o, &w->s));
+  PASS();
+}
+
+static bool turn_until(struct world *w, const _Atomic int *n, int at_least) {
+  uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
+
+  while (atomic_load(n) < at_least && uv_hrtime() < end_ns)
+    uv_run(&w->loop, UV_RUN_NOWAIT);
+  return atomic_load(n) >= at_least;
+}
+
+static enum greatest_test_res close_world(struct world *w) {
+  ASSERT_RC(0, uvs_close(w->s, on_closed));
+  ASSERT(turn_until(w, &w->closed, 1));
+  ASSERT_RC(0, uv_loop_close(&w->loop));
+  ASSERT_EQ_FMT(0L, atomic_load(&w->fault.live), "%ld");
+  PASS();
+}
+
+static uvs_task_t spec(int64_t delay_ns, uvs_work_cb work) {
+  uvs_task_t t;
+
+  uvs_task_init(&t);
+  t.delay_ns = delay_ns;
+  t.work = work;
+  t.done = on_done;
+  return t;
+}
+
+/* ------------------------------------------------------------- in the child --- */
+
+/* The number of the first call that does not answer UV_ENOTSUP; 0 if all do. */
+static int refuses_everything(struct world *w, uvs_id_t id) {
+  uvs_t *s = w->s;
+  uvs_task_t t[2] = {spec(0, quick), spec(0, quick)};
+  uvs_id_t ids[2] = {7, 7};
+  uvs_info_t info;
+  uvs_counts_t counts;
+  int64_t ns = 7;
+  int seen = 0;
+  int n = 0;
+
+  uvs_info_init(&info);
+  uvs_counts_init(&counts);
+#define REFUSED(call) \
+  do { \
+    n++; \
+    if ((call) != UV_ENOTSUP) \
+      return n; \
+  } while (0)
+  REFUSED(uvs_submit(s, t, ids));
+  REFUSED(uvs_submit_many(s, t, 2, ids));
+  REFUSED(uvs_execute(s, quick, NULL));
+  REFUSED(uvs_schedule(s, 0, quick, NULL, ids));
+  REFUSED(uvs_schedule_at_fixed_rate(s, 0, 1, quick, NULL, ids));
+  REFUSED(uvs_schedule_with_fixed_delay(s, 0, 1, quick, NULL, ids));
+  REFUSED(uvs_schedule_at(s, 0, quick, NULL, ids));
+  REFUSED(uvs_cancel(s, id, 0));
+  REFUSED(uvs_reschedule(s, id, 0));
+  REFUSED(uvs_finish(s, id, 0));
+  REFUSED(uvs_ref(s, id));
+  REFUSED(uvs_unref(s, id));
+  REFUSED(uvs_has_ref(s, id));
+  REFUSED(uvs_info(s, id, &info));
+  REFUSED(uvs_each(s, each, &seen));
+  REFUSED(uvs_counts(s, &counts));
+  REFUSED(uvs_dump(s, stdout));
+  REFUSED(uvs_concurrency(s));
+  REFUSED(uvs_set_concurrency(s, 3));
+  REFUSED(uvs_survive(s, UVS_SURVIVE_DELAYED));
+  REFUSED(uvs_set_survive(s, UVS_SURVIVE_DELAYED, 0));
+  REFUSED(uvs_next_due(s, &ns));
+  REFUSED(uvs_clock_changed(s));
+  REFUSED(uvs_shutdown(s));
+  REFUSED(uvs_shutdown_within(s, 0));
+  REFUSED(uvs_shutdown_now(s, NULL, NULL));
+  REFUSED(uvs_is_shutdown(s));
+  REFUSED(uvs_is_terminating(s));
+  REFUSED(uvs_is_terminated(s));
+  REFUSED(uvs_await(s, UVS_MS(1)));
+#undef REFUSED
+  if (ids[0] != 7 || ids[1] != 7 || ns != 7 || seen != 0 || info.id != 0)
+    return n + 1;
+  if (uvs_loop(s) != &w->loop || uvs_data(s) != w)
+    return n + 2;
+  return 0;
+}
+
+enum { NOT_CLOSED = 101, NO_CALLBACK, DONE_WAS_CALLED, MEMORY_LEFT };
+
+static int closes_its_copy(struct world *w, bool count_memory) {
+  int done = atomic_load(&w->done);
+
+  if (uvs_close(w->s, on_closed) != 0)
+    return NOT_CLOSED;
+  if (atomic_load(&w->closed) != 1)
+    return NO_CALLBACK;
+  if (atomic_load(&w->done) != done)
+    return DONE_WAS_CALLED;
+  if (count_memory && atomic_load(&w->fault.live) != 0)
+    return MEMORY_LEFT;
+  return 0;
+}
+
+/* Fork; the child's exit code, or minus the signal that ended it. */
+static int in_child(int (*child)(struct world *w, uvs_id_t id), struct world *w, uvs_id_t id) {
+  int status;
+  pid_t pid;
+
+  fflush(NULL);
+  pid = fork();
+  if (pid == 0) {
+    alarm(CHILD_SECONDS);
+    _exit(child(w, id));
+  }
+  if (pid < 0 || waitpid(pid, &status, 0) != pid)
+    return -1000;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static int child_refuses_and_closes(struct world *w, uvs_id_t id) {
+  int rc = refuses_everything(w, id);
+
+  return rc != 0 ? rc : closes_its_copy(w, true);
+}
+
+static int child_closes_with_a_reference(struct world *w, uvs_id_t id) {
+  int rc;
+
+  uvs_retain(w->s);
+  rc = closes_its_copy(w, false);
+  if (rc != 0)
+    return rc;
+  rc = refuses_everything(w, id);
+  if (rc != 0)
+    return rc;
+  if (uvs_close(w->s, on_closed) != UV_EALREADY)
+    return NOT_CLOSED;
+  if (atomic_load(&w->fault.live) == 0)
+    return MEMORY_LEFT;
+  uvs_release(w->s);
+  return atomic_load(&w->fault.live) == 0 ? 0 : MEMORY_LEFT;
+}
+
+static int child_hammered(struct world *w, uvs_id_t id) {
+  int rc = refuses_everything(w, id);
+
+  /* The other thread may have been on its way with a block: its memory is not to be counted. */
+  return rc != 0 ? rc : closes_its_copy(w, false);
+}
+
+static int child_opens_its_own(struct world *w, uvs_id_t id) {
+  uvs_options_t o;
+  uvs_task_t t = spec(0, quick);
+  struct world own;
+
+  (void)id;
+  memset(&own, 0, sizeof own);
+  fault_init(&own.fault);
+  if (uv_loop_init(&own.loop) != 0)
+    return 1;
+  uvs_options_init(&o);
+  o.concurrency = 0;
+  o.allocator = fault_option(&own.fault);
+  o.data = &own;
+  if (uvs_open(&own.loop, &o, &own.s) != 0 || uvs_submit(own.s, &t, NULL) != 0)
+    return 2;
+  if (!turn_until(&own, &own.done, 1))
+    return 3;
+  if (uvs_close(own.s, on_closed) != 0 || !turn_until(&own, &own.closed, 1))
+    return 4;
+  if (uv_loop_close(&own.loop) != 0 || atomic_load(&own.fault.live) != 0)
+    return 5;
+  return closes_its_copy(w, true);
+}
+
+/* -------------------------------------------------------------------- tests --- */
+
+/* L8 */
+TEST a_forked_child_can_only_close_and_that_frees_its_copy(void) {
+  static struct world w;
+  uvs_id_t id;
+
+  CHECK_CALL(open_world(&w));
+  uvs_task_t far = spec(UVS_HOUR(1), quick), wall = spec(UVS_NEVER - 1, quick);
+  far.name = "far";
+  wall.from = UVS_FROM_WALL;
+  ASSERT_RC(0, uvs_submit(w.s, &far, &id));
+  ASSERT_RC(0, uvs_submit(w.s, &wall, NULL));
+  ASSERT_RC(0, in_child(child_refuses_and_closes, &w, id)); /* before the first turn */
+  uvs_task_t soon = spec(0, quick);
+  ASSERT_RC(0, uvs_submit(w.s, &soon, NULL));
+  ASSERT(turn_until(&w, &w.done, 1));
+  ASSERT_RC(0, in_child(child_refuses_and_closes, &w, id));
+  /* The parent has noticed nothing. */
+  ASSERT_RC(0, atomic_load(&w.closed));
+  ASSERT_RC(0, uvs_submit(w.s, &soon, NULL));
+  ASSERT(turn_until(&w, &w.done, 2));
+  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(w.s, id, 0));
+  ASSERT(turn_until(&w, &w.done, 3));
+  CHECK_CALL(close_world(&w));
+  ASSERT_RC(4, atomic_load(&w.done));
+  PASS();
+}
+
+/* L8 */
+TEST a_fork_while_bodies_run_leaves_both_sides_in_order(void) {
+  static struct world w;
+  uvs_id_t id;
+
+  CHECK_CALL(open_world(&w));
+  uvs_task_t t = spec(0, blocked);
+  ASSERT_RC(0, uvs_submit(w.s, &t, &id));
+  ASSERT(turn_until(&w, &w.started, 1));
+  ASSERT_RC(0, in_child(child_refuses_and_closes, &w, id)); /* no thread there will end the run */
+  ASSERT_RC(0, atomic_load(&w.done));
+  atomic_store(&w.go, 1);
+  ASSERT(turn_until(&w, &w.done, 1));
+  CHECK_CALL(close_world(&w));
+  PASS();
+}
+
+/* L8 */
+TEST a_fork_while_the_parent_closes_leaves_both_sides_in_order(void) {
+  static struct world w;
+  uvs_id_t id;
+
+  CHECK_CALL(open_world(&w));
+  uvs_task_t t = spec(UVS_HOUR(1), quick);
+  ASSERT_RC(0, uvs_submit(w.s, &t, &id));
+  uv_run(&w.loop, UV_RUN_NOWAIT);
+  ASSERT_RC(0, uvs_shutdown(w.s));
+  ASSERT_RC(0, in_child(child_refuses_and_closes, &w, id));
+  ASSERT_RC(0, uvs_shutdown_now(w.s, NULL, NULL));
+  ASSERT_RC(0, in_child(child_refuses_and_closes, &w, id));
+  CHECK_CALL(close_world(&w));
+  ASSERT_RC(1, atomic_load(&w.done));
+  PASS();
+}
+
+/* L8 L17 */
+TEST a_reference_in_the_child_holds_the_memory_until_it_is_given_back(void) {
+  static struct world w;
+  uvs_id_t id;
+
+  CHECK_CALL(open_world(&w));
+  uvs_task_t t = spec(UVS_HOUR(1), quick);
+  ASSERT_RC(0, uvs_submit(w.s, &t, &id));
+  uv_run(&w.loop, UV_RUN_NOWAIT);
+  ASSERT_RC(0, in_child(child_closes_with_a_reference, &w, id));
+  CHECK_CALL(close_world(&w));
+  PASS();
+}
+
+/* L8 */
+TEST a_child_may_have_a_loop_and_a_scheduler_of_its_own(void) {
+  static struct world w;
+
+  CHECK_CALL(open_world(&w));
+  uv_run(&w.loop, UV_RUN_NOWAIT);
+  ASSERT_RC(0, in_child(child_opens_its_own, &w, 0));
+  CHECK_CALL(close_world(&w));
+  PASS();
+}
+
+struct hammer {
+  struct world *w;
+  uvs_t *s;
+  _Atomic int stop, accepted;
+};
+
+/* Takes the locks of stripes, slab and pool, again and again. */
+static void hammer_main(void *arg) {
+  struct hammer *h = arg;
+  uvs_task_t t = spec(UVS_HOUR(1), quick);
+  uvs_counts_t counts;
+  uvs_id_t id;
+
+  t.name = "hammer";
+  while (atomic_load(&h->stop) == 0) {
+    if (uvs_submit(h->s, &t, &id) == 0) {
+      atomic_fetch_add(&h->accepted, 1);
+      uvs_cancel(h->s, id, 0);
+    }
+    uvs_counts_init(&counts);
+    uvs_counts(h->s, &counts);
+  }
+}
+
+/* L8 */
+TEST a_fork_while_other_threads_hold_locks_hangs_nobody(void) {
+  static struct world w;
+  static struct hammer h;
+  uv_thread_t thread[2];
+
+  CHECK_CALL(open_world(&w));
+  uv_run(&w.loop, UV_RUN_NOWAIT);
+  memset(&h, 0, sizeof h);
+  h.w = &w;
+  h.s = w.s;
+  for (int i = 0; i < 2; i++)
+    ASSERT_RC(0, uv_thread_create(&thread[i], hammer_main, &h));
+  for (int i = 0; i < 30; i++) {
+    uv_run(&w.loop, UV_RUN_NOWAIT);
+    ASSERT_RC(0, in_child(child_hammered, &w, 1));
+  }
+  atomic_store(&h.stop, 1);
+  for (int i = 0; i < 2; i++)
+    uv_thread_join(&thread[i]);
+  ASSERT(turn_until(&w, &w.done, atomic_load(&h.accepted)));
+  ASSERT_RC(atomic_load(&h.accepted), atomic_load(&w.done));
+  uvs_task_t t = spec(0, quick);
+  ASSERT_RC(0, uvs_submit(w.s, &t, NULL));
+  ASSERT(turn_until(&w, &w.done, atomic_load(&h.accepted) + 1));
+  CHECK_CALL(close_world(&w));
+  PASS();
+}
+
+SUITE(forked) {
+  RUN_TEST(a_forked_child_can_only_close_and_that_frees_its_copy);
+  RUN_TEST(a_fork_while_bodies_run_leaves_both_sides_in_order);
+  RUN_TEST(a_fork_while_the_parent_closes_leaves_both_sides_in_order);
+  RUN_TEST(a_reference_in_the_child_holds_the_memory_until_it_is_given_back);
+  RUN_TEST(a_child_may_have_a_loop_and_a_scheduler_of_its_own);
+  RUN_TEST(a_fork_while_other_threads_hold_locks_hangs_nobody);
+}
+
+TEST_MAIN(RUN_SUITE(forked));
