@@ -322,6 +322,26 @@ TEST both_queues_have_room_for_any_slot(void) {
   PASS();
 }
 
+/* S69 */
+TEST two_clocks_make_one_order(void) {
+  uint32_t late, later, latest;
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  late = add(&b, 180, false);
+  latest = add(&b, 1050, true);
+  later = add(&b, 100, false);
+  ASSERT_U64(latest, uvs__agenda_take_due(&b.agenda, 200, 1200)); /* due for 150 */
+  ASSERT_U64(later, uvs__agenda_take_due(&b.agenda, 200, 1200));  /* for 100 */
+  ASSERT_U64(late, uvs__agenda_take_due(&b.agenda, 200, 1200));   /* for 20 */
+  ASSERT_U64(UVS__NONE, uvs__agenda_take_due(&b.agenda, 200, 1200));
+  end(&b, late);
+  end(&b, later);
+  end(&b, latest);
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
 /* S29 A task that was removed is in no queue any more; removing it again finds nothing; its
  * neighbours stay. */
 TEST a_removed_task_leaves_at_once_and_alone(void) {
@@ -344,7 +364,7 @@ TEST a_removed_task_leaves_at_once_and_alone(void) {
   for (int wall = 0; wall < 2; wall++)
     for (uint32_t i = 0; i < 20; i++)
       if (i % 3 != 0 && (i % 2 == 0) == (wall != 0))
-        ASSERT_U64(slot[i], uvs__agenda_take_due(&b.agenda, wall ? 0 : 200, 200));
+        ASSERT_U64(slot[i], uvs__agenda_take_due(&b.agenda, wall ? 0 : 200, wall ? 200 : 0));
   ASSERT_U64(0, queued(&b));
   ASSERT(book_destroy(&b));
   PASS();
@@ -603,10 +623,11 @@ TEST a_random_run_agrees_with_a_searched_list(void) {
       wall_ns -= test_random_below(&random, 10);
       for (;;) {
         uint32_t slot = uvs__agenda_take_due(&b.agenda, now_ns, wall_ns);
-        int i = naive_due(t, false, now_ns);
+        int i = naive_due(t, false, now_ns), w = naive_due(t, true, wall_ns);
 
-        if (i < 0)
-          i = naive_due(t, true, wall_ns);
+        /* What has been due for longer comes first, by whichever clock. */
+        if (i < 0 || (w >= 0 && wall_ns - t[w].deadline_ns > now_ns - t[i].deadline_ns))
+          i = w;
         ASSERT_U64(i < 0 ? UVS__NONE : t[i].slot, slot);
         ASSERT(uvs__agenda_check(&b.agenda));
         if (i < 0)
@@ -644,6 +665,7 @@ SUITE(agenda) {
   RUN_TEST(never_tasks_are_in_no_queue);
   RUN_TEST(the_wall_clocks_tasks_and_the_others_have_their_own_time);
   RUN_TEST(both_queues_have_room_for_any_slot);
+  RUN_TEST(two_clocks_make_one_order);
   RUN_TEST(a_removed_task_leaves_at_once_and_alone);
   RUN_TEST(take_any_empties_both_queues);
   RUN_TEST(a_cold_record_comes_and_goes_with_its_slot);
