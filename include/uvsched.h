@@ -24,17 +24,20 @@
  *   close, each
  *   allocator, clock                                 any, concurrently
  *
- * The loop's thread is the one on which the loop last turned; until its first turn, the one that
- * called uvs_open.
+ * The loop's thread is the one on which the loop last gave the scheduler a turn; until the first,
+ * the one that called uvs_open. A loop may move to another thread, if the old one calls nothing
+ * here before the new one has run it for a turn.
  *
  * TIME. Durations and instants are signed nanoseconds. Zero or negative durations mean now,
  * UVS_NEVER means never. Nothing ever starts before its time by the nanosecond clock.
  *
  * ERRORS. Zero or a positive answer is success, a negative UV_E* code is an error. If a call
  * returns an error, nothing happened and no callback will ever run for it. An accepted task ends in
- * exactly one `done`, never from inside an API call. Any call on a scheduler: UV_EINVAL if it is
- * NULL, UV_ENOTSUP in a forked child, UV_ESHUTDOWN after it was closed (only a thread that holds a
- * reference, see uvs_retain, may call then).
+ * exactly one `done`, never from inside an API call.
+ * Any call on a scheduler: UV_EINVAL if it is NULL; UV_ENOTSUP in a forked child, but for
+ * uvs_close; UV_ESHUTDOWN after it was closed (only a thread that holds a reference, see
+ * uvs_retain, may call then), but for the calls that ask whether it is shut down and terminated,
+ * and uvs_await: yes.
  *
  * docs/contract.md numbers what is promised; the tests carry those numbers.
  */
@@ -119,8 +122,8 @@ typedef struct uvs_run_s {
 #define UVS_ON_LOOP (-1)
 
 /* The body of a task. `work` runs on a pool thread, `after` on the loop thread. If both are given,
- * `after` sees the run's end in run->status; what it returns counts only if `work` succeeded, and
- * must not be UVS_PENDING. */
+ * `after` sees the run's end in run->status; what it returns counts only if `work` succeeded (0: as
+ * `work` said), and must not be UVS_PENDING. */
 typedef int (*uvs_work_cb)(uvs_run_t *run);
 typedef int (*uvs_after_cb)(uvs_run_t *run);
 
@@ -224,7 +227,8 @@ enum {
 /* What a fixed-rate task does about points of its grid that passed while it could not run.
  *   CATCH_UP  runs them all, back to back; with max_burst, only the newest so many
  *   ONCE      one run, at once, stands for all of them; run->missed says how many more passed
- *   SKIP      leaves out a run that is a whole period late, and waits for the next point */
+ *   SKIP      leaves out what passed during its own run, and a run that is a whole period late;
+ *             the next one is on the grid */
 enum { UVS_MISSED_CATCH_UP = 0, UVS_MISSED_ONCE, UVS_MISSED_SKIP };
 
 /* A task's flags. */

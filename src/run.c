@@ -120,6 +120,9 @@ static bool leave_out(uvs_t *s, uint32_t slot, uint64_t now_ns, int *status) {
   if (p.missed == 0)
     return false;
   uvs__count_missed(s, c, p.missed);
+  uv_mutex_lock(&s->pool.lock);
+  s->pool.runs--; /* it was not one after all */
+  uv_mutex_unlock(&s->pool.lock);
   c->missed_next += p.missed;
   uvs__store(&t->deadline_ns, uvs__steps_later(p.ideal_ns, 1, jitter_ns), relaxed);
   *status = p.ideal_ns > c->until_ns ? UVS_STOP : 0;
@@ -274,7 +277,7 @@ static int call_after(uvs_t *s, uint32_t slot, int status) {
   run.status = status == UVS_STOP ? 0 : status;
   run.arg = uvs__load(&t->arg, relaxed); /* constant */
   rc = uvs__status_of(c->after(&run));
-  return status == 0 ? rc : status;
+  return status < 0 || rc == 0 ? status : rc;
 }
 
 void uvs__run_on_loop(uvs_t *s, uint32_t slot) {
@@ -285,8 +288,10 @@ void uvs__run_on_loop(uvs_t *s, uint32_t slot) {
   rest = call_body(s, slot, UVS_ON_LOOP, &now_ns, &status);
   if (rest == REST_NONE)
     return;
-  if (rest == REST_AFTER)
+  if (rest == REST_AFTER) {
+    mark_for_after(s, slot, status); /* as on a runner: from here on uvs_finish comes too late */
     status = call_after(s, slot, status);
+  }
   end_on_loop(s, slot, status,
               rest == REST_SKIP ? status == 0 : plan_next(s, slot, status, now_ns));
 }

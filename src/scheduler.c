@@ -78,7 +78,7 @@ static int default_concurrency(void) {
 
   if (uv_os_getenv("UV_THREADPOOL_SIZE", text, &size) == 0)
     n = strtol(text, NULL, 10);
-  if (n > POOL_SIZE_MAX)
+  if (n > POOL_SIZE_MAX || n < 0) /* libuv takes a negative number for a huge one */
     n = POOL_SIZE_MAX;
   return n <= 2 ? 1 : (int)n - 1;
 }

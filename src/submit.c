@@ -230,12 +230,14 @@ static bool accept_chain(uvs_t *s, uint32_t newest, uint32_t oldest, uint64_t du
   return uvs__send_in(s, newest, oldest, true, due_ns);
 }
 
-static void unmake_chain(uvs_t *s, uint32_t newest) {
+/* Only as far as the oldest: its `next` may name what is in the inbox, after a push that was
+ * refused at its second try. */
+static void unmake_chain(uvs_t *s, uint32_t newest, uint32_t oldest) {
   while (newest != UVS__NONE) {
     uint32_t next = uvs__load(&uvs__slot(s, newest)->next, relaxed); /* ours */
 
     unmake_task(s, newest);
-    newest = next;
+    newest = newest == oldest ? UVS__NONE : next;
   }
 }
 
@@ -299,7 +301,7 @@ static int submit_checked(uvs_t *s, const char *specs, size_t stride, size_t n, 
     uvs__sub(&s->pool.load, UVS__LOAD_ONE + ((t.flags & UVS_UNREF) == 0 ? UVS__LOAD_REF : 0),
              relaxed); /* a count */
   }
-  unmake_chain(s, newest);
+  unmake_chain(s, newest, oldest);
   return rc < 0 ? rc : reject(s, UV_ESHUTDOWN);
 }
 

@@ -374,8 +374,11 @@ TEST a_fork_while_other_threads_hold_locks_hangs_nobody(void) {
   for (int i = 0; i < 2; i++)
     ASSERT_RC(0, uv_thread_create(&thread[i], hammer_main, &h));
   for (int i = 0; i < 30; i++) {
+    int rc;
+
     uv_run(&w.loop, UV_RUN_NOWAIT);
-    ASSERT_RC(0, in_child(child_hammered, &w, 1));
+    rc = in_child(child_hammered, &w, 1);
+    ASSERT_RC(0, rc);
   }
   atomic_store(&h.stop, 1);
   for (int i = 0; i < 2; i++)

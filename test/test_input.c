@@ -74,7 +74,6 @@ static enum greatest_test_res close_with_one(struct fixture *f) {
 
 /* --------------------------------------------------------------------- NULL --- */
 
-/* S8 */
 TEST every_call_without_a_scheduler_is_an_argument_error(void) {
   uvs_task_t t;
   uvs_info_t info;
@@ -130,7 +129,6 @@ TEST every_call_without_a_scheduler_is_an_argument_error(void) {
   PASS();
 }
 
-/* L10 */
 TEST null_out_pointers_are_refused_or_harmless(void) {
   struct fixture f;
   uvs_counts_t before;
@@ -231,7 +229,7 @@ static void bad_options(int i, uvs_options_t *o) {
 
 #define BAD_OPTIONS 21
 
-/* L10 L19 */
+/* L19 */
 TEST open_refuses_what_is_wrong_and_leaves_nothing_behind(void) {
   struct vclock clock;
   struct fault fault;
@@ -260,7 +258,7 @@ TEST open_refuses_what_is_wrong_and_leaves_nothing_behind(void) {
   PASS();
 }
 
-/* L19 */
+/* P3 */
 TEST open_takes_the_limits_of_each_option(void) {
   static const int concurrency[] = {-1, 0, 1, 1024};
   static const int64_t budget_ns[] = {UVS_US(1), UVS_SEC(1)};
@@ -513,7 +511,6 @@ TEST one_wrong_spec_among_good_ones_refuses_them_all(void) {
   PASS();
 }
 
-/* S8 */
 TEST submit_many_of_nothing_is_an_argument_error(void) {
   struct fixture f;
   uvs_counts_t before;
@@ -1074,7 +1071,6 @@ static void closed(uvs_t *s) {
   ((struct fixture *)uvs_data(s))->closed = true;
 }
 
-/* S12 */
 static enum greatest_test_res nothing_is_accepted(uvs_t *s) {
   uvs_task_t t[2] = {good_spec(), good_spec()};
   uvs_id_t ids[2] = {UNTOUCHED, UNTOUCHED};

@@ -247,10 +247,10 @@ TEST a_nearer_task_re_arms_the_timer(void) {
   CHECK_CALL(fixture_open(&f));
   uvs_task_t far = fixture_once(&f, 'f', UVS_HOUR(1)), near = fixture_loop_task(&f, 'n', UVS_MS(5));
   uvs_task_t nearer = fixture_once(&f, 'm', UVS_MS(2));
+  far.flags = UVS_UNREF; /* it does not keep uv_run from returning, but it is the first head */
   ASSERT_RC(0, uvs_submit(f.s, &far, NULL));
   uv_run(&f.loop, UV_RUN_NOWAIT);
   start_ns = (int64_t)uv_hrtime();
-  probe_of(&near)->act = act_shutdown;
   ASSERT_RC(0, uvs_submit(f.s, &near, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &nearer, NULL));
   ASSERT(run_default(&f));
@@ -258,7 +258,7 @@ TEST a_nearer_task_re_arms_the_timer(void) {
   ASSERT_U64(1, log_count(&f, EV_AFTER, 'n'));
   ASSERT(log_nth(&f, EV_WORK, 'm', 0)->time_ns >= start_ns + UVS_MS(2));
   ASSERT(log_nth(&f, EV_AFTER, 'n', 0)->time_ns >= start_ns + UVS_MS(5));
-  ASSERT_U64(3, log_count(&f, EV_DONE, 0));
+  ASSERT_U64(2, log_count(&f, EV_DONE, 0));
   CHECK_CALL(fixture_close(&f));
   PASS();
 }

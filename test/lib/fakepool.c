@@ -29,9 +29,9 @@ int __wrap_uv_async_init(uv_loop_t *, uv_async_t *, uv_async_cb);
 int __wrap_uv_async_send(uv_async_t *);
 
 struct item {
-  uv_work_t *_Atomic req; /* NULL: free */
-  uv_work_cb work;
-  uv_after_work_cb after;
+  uv_work_t *_Atomic req;   /* NULL: free */
+  _Atomic(uv_work_cb) work; /* atomic: in real mode loops of several threads share the table */
+  _Atomic(uv_after_work_cb) after;
   uint64_t order; /* fake modes */
   bool ran;       /* fake modes: work has returned, after_work is still to come */
 };
@@ -109,8 +109,8 @@ static struct item *claim(uv_work_t *req, uv_work_cb work, uv_after_work_cb afte
       while (old <= i && !atomic_compare_exchange_weak_explicit(
                              &top, &old, i + 1, memory_order_relaxed, memory_order_relaxed))
         ;
-      items[i].work = work;
-      items[i].after = after;
+      atomic_store_explicit(&items[i].work, work, memory_order_relaxed);
+      atomic_store_explicit(&items[i].after, after, memory_order_relaxed);
       return &items[i];
     }
   }
@@ -129,7 +129,7 @@ static uv_work_t *req_of(struct item *it) {
 
 static void run_work(struct item *it) {
   in_work = true;
-  it->work(req_of(it));
+  atomic_load_explicit(&it->work, memory_order_relaxed)(req_of(it));
   in_work = false;
 }
 
@@ -140,7 +140,7 @@ static void real_work(uv_work_t *req) {
 
 static void real_after(uv_work_t *req, int status) {
   struct item *it = find(req);
-  uv_after_work_cb after = it->after;
+  uv_after_work_cb after = atomic_load_explicit(&it->after, memory_order_relaxed);
 
   give_back(it); /* first: after_work may queue, or free, the request */
   after(req, status);
@@ -172,7 +172,7 @@ static void step(struct item *it) {
     return;
   }
   uv_work_t *req = req_of(it);
-  uv_after_work_cb after = it->after;
+  uv_after_work_cb after = atomic_load_explicit(&it->after, memory_order_relaxed);
   give_back(it);
   fakepool_unpin();
   after(req, 0);
