@@ -117,7 +117,7 @@ static void on_tick(struct uvs__ticker *k) {
 }
 
 static void on_wall_changed(struct uvs__wallwatch *w) {
-  uvs__tick((uvs_t *)(void *)((char *)w - offsetof(uvs_t, watch)));
+  uvs__ticker_wake(&((uvs_t *)(void *)((char *)w - offsetof(uvs_t, watch)))->ticker);
 }
 
 static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {

@@ -357,7 +357,8 @@ static void on_runner_home(uv_work_t *req, int status) {
   r->retired = 0;
   r->retired_ref = 0;
   uvs__pool_home(&s->pool, r);
-  uvs__tick(s);
+  uvs__notice_loss(s); /* or nobody would hear of it */
+  uvs__ticker_wake(&s->ticker);
 }
 
 static void call_out_runners(uvs_t *s) {

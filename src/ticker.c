@@ -13,7 +13,7 @@ static void on_timer(uv_timer_t *h) {
   struct uvs__ticker *k = h->data;
 
   k->armed_ns = UVS__NEVER;
-  k->tick(k);
+  uvs__ticker_wake(k);
 }
 
 static void on_async(uv_async_t *h) {

@@ -2,6 +2,10 @@
  *
  * ticker: the ONE uv_timer and the ONE uv_async: arm, wake, call back.
  *
+ * Only the async handle calls tick, so that one pass of the loop has one turn of ours: where in a
+ * pass timers come differs between libuv's versions and modes, and no task may run twice in one
+ * (L9).
+ *
  * The timer is only a wake-up: rounded up to whole ms, and the caller compares with its own clock
  * when it comes. It never holds the loop; the async handle does, on demand. Somebody who walks the
  * loop may close our handles: then there is a second pair for the time that closing the scheduler

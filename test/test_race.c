@@ -39,7 +39,7 @@ struct scene {
   bool cold;       /* missed-run policy, jitter: other paths through the same moves */
   bool pending;    /* the first run ends by uvs_finish */
   bool full;       /* a submit that finds no room */
-  bool inbox;      /* something is in the inbox already */
+  bool inbox;      /* another thread's task 'x' is on its way already */
   bool survive_delayed, survive_periodic;
 };
 
@@ -83,7 +83,7 @@ static const char *const act_names[] = {
 static struct race {
   const struct scene *scene;
   struct fixture f;
-  uvs_task_t spec, other;
+  uvs_task_t spec, other, x;
   uvs_id_t id;    /* as submit wrote it */
   uvs_id_t guess; /* what it will be: so we can be at a task before its submitter knows it */
   enum act act;
@@ -286,6 +286,22 @@ static void run_operation(void) {
   uv_thread_join(&thread);
 }
 
+static void x_main(void *arg) {
+  *(int *)arg = uvs_submit(race.f.s, &race.x, NULL);
+}
+
+/* So that the loop has not yet seen it. */
+static void submit_x_elsewhere(void) {
+  uv_thread_t thread;
+  int rc = UV_EAGAIN;
+
+  if (uv_thread_create(&thread, x_main, &rc) < 0)
+    abort();
+  uv_thread_join(&thread);
+  if (rc != 0)
+    abort();
+}
+
 static enum greatest_test_res set_the_scene(void) {
   const struct scene *c = race.scene;
   struct fixture *f = &race.f;
@@ -321,15 +337,17 @@ static enum greatest_test_res set_the_scene(void) {
     race.spec.done = probe_done;
     probe_of(&race.spec)->ret = UVS_PENDING;
   }
-  if (c->full || c->inbox) {
-    uvs_task_t x = fixture_once(f, 'x', UVS_MS(DUE_MS));
-    uvs_id_t id;
-    ASSERT_RC(0, uvs_submit(f->s, &x, &id));
+  race.x = fixture_once(f, 'x', UVS_MS(DUE_MS));
+  race.submitted_at_start = c->full || c->inbox;
+  if (c->full) {
+    ASSERT_RC(0, uvs_submit(f->s, &race.x, NULL));
     fixture_turn(f);
-    race.submitted_at_start = 1;
   }
-  if (c->op == OP_SUBMIT)
+  if (c->op == OP_SUBMIT) {
+    if (c->inbox)
+      submit_x_elsewhere();
     PASS();
+  }
 
   if (c->state != STATE_WAITING)
     race.spec.delay_ns = 0;
@@ -484,6 +502,23 @@ static enum greatest_test_res check_task(void) {
   PASS();
 }
 
+/* The bystander. */
+static enum greatest_test_res check_x(void) {
+  const struct scene *c = race.scene;
+  bool shut = acted(ACT_SHUTDOWN, ACT_SHUTDOWN_TURN);
+  bool now = acted(ACT_SHUTDOWN_NOW, ACT_SHUTDOWN_NOW_TURN);
+  bool runs = !now && (!shut || c->survive_delayed);
+
+  if (!c->full && !c->inbox)
+    PASS();
+  ASSERT_U64(1, log_count(&race.f, EV_DONE, 'x'));
+  ASSERT_U64(runs, log_count(&race.f, EV_WORK, 'x'));
+  ASSERT_U64(now, log_count(&race.f, EV_NEVER_RAN, 'x'));
+  ASSERT_RC(runs ? 0 : UV_ECANCELED, log_nth(&race.f, EV_DONE, 'x', 0)->status);
+  ASSERT(nothing_after_done('x'));
+  PASS();
+}
+
 static enum greatest_test_res check_counts(bool ended) {
   const struct scene *c = race.scene;
   struct fixture *f = &race.f;
@@ -542,6 +577,7 @@ static enum greatest_test_res play_once(void) {
   ASSERT_U64(1, log_count(f, EV_TERMINATED, 0));
   CHECK_CALL(check_counts(true));
   CHECK_CALL(check_task());
+  CHECK_CALL(check_x());
   if (race.hit && (race.act == ACT_SUBMIT || race.act == ACT_CANCEL_TURN_SUBMIT) &&
       race.submit_rc == 0) {
     ASSERT_U64(1, log_count(f, EV_WORK, 'b'));
@@ -609,6 +645,8 @@ TEST a_submit_off_the_loop_is_refused_or_accepted_whatever_comes_between(void) {
   PLAY(.name = "delay, does not survive", .op = OP_SUBMIT, .off_loop = true, .concurrency = 1,
        .kind = UVS_DELAY);
   PLAY(.name = "loop task", .op = OP_SUBMIT, .off_loop = true, .loop_task = true,
+       .survive_delayed = true);
+  PLAY(.name = "behind another", .op = OP_SUBMIT, .off_loop = true, .concurrency = 1, .inbox = true,
        .survive_delayed = true);
   PASS();
 }
