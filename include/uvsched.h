@@ -20,8 +20,8 @@
  *
  *   callback                                         thread
  *   work                                             pool (the loop's with concurrency 0)
- *   after, done, error, never_ran, terminated,       loop
- *   close, each
+ *   after, done, error, decorate, never_ran,         loop
+ *   terminated, close, each
  *   allocator, clock                                 any, concurrently
  *
  * The loop's thread is the one on which the loop last gave the scheduler a turn; until the first,
@@ -136,6 +136,17 @@ typedef void (*uvs_error_cb)(uvs_t *s, uvs_id_t id, int status, void *arg);
 /* uvs_shutdown_now took back a task that never started (before its `done`). */
 typedef void (*uvs_never_ran_cb)(uvs_t *s, uvs_id_t id, void *arg);
 
+/* What a task will run. The decorate hook may wrap or replace it, for every run of the task. */
+typedef struct {
+  uvs_work_cb work;        /* the body: `work`, or the `after` of a loop task */
+  void *arg;               /* run->arg of the body; every other callback sees the spec's arg */
+  void (*over)(void *arg); /* optional: on the loop, after `done`, with this arg; say, to free it */
+} uvs_decoration_t;
+
+/* The loop takes an accepted task in. Called once per task that may run, also from inside calls on
+ * the loop thread (uvs_submit and others that take in what has come). */
+typedef void (*uvs_decorate_cb)(uvs_t *s, uvs_id_t id, uvs_decoration_t *d);
+
 typedef void (*uvs_terminated_cb)(uvs_t *s);
 typedef void (*uvs_close_cb)(uvs_t *s);
 
@@ -192,6 +203,7 @@ typedef struct {
   void *data;                   /* uvs_data gives it back */
   uvs_clock_t clock;            /* all NULL: uv_hrtime and the system's real-time clock */
   uvs_allocator_t allocator;    /* all NULL: malloc and free */
+  uvs_decorate_cb decorate;     /* optional; wraps or replaces what each task runs */
 } uvs_options_t;
 
 static inline void uvs_options_init(uvs_options_t *o) {
@@ -274,7 +286,8 @@ static inline void uvs_task_init(uvs_task_t *t) {
  *
  * Thread:  any.
  * Owns:    copies *t and its name; borrows t->arg until `done`.
- * Calls:   nothing before it returns; with no delay, `work` may start on another thread before.
+ * Calls:   nothing before it returns (on the loop thread: the decorate hook); with no delay, `work`
+ *          may start on another thread before.
  * Returns: 0, with *ret_id (may be NULL) set before `work` can start; UV_EINVAL (the spec);
  *          UV_ENOMEM; UV_EAGAIN (max_pending reached); UV_ESHUTDOWN once shut down.
  */

@@ -80,7 +80,7 @@ static void begin(uvs_t *s, uint32_t slot, int runner, uint64_t start_ns, uvs_ru
   *run = (uvs_run_t){
       .scheduler = s,
       .id = uvs__id(w, slot),
-      .arg = uvs__load(&t->arg, relaxed),
+      .arg = c != NULL ? c->decoration.arg : uvs__load(&t->arg, relaxed),
       .runner = runner,
       .ideal_ns = (int64_t)ideal_ns,
       .start_ns = (int64_t)start_ns,

@@ -132,6 +132,7 @@ static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {
   s->seed = o->seed != 0 ? o->seed : uv_hrtime() ^ (uint64_t)(uintptr_t)s;
   s->error_cb = o->error;
   s->terminated_cb = o->terminated;
+  s->decorate_cb = o->decorate;
   s->data = o->data;
   atomic_init(&s->refs, 1);
   atomic_init(&s->survive[UVS_SURVIVE_DELAYED], o->survive_delayed);

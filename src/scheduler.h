@@ -60,6 +60,7 @@ struct uvs_s {
   uint64_t seed;
   uvs_error_cb error_cb;
   uvs_terminated_cb terminated_cb;
+  uvs_decorate_cb decorate_cb;
   void *data;
 
   /* Written by whoever sets now_called, before `stop`; read by the loop after it. */

@@ -66,10 +66,10 @@ static int check_spec(const uvs_task_t *t) {
   return check_periodic(t);
 }
 
-static bool needs_cold(const uvs_task_t *t) {
-  return (t->work != NULL && t->after != NULL) || t->missed != UVS_MISSED_CATCH_UP ||
-         t->max_burst != 0 || t->max_runs != 0 || t->until_ns != 0 || t->jitter_ns != 0 ||
-         t->name != NULL;
+static bool needs_cold(const uvs_t *s, const uvs_task_t *t) {
+  return s->decorate_cb != NULL || (t->work != NULL && t->after != NULL) ||
+         t->missed != UVS_MISSED_CATCH_UP || t->max_burst != 0 || t->max_runs != 0 ||
+         t->until_ns != 0 || t->jitter_ns != 0 || t->name != NULL;
 }
 
 static uint64_t instant_of(const uvs_task_t *t, int64_t ns, uint64_t now_ns) {
@@ -89,6 +89,7 @@ static void fill_cold(uvs_t *s, struct uvs__cold *c, const uvs_task_t *t, uvs_id
   c->until_ns = t->until_ns == 0 ? UVS__NEVER : instant_of(t, t->until_ns, now_ns);
   c->jitter_ns = (uint64_t)t->jitter_ns;
   c->missed_next = 0;
+  c->decoration = (uvs_decoration_t){t->work != NULL ? t->work : t->after, t->arg, NULL};
   if (t->name != NULL)
     memcpy(words, t->name, strlen(t->name));
   /* relaxed, all: the slot is private, the word's release publishes them */
@@ -120,7 +121,7 @@ static uint64_t constants_of(const uvs_task_t *t, bool cold) {
 /* Move 1 up to the push: a slot with all that the spec says. Its word makes it WAITING|INBOX. */
 static int make_task(uvs_t *s, const uvs_task_t *t, uint64_t now_ns, uint32_t *ret_slot,
                      uvs_id_t *ret_id) {
-  bool cold = needs_cold(t);
+  bool cold = needs_cold(s, t);
   uint64_t deadline_ns = instant_of(t, t->delay_ns, now_ns);
   struct uvs__slot *slot;
   struct uvs__cold *c;

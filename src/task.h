@@ -118,8 +118,9 @@ struct uvs__slot { /* 64 bytes, aligned 64 */
 
 /* What few tasks have. In a slab of its own; reserved at submit. */
 struct uvs__cold {
-  uvs_after_cb after; /* when `work` exists too */
-  uvs_run_t run;      /* the run in progress, for `after` and for a pending end */
+  uvs_after_cb after;          /* when `work` exists too */
+  uvs_decoration_t decoration; /* what runs, where there is a decorate hook */
+  uvs_run_t run;               /* the run in progress, for `after` and for a pending end */
   uint32_t max_runs;
   uint64_t until_ns;
   uint64_t jitter_ns;

@@ -63,11 +63,16 @@ static bool failed(uint64_t w) {
   return (w & UVS__CANCELLED) == 0 && uvs__word_status(w) < 0;
 }
 
-void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w) {
-  bool heard = (w & UVS__HAS_DONE) != 0 || ((w & UVS__NEVER_RAN) != 0 && s->never_ran_cb != NULL) ||
-               (failed(w) && s->error_cb != NULL);
+/* Is there anything to say about the end of this task? */
+static bool heard(uvs_t *s, uint32_t slot, uint64_t w) {
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, uvs__slot(s, slot));
 
-  if (heard)
+  return (w & UVS__HAS_DONE) != 0 || ((w & UVS__NEVER_RAN) != 0 && s->never_ran_cb != NULL) ||
+         (failed(w) && s->error_cb != NULL) || (c != NULL && c->decoration.over != NULL);
+}
+
+void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w) {
+  if (heard(s, slot, w))
     uvs__chain_append(s, &s->todo, slot);
   else
     retire(s, slot);
@@ -75,6 +80,7 @@ void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w) {
 
 static void call_back_end(uvs_t *s, uint32_t slot, uint64_t w) {
   struct uvs__slot *t = uvs__slot(s, slot);
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
   uvs_id_t id = uvs__id(w, slot);
   void *arg = uvs__load(&t->arg, relaxed); /* constant */
 
@@ -84,6 +90,8 @@ static void call_back_end(uvs_t *s, uint32_t slot, uint64_t w) {
     s->error_cb(s, id, outcome_of(w), arg);
   if (t->done != NULL)
     t->done(s, id, outcome_of(w), arg);
+  if (c != NULL && c->decoration.over != NULL)
+    c->decoration.over(c->decoration.arg);
   retire(s, slot);
 }
 
@@ -146,18 +154,34 @@ void uvs__wait_for_due(uvs_t *s, uint32_t slot, uint64_t w) {
   uvs__agenda_insert(&s->agenda, slot, w);
 }
 
+/* The hook may call anything: the task is still on its way, as for every other call. */
+static void decorate(uvs_t *s, uint32_t slot, uint64_t w) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  uvs_decoration_t d = uvs__agenda_cold(&s->agenda, t)->decoration;
+
+  s->decorate_cb(s, uvs__id(w, slot), &d);
+  if (d.work == NULL)
+    d.work = t->fn; /* not a body: it stays as it was */
+  uvs__agenda_cold(&s->agenda, t)->decoration = d;
+  t->fn = d.work;
+}
+
 void uvs__take_in_new(uvs_t *s, uint32_t slot) {
   struct uvs__slot *t = uvs__slot(s, slot);
   uint64_t w = uvs__load(&t->word, relaxed); /* the CAS acquires */
 
-  s->taken++;
-  s->taken_ref += (w & UVS__REF) != 0;
   uvs__agenda_number(&s->agenda, slot);
+  if (s->decorate_cb != NULL && uvs__word_state(w) == UVS__WAITING && uvs__may_run(s, t, w)) {
+    decorate(s, slot, w);
+    w = uvs__load(&t->word, relaxed); /* the CAS acquires */
+  }
   /* A guessed id may have cancelled it already: then it is ENDED, and still INBOX. */
   while (!uvs__word_try(t, &w,
                         uvs__word_state(w) == UVS__WAITING ? (w & ~UVS__INBOX) | UVS__TAKEN
                                                            : w | UVS__TAKEN)) {
   }
+  s->taken++;
+  s->taken_ref += (w & UVS__REF) != 0;
   if (uvs__word_state(w) != UVS__WAITING)
     uvs__conclude(s, slot, w);
   else if ((w & UVS__MOVING) == 0)

@@ -158,6 +158,40 @@ TEST each_outcome_is_counted_where_it_belongs(void) {
   PASS();
 }
 
+/* S20 S29 */
+TEST a_ready_task_that_is_cancelled_is_ready_no_more(void) {
+  struct fixture f;
+  uvs_id_t ids[4];
+
+  for (int on_loop = 0; on_loop < 2; on_loop++) { /* ready for a runner, ready for the loop */
+    fixture_init(&f);
+    f.options.concurrency = on_loop ? 0 : 2;
+    f.options.budget_ns = UVS_US(1);
+    CHECK_CALL(fixture_open(&f));
+    fakepool_hold();
+    for (int i = 0; i < 4; i++) {
+      uvs_task_t t = fixture_once(&f, 'a' + i, 0);
+      probe_of(&t)->takes_ns = on_loop ? UVS_MS(1) : 0; /* one is all that a turn has time for */
+      ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
+    }
+    fakepool_pin();
+    for (int i = 0; i < 10 && counts_of(f.s).ready == 0; i++)
+      uv_run(&f.loop, UV_RUN_NOWAIT);
+    fakepool_unpin();
+    uint64_t ready = counts_of(f.s).ready;
+    ASSERT_U64(on_loop ? 3 : 4, ready);
+    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, ids[2], 0));
+    ASSERT_U64(ready - 1, counts_of(f.s).ready);
+    ASSERT_STR_EQ(on_loop ? "4 = 1+0+1 + 0+2+0" : "4 = 0+0+1 + 0+3+0", counts_text(f.s));
+    fakepool_release();
+    fixture_turn(&f);
+    ASSERT_STR_EQ("abd", log_string(&f, EV_WORK));
+    ASSERT_STR_EQ("4 = 3+0+1 + 0+0+0", counts_text(f.s));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
 /* S22 S18 */
 TEST a_refused_submission_raises_the_rejected_count_and_no_other(void) {
   struct fixture f;
@@ -1287,6 +1321,7 @@ SUITE(counting) {
   RUN_TEST(counts_are_right_before_inside_and_after_the_first_body);
   RUN_TEST(bodies_on_the_loop_count_as_running_but_hold_no_runner);
   RUN_TEST(each_outcome_is_counted_where_it_belongs);
+  RUN_TEST(a_ready_task_that_is_cancelled_is_ready_no_more);
   RUN_TEST(a_refused_submission_raises_the_rejected_count_and_no_other);
   RUN_TEST(n_bodies_at_once_make_a_peak_of_n_which_survives_termination);
   RUN_TEST(ten_tasks_one_after_the_other_make_a_peak_of_one_always);

@@ -576,6 +576,8 @@ static enum greatest_test_res play_once(void) {
   ASSERT_RC(1, uvs_is_terminated(f->s));
   ASSERT_U64(1, log_count(f, EV_TERMINATED, 0));
   CHECK_CALL(check_counts(true));
+  ASSERT_RC(EV_TERMINATED,
+            log_nth(f, (enum event_kind)0, 0, log_total(f) - 1)->what); /* the last */
   CHECK_CALL(check_task());
   CHECK_CALL(check_x());
   if (race.hit && (race.act == ACT_SUBMIT || race.act == ACT_CANCEL_TURN_SUBMIT) &&
