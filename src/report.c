@@ -109,6 +109,9 @@ static void snapshot(uvs_t *s, uvs_counts_t *c) {
   uvs_counts_init(c);
   uv_mutex_lock(&p->lock);
   live = (uint32_t)uvs__locked_load(&p->load, relaxed); /* subtracted from only under the lock */
+  /* Then only submissions that are just being refused are left in it. Written under the lock. */
+  if (uvs__locked_load(&s->terminated, relaxed))
+    live = 0;
   c->completed = p->ended[UVS__COMPLETED];
   c->failed = p->ended[UVS__FAILED];
   c->cancelled = p->ended[UVS__CANCELED];

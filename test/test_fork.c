@@ -342,6 +342,8 @@ struct hammer {
   _Atomic int stop, accepted;
 };
 
+#define HELD 2000 /* most tasks that wait for the loop to hear of their end */
+
 /* Takes the locks of stripes, slab and pool, again and again. */
 static void hammer_main(void *arg) {
   struct hammer *h = arg;
@@ -351,7 +353,9 @@ static void hammer_main(void *arg) {
 
   t.name = "hammer";
   while (atomic_load(&h->stop) == 0) {
-    if (uvs_submit(h->s, &t, &id) == 0) {
+    bool room = atomic_load(&h->accepted) - atomic_load(&h->w->done) < HELD;
+
+    if (room && uvs_submit(h->s, &t, &id) == 0) {
       atomic_fetch_add(&h->accepted, 1);
       uvs_cancel(h->s, id, 0);
     }
@@ -360,12 +364,27 @@ static void hammer_main(void *arg) {
   }
 }
 
+/* ThreadSanitizer's own runtime does not survive this: a child hangs in its free() on a lock that
+ * another thread of the parent held. */
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN 0
+#endif
+
 /* L8 */
 TEST a_fork_while_other_threads_hold_locks_hangs_nobody(void) {
   static struct world w;
   static struct hammer h;
   uv_thread_t thread[2];
 
+  if (UNDER_TSAN)
+    SKIPm("ThreadSanitizer's runtime hangs in such a child");
   CHECK_CALL(open_world(&w));
   uv_run(&w.loop, UV_RUN_NOWAIT);
   memset(&h, 0, sizeof h);

@@ -133,6 +133,16 @@ static void look(void) {
       rc == 0 && (info.id != race.guess || info.state < UVS_WAITING || info.state > UVS_ENDED);
 }
 
+/* Terminated, while somebody is in the middle of a submit that will be refused: S56. */
+static void look_at_the_end(void) {
+  uvs_counts_t c;
+
+  uvs_counts_init(&c);
+  race.looked_wrong |= uvs_counts(race.f.s, &c) != 0;
+  race.looked_wrong |= c.waiting + c.ready + c.running != 0;
+  race.looked_wrong |= c.submitted != c.completed + c.failed + c.cancelled;
+}
+
 static void perform(void) {
   uvs_t *s = race.f.s;
 
@@ -174,6 +184,8 @@ static void perform(void) {
   race.runs_at_act = runs_of('a');
   if (race.act >= ACTS_ANYWHERE)
     fixture_turn(&race.f);
+  if (uvs_is_terminated(s) == 1)
+    look_at_the_end();
   if (race.act == ACT_CANCEL_TURN_SUBMIT)
     race.submit_rc = uvs_submit(s, &race.other, NULL);
 }
@@ -637,7 +649,7 @@ static enum greatest_test_res play(const struct scene *scene) {
 
 /* ------------------------------------------------------------------- the scenes --- */
 
-/* S68 */
+/* S68 S56 */
 TEST a_submit_off_the_loop_is_refused_or_accepted_whatever_comes_between(void) {
   PLAY(.name = "once, survives", .op = OP_SUBMIT, .off_loop = true, .concurrency = 1,
        .survive_delayed = true);
