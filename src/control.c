@@ -5,6 +5,11 @@
  */
 #include "scheduler.h"
 
+#include <sched.h>
+
+#define DEAD_MANY 4096 /* cancelled tasks on their way to the loop */
+#define PATIENCE 1000  /* turns that a canceller gives to others, at most */
+
 struct uvs__slot *uvs__find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w) {
   uint32_t slot = (uint32_t)id & UVS__SLOT_MASK;
   struct uvs__slot *t;
@@ -35,18 +40,32 @@ static uint32_t slot_of(uvs_id_t id) {
 static uint64_t hear_of_cancel(uvs_t *s, uint64_t w, uint64_t load) {
   bool last_ref = (w & UVS__REF) != 0 && load / UVS__LOAD_REF == 0;
 
-  if ((w & UVS__HAS_DONE) != 0 || last_ref || uvs__inbox_is_shut(&s->inbox))
+  if ((w & UVS__HAS_DONE) != 0 || s->decorate_cb != NULL || last_ref ||
+      uvs__inbox_is_shut(&s->inbox))
     return 0;
   return UVS__ASLEEP;
 }
 
+/* Only the loop frees what was cancelled. A producer that submits and cancels without end would be
+ * ahead of it by ever more memory (S55): with so many dead it gives the loop a little time. */
+static void wait_for_undertaker(uvs_t *s) {
+  uvs__ticker_wake(&s->ticker);
+  for (int i = 0; i < PATIENCE && uvs__load(&s->inbox.dead, relaxed) >= DEAD_MANY;
+       i++) /* a count */
+    sched_yield();
+}
+
 static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
   uint64_t hear_by_ns = hear_of_cancel(s, w, load);
+  bool many =
+      uvs__add(&s->inbox.dead, 1, relaxed) >= DEAD_MANY; /* a count; before it can come in */
 
   if ((w & UVS__INBOX) == 0)
     uvs__send_in(s, slot_of(id), slot_of(id), false, hear_by_ns);
   else if (hear_by_ns == 0)
     uvs__ticker_wake(&s->ticker); /* on its way, but perhaps nobody has woken the loop for it */
+  if (many)
+    wait_for_undertaker(s);
   return UVS_NEVER_RUNS;
 }
 
@@ -81,7 +100,7 @@ int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
         if (cancel_on_loop(s, id))
           return UVS_NEVER_RUNS;
         w = uvs__load(&t->word, acquire); /* pairs with the release of who was faster */
-      } else if (uvs__pool_cancel(&s->pool, slot_of(id), &w, 0, &load)) {
+      } else if (uvs__pool_cancel(&s->pool, slot_of(id), &w, UVS__DEAD, &load)) {
         return cancel_unstarted(s, id, w, load);
       }
       continue;
@@ -104,13 +123,18 @@ int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
 
 int uvs_cancelled(const uvs_run_t *run) {
   const struct uvs__slot *t;
+  const uvs_t *s;
+  uint64_t kill_ns;
 
   if (run == NULL || run->state == NULL)
     return 0;
   t = run->state;
+  s = run->scheduler;
   /* acquire, both: a body that is told to stop sees what was written before */
-  return (uvs__load(&t->word, acquire) & UVS__TOKEN) != 0 ||
-         uvs__load(&run->scheduler->stop, acquire);
+  if ((uvs__load(&t->word, acquire) & UVS__TOKEN) != 0 || uvs__load(&s->stop, acquire))
+    return 1;
+  kill_ns = uvs__load(&s->kill_ns, relaxed);              /* a time; it says all by itself */
+  return kill_ns != UVS__NEVER && uvs__now(s) >= kill_ns; /* the loop may be held up */
 }
 
 /* ---- reschedule ---- */

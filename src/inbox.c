@@ -15,6 +15,7 @@ void uvs__inbox_init(struct uvs__inbox *b, const struct uvs__agenda *agenda) {
   atomic_init(&b->head, 0);
   atomic_init(&b->next_wake, UVS__AWAKE); /* uvs_open sends once by itself */
   atomic_init(&b->pushes, 0);
+  atomic_init(&b->dead, 0);
 }
 
 bool uvs__inbox_push(struct uvs__inbox *b, uint32_t first, uint32_t last, bool fresh,

@@ -8,17 +8,11 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Copies as much of our struct as the caller's has room for. What we do not know must be zero: then
- * the caller does not take our silence for an answer. */
-static int give(void *ret, size_t size, const void *ours, size_t our_size) {
-  for (size_t i = our_size; i < size; i++) {
-    if (((const char *)ret)[i] != 0)
-      return UV_EINVAL;
-  }
+/* Copies as much of our struct as the caller's has room for. */
+static void give(void *ret, size_t size, const void *ours, size_t our_size) {
   memset(ret, 0, size);
   memcpy(ret, ours, size < our_size ? size : our_size);
   memcpy(ret, &size, sizeof size);
-  return 0;
 }
 
 /* ---- a task ---- */
@@ -64,12 +58,15 @@ int uvs_info(uvs_t *s, uvs_id_t id, uvs_info_t *ret) {
 
   if (rc < 0)
     return rc;
-  if (ret == NULL || ret->size < offsetof(uvs_info_t, period_ns))
+  if (ret == NULL ||
+      uvs__check_size(ret, ret->size, sizeof info, offsetof(uvs_info_t, period_ns)) < 0)
     return UV_EINVAL;
   if (uvs__find(s, id, &w) == NULL || uvs__word_state(w) > UVS__ENDED)
     return UV_ENOENT;
   rc = look(s, (uint32_t)id & UVS__SLOT_MASK, w, &info);
-  return rc < 0 ? rc : give(ret, ret->size, &info, sizeof info);
+  if (rc == 0)
+    give(ret, ret->size, &info, sizeof info);
+  return rc;
 }
 
 int uvs_each(uvs_t *s, uvs_each_cb each, void *arg) {
@@ -134,10 +131,12 @@ int uvs_counts(uvs_t *s, uvs_counts_t *ret) {
 
   if (rc < 0)
     return rc;
-  if (ret == NULL || ret->size < offsetof(uvs_counts_t, rejected))
+  if (ret == NULL ||
+      uvs__check_size(ret, ret->size, sizeof c, offsetof(uvs_counts_t, rejected)) < 0)
     return UV_EINVAL;
   snapshot(s, &c);
-  return give(ret, ret->size, &c, sizeof c);
+  give(ret, ret->size, &c, sizeof c);
+  return 0;
 }
 
 /* ---- text ---- */

@@ -11,12 +11,13 @@
 #include <stddef.h>
 #include <string.h>
 
-_Thread_local struct uvs__thread uvs__thread;
-
 #ifdef UVS__STEPS
 void (*uvs__step_hook)(void);
 #endif
 
+#define OWNER_PATIENCE_MS 100
+#define STRUCT_SIZE_MAX \
+  4096 /* no version of any struct will be larger: a size beyond is a mistake */
 #define OPTIONS_SIZE_MIN offsetof(uvs_options_t, seed)
 #define POOL_SIZE_DEFAULT 4
 #define POOL_SIZE_MAX 1024
@@ -31,14 +32,43 @@ int uvs__enter(const uvs_t *s) {
   return 0;
 }
 
-int uvs__enter_loop(const uvs_t *s) {
-  uintptr_t loop_thread;
+void uvs__own_loop(uvs_t *s) {
+  /* relaxed, both: only the thread itself finds its own number there, and whoever takes the loop
+   * over from another thread has been told so by the program */
+  uvs__store(&s->loop_thread, uvs__self(), relaxed);
+  uvs__store(&s->loop_tid, uvs__thread.tid, relaxed);
+}
+
+bool uvs__owns_loop(const uvs_t *s) {
+  uintptr_t owner = uvs__load(&s->loop_thread, relaxed); /* see uvs__own_loop */
+
+  return uvs__self() == (owner == 0 ? s->opener : owner);
+}
+
+/* Has the loop's thread ended? One that was just joined may still be on its way out, so ask for a
+ * while: this is no path of a program that is right. */
+static bool owner_gone(const uvs_t *s) {
+  /* relaxed, both: see uvs__own_loop */
+  int tid =
+      uvs__load(&s->loop_thread, relaxed) == 0 ? s->opener_tid : uvs__load(&s->loop_tid, relaxed);
+
+  for (int ms = 0; ms < OWNER_PATIENCE_MS; ms++) {
+    if (uvs__thread_gone(tid))
+      return true;
+    uv_sleep(1);
+  }
+  return false;
+}
+
+int uvs__enter_loop(uvs_t *s) {
   int rc = uvs__enter(s);
 
-  if (rc < 0)
+  if (rc < 0 || uvs__owns_loop(s))
     return rc;
-  loop_thread = uvs__load(&s->loop_thread, relaxed); /* see uvs__on_loop */
-  return uvs__self() == (loop_thread == 0 ? s->opener : loop_thread) ? 0 : UV_EPERM;
+  if (!owner_gone(s))
+    return UV_EPERM;
+  uvs__own_loop(s);
+  return 0;
 }
 
 void uvs__notice_loss(uvs_t *s) {
@@ -83,19 +113,28 @@ static int default_concurrency(void) {
   return n <= 2 ? 1 : (int)n - 1;
 }
 
+/* A smaller struct leaves defaults; a larger one must say nothing that we do not know. */
+int uvs__check_size(const void *given, size_t size, size_t ours, size_t least) {
+  if (size < least || size > STRUCT_SIZE_MAX || size % _Alignof(uvs_options_t) != 0)
+    return UV_EINVAL;
+  for (size_t i = ours; i < size; i++) {
+    if (((const char *)given)[i] != 0)
+      return UV_EINVAL;
+  }
+  return 0;
+}
+
 static int read_options(const uvs_options_t *given, uvs_options_t *o) {
   size_t known;
+  int rc;
 
   uvs_options_init(o);
   if (given == NULL)
     return 0;
-  if (given->size < OPTIONS_SIZE_MIN || given->size % _Alignof(uvs_options_t) != 0)
-    return UV_EINVAL;
+  rc = uvs__check_size(given, given->size, sizeof *o, OPTIONS_SIZE_MIN);
+  if (rc < 0)
+    return rc;
   known = given->size < sizeof *o ? given->size : sizeof *o;
-  for (size_t i = known; i < given->size; i++) {
-    if (((const char *)given)[i] != 0)
-      return UV_EINVAL;
-  }
   memcpy(o, given, known);
   if (o->concurrency < -1 || o->concurrency > UVS__CONCURRENCY_MAX)
     return UV_EINVAL;
@@ -124,6 +163,7 @@ static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {
   memset(s, 0, sizeof *s);
   s->loop = loop;
   s->opener = uvs__self();
+  s->opener_tid = uvs__thread.tid;
   s->clock = o->clock;
   s->mem = o->allocator;
   s->keep_alive = o->keep_alive;

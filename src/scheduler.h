@@ -21,6 +21,7 @@
 #include "inbox.h"
 #include "pool.h"
 #include "recur.h"
+#include "thread.h"
 #include "ticker.h"
 #include "wallwatch.h"
 
@@ -38,6 +39,7 @@ struct uvs_s {
   struct uvs__fork fork;
   _Atomic uint32_t refs;
   _Atomic uintptr_t loop_thread; /* 0 until the first turn */
+  _Atomic int loop_tid;
   _Atomic uint32_t
       policy; /* counts changes of shutdown and survive policies, for the loop to notice */
   _Atomic int survive[2];
@@ -52,6 +54,7 @@ struct uvs_s {
   /* Constant. */
   uv_loop_t *loop;
   uintptr_t opener;
+  int opener_tid;
   uvs_clock_t clock;
   uvs_allocator_t mem;
   int keep_alive;
@@ -88,19 +91,9 @@ struct uvs_s {
 
 /* ---- threads and entry ---- */
 
-struct uvs__thread {
-  const uvs_t *running; /* whose body runs on this thread */
-};
-extern _Thread_local struct uvs__thread uvs__thread;
-
-/* A number that no other living thread has. */
-static inline uintptr_t uvs__self(void) {
-  return (uintptr_t)&uvs__thread;
-}
-
-/* Threads' blocks lie at equal distances: mix, so that their stripes differ. */
+/* Threads tend to differ in it. */
 static inline uintptr_t uvs__stripe(void) {
-  return (uintptr_t)(((uint64_t)uvs__self() * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+  return uvs__self() >> 8;
 }
 
 /* Is this the loop's thread, so that the agenda is ours? relaxed: only that thread itself can find
@@ -111,8 +104,13 @@ static inline bool uvs__on_loop(const uvs_t *s) {
 
 /* The door of every public function: 0, UV_EINVAL, UV_ENOTSUP, UV_ESHUTDOWN. */
 int uvs__enter(const uvs_t *s);
-/* The same for those of the loop thread; also UV_EPERM. */
-int uvs__enter_loop(const uvs_t *s);
+/* The same for those of the loop thread; also UV_EPERM. If that thread has ended, ours takes its
+ * place. */
+int uvs__enter_loop(uvs_t *s);
+/* Is this the loop's thread, or until the first turn the one that opened? */
+bool uvs__owns_loop(const uvs_t *s);
+/* This thread is the loop's now. */
+void uvs__own_loop(uvs_t *s);
 /* On the loop thread: did somebody close our handles? Then nothing more is accepted. */
 void uvs__notice_loss(uvs_t *s);
 
@@ -132,6 +130,9 @@ static inline uvs_id_t uvs__id(uint64_t w, uint32_t slot) {
 struct uvs__slot *uvs__find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w);
 
 /* ---- scheduler.c ---- */
+/* Can we read or write a caller's struct of `size` bytes, of which we know `ours`? 0 or UV_EINVAL.
+ */
+int uvs__check_size(const void *given, size_t size, size_t ours, size_t least);
 void uvs__update_keep(uvs_t *s);
 /* Loop thread: a turn, and soon; the loop stays for it. */
 void uvs__owe_turn(uvs_t *s);

@@ -147,7 +147,10 @@ int uvs_shutdown_within(uvs_t *s, int64_t grace_ns) {
          !uvs__cas(&s->kill_ns, &old, kill_ns, relaxed)) { /* `policy` publishes it */
   }
   shut(s);
-  notice(s);
+  if (grace_ns <= 0)
+    uvs__stop_now(s, NULL, NULL);
+  else
+    notice(s);
   return 0;
 }
 
@@ -225,7 +228,9 @@ int uvs_await(uvs_t *s, int64_t timeout_ns) {
     return 0; /* closed: terminated long since */
   if (rc < 0)
     return rc;
-  if (uvs__enter_loop(s) == 0 || uvs__thread.running == s)
+  if (uvs__load(&s->terminated, acquire)) /* pairs with the loop's release */
+    return 0;
+  if (uvs__owns_loop(s) || uvs__thread.running == s)
     return UVS_EDEADLK;
   uvs_retain(s); /* close may come while we sleep */
   uv_mutex_lock(&s->pool.lock);

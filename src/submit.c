@@ -11,29 +11,17 @@
 #include <stddef.h>
 #include <string.h>
 
-/* What the first version of the struct had is the least that we accept. */
-#define TASK_SIZE_MIN offsetof(uvs_task_t, flags)
+#define TASK_SIZE_MIN offsetof(uvs_task_t, flags) /* up to the callbacks and their arg */
 
-static bool all_zero(const char *p, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    if (p[i] != 0)
-      return false;
-  }
-  return true;
-}
-
-/* The caller's struct as ours: a smaller one leaves defaults, a larger one must say nothing that we
- * do not know. */
+/* The caller's struct as ours. */
 static int read_spec(const void *given, size_t size, uvs_task_t *ret) {
-  size_t known = size < sizeof *ret ? size : sizeof *ret;
+  int rc = uvs__check_size(given, size, sizeof *ret, TASK_SIZE_MIN);
 
-  if (size < TASK_SIZE_MIN || size % _Alignof(uvs_task_t) != 0)
-    return UV_EINVAL;
+  if (rc < 0)
+    return rc;
   uvs_task_init(ret);
-  memcpy(ret, given, known);
-  if (ret->size != size || !all_zero((const char *)given + known, size - known))
-    return UV_EINVAL;
-  return 0;
+  memcpy(ret, given, size < sizeof *ret ? size : sizeof *ret);
+  return ret->size == size ? 0 : UV_EINVAL;
 }
 
 static int check_periodic(const uvs_task_t *t) {

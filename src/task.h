@@ -57,6 +57,7 @@ enum uvs__state {
 /* Bits 22 and 23 are free. */
 #define UVS__STATUS_SHIFT 24 /* 12 bits: minus the status of the run that ended */
 #define UVS__STATUS_MASK (UINT64_C(0xfff) << UVS__STATUS_SHIFT)
+#define UVS__DEAD UVS__BIT(36) /* cancelled off the loop before it ran, and on its way there */
 #define UVS__GENERATION_SHIFT 37
 #ifndef UVS__GENERATION_BITS
 #define UVS__GENERATION_BITS 27 /* a test build has 3 */

@@ -154,6 +154,13 @@ void uvs__wait_for_due(uvs_t *s, uint32_t slot, uint64_t w) {
   uvs__agenda_insert(&s->agenda, slot, w);
 }
 
+/* It came in ENDED. */
+static void bury(uvs_t *s, uint32_t slot, uint64_t w) {
+  if ((w & UVS__DEAD) != 0)
+    uvs__sub(&s->inbox.dead, 1, relaxed); /* a count */
+  uvs__conclude(s, slot, w);
+}
+
 /* The hook may call anything: the task is still on its way, as for every other call. */
 static void decorate(uvs_t *s, uint32_t slot, uint64_t w) {
   struct uvs__slot *t = uvs__slot(s, slot);
@@ -183,7 +190,7 @@ void uvs__take_in_new(uvs_t *s, uint32_t slot) {
   s->taken++;
   s->taken_ref += (w & UVS__REF) != 0;
   if (uvs__word_state(w) != UVS__WAITING)
-    uvs__conclude(s, slot, w);
+    bury(s, slot, w);
   else if ((w & UVS__MOVING) == 0)
     uvs__wait_for_due(s, slot, w);
 }
@@ -212,7 +219,7 @@ static void take_in_one(uvs_t *s, uint32_t slot) {
     break;
   case UVS__ENDED:
     unlink_ended(s, slot, w);
-    uvs__conclude(s, slot, w);
+    bury(s, slot, w);
     break;
   default:
     UVS_ASSERT(uvs__word_state(w) == UVS__OVER);
@@ -571,7 +578,7 @@ void uvs__tick(uvs_t *s) {
   s->in_tick = true;
   s->owed = false;
   s->brought = false;
-  uvs__store(&s->loop_thread, uvs__self(), relaxed); /* see uvs__on_loop */
+  uvs__own_loop(s);
   uvs__inbox_lower(&s->inbox, UVS__AWAKE);
   uvs__notice_loss(s);
   now_ns = uvs__now(s);

@@ -1020,8 +1020,12 @@ TEST what_is_for_the_loop_thread_refuses_every_other(void) {
   PASS();
 }
 
+static uv_sem_t turned, may_end;
+
 static void run_main(void *arg) {
   uv_run(arg, UV_RUN_NOWAIT);
+  uv_sem_post(&turned);
+  uv_sem_wait(&may_end);
 }
 
 /* L3 */
@@ -1032,14 +1036,18 @@ TEST the_loops_thread_is_the_one_on_which_it_last_turned(void) {
 
   fixture_init(&f);
   CHECK_CALL(fixture_open(&f));
+  ASSERT_RC(0, uv_sem_init(&turned, 0));
+  ASSERT_RC(0, uv_sem_init(&may_end, 0));
   ASSERT_RC(0, uv_thread_create(&thread, run_main, &f.loop));
-  uv_thread_join(&thread);
+  uv_sem_wait(&turned);
   ASSERT_RC(UV_EPERM, uvs_next_due(f.s, &ns));
   ASSERT_RC(UV_EPERM, uvs_close(f.s, close_never));
   ASSERT_I64(7, ns);
-  ASSERT_RC(0, uvs_clock_changed(f.s));
-  fixture_turn(&f); /* here again */
-  ASSERT_RC(0, uvs_next_due(f.s, &ns));
+  uv_sem_post(&may_end);
+  uv_thread_join(&thread);
+  ASSERT_RC(0, uvs_next_due(f.s, &ns)); /* it has ended: here again */
+  uv_sem_destroy(&turned);
+  uv_sem_destroy(&may_end);
   CHECK_CALL(fixture_close(&f));
   PASS();
 }

@@ -1533,9 +1533,7 @@ TEST without_runners_the_endless_body_blocks_the_loop_and_its_token_still_reache
   ASSERT_RC(0, log_nth(&f, EV_DONE, 'e', 0)->status);
   ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 's', 0)->status);
   ASSERT_U64(0, fakepool_seen().queue_works);
-  /* The loop goes on with us. */
-  ASSERT_RC(UV_EPERM, uvs_close(f.s, NULL));
-  f.loop_thread = uv_thread_self();
+  f.loop_thread = uv_thread_self(); /* the other has ended: the loop goes on with us */
   ASSERT_RC(0, uvs_clock_changed(f.s));
   fixture_turn(&f);
   CHECK_CALL(fixture_close(&f));

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Linux: signal 0 reaches every thread that lives, and no other.
+ */
+#include "thread.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int uvs__thread_tid(void) {
+  return (int)syscall(SYS_gettid);
+}
+
+bool uvs__thread_gone(int tid) {
+  int saved = errno;
+  bool gone = syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH;
+
+  errno = saved;
+  return gone;
+}
