@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "lib/fixture.h"
+#include "lib/threads.h"
 
 #define UNTOUCHED UINT64_C(0x7e57)
 
@@ -34,14 +35,6 @@ static int each_never(uvs_t *s, const uvs_info_t *info, void *arg) {
 
 static void close_never(uvs_t *s) {
   log_add(uvs_data(s), EV_USER, 'c', 0, 0);
-}
-
-static uvs_counts_t counts_of(uvs_t *s) {
-  uvs_counts_t c;
-
-  uvs_counts_init(&c);
-  uvs_counts(s, &c);
-  return c;
 }
 
 /* Nothing was counted since `before`, no room was taken, nothing called back and nothing will be.
@@ -443,23 +436,18 @@ struct bad_call {
   const uvs_task_t *t;
   size_t n;
   uvs_id_t *ids;
-  int rc;
 };
 
-static void bad_call_main(void *arg) {
+static int do_submit_many(void *arg) {
   struct bad_call *c = arg;
 
-  c->rc = uvs_submit_many(c->s, c->t, c->n, c->ids);
+  return uvs_submit_many(c->s, c->t, c->n, c->ids);
 }
 
-static int submit_elsewhere(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ids) {
-  struct bad_call c = {s, t, n, ids, UV_EAGAIN};
-  uv_thread_t thread;
+static int submit_many_elsewhere(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ids) {
+  struct bad_call c = {s, t, n, ids};
 
-  if (uv_thread_create(&thread, bad_call_main, &c) < 0)
-    return UV_EAGAIN;
-  uv_thread_join(&thread);
-  return c.rc;
+  return elsewhere(do_submit_many, &c);
 }
 
 /* S8 S65 V6 */
@@ -477,7 +465,7 @@ TEST every_wrong_spec_is_refused_and_nothing_changes(void) {
     bad_specs[i].spoil(&t);
     ASSERT_EQ_FMTm(bad_specs[i].why, UV_EINVAL, uvs_submit(f.s, &t, ids), "%d");
     ASSERT_EQ_FMTm(bad_specs[i].why, UV_EINVAL, uvs_submit_many(f.s, &t, 1, ids), "%d");
-    ASSERT_EQ_FMTm(bad_specs[i].why, UV_EINVAL, submit_elsewhere(f.s, &t, 1, ids), "%d");
+    ASSERT_EQ_FMTm(bad_specs[i].why, UV_EINVAL, submit_many_elsewhere(f.s, &t, 1, ids), "%d");
     ASSERT_RC(UV_EINVAL, uvs_submit(f.s, &t, NULL));
     ASSERTm(bad_specs[i].why, ids[0] == UNTOUCHED);
     ASSERTm(bad_specs[i].why, nothing_changed(&f, &before));
@@ -501,7 +489,7 @@ TEST one_wrong_spec_among_good_ones_refuses_them_all(void) {
 
       bad_specs[i].spoil(&t[place]);
       ASSERT_EQ_FMTm(bad_specs[i].why, UV_EINVAL, uvs_submit_many(f.s, t, 3, ids), "%d");
-      ASSERT_EQ_FMTm(bad_specs[i].why, UV_EINVAL, submit_elsewhere(f.s, t, 3, ids), "%d");
+      ASSERT_EQ_FMTm(bad_specs[i].why, UV_EINVAL, submit_many_elsewhere(f.s, t, 3, ids), "%d");
       for (unsigned k = 0; k < 3; k++)
         ASSERT_U64(UNTOUCHED + k, ids[k]);
     }
@@ -522,7 +510,7 @@ TEST submit_many_of_nothing_is_an_argument_error(void) {
   ASSERT_RC(UV_EINVAL, uvs_submit_many(f.s, &t, 0, &none));
   ASSERT_RC(UV_EINVAL, uvs_submit_many(f.s, NULL, 0, &none));
   ASSERT_RC(UV_EINVAL, uvs_submit_many(f.s, NULL, 1, &none));
-  ASSERT_RC(UV_EINVAL, submit_elsewhere(f.s, &t, 0, &none));
+  ASSERT_RC(UV_EINVAL, submit_many_elsewhere(f.s, &t, 0, &none));
   ASSERT_U64(UNTOUCHED, none);
   ASSERT(nothing_changed(&f, &before));
   CHECK_CALL(close_with_one(&f));
@@ -1085,7 +1073,7 @@ static enum greatest_test_res nothing_is_accepted(uvs_t *s) {
 
   ASSERT_RC(UV_ESHUTDOWN, uvs_submit(s, t, ids));
   ASSERT_RC(UV_ESHUTDOWN, uvs_submit_many(s, t, 2, ids));
-  ASSERT_RC(UV_ESHUTDOWN, submit_elsewhere(s, t, 2, ids));
+  ASSERT_RC(UV_ESHUTDOWN, submit_many_elsewhere(s, t, 2, ids));
   ASSERT_RC(UV_ESHUTDOWN, uvs_execute(s, body, NULL));
   ASSERT_RC(UV_ESHUTDOWN, uvs_schedule(s, 0, body, NULL, ids));
   ASSERT_RC(UV_ESHUTDOWN, uvs_schedule_at_fixed_rate(s, 0, 1, body, NULL, ids));

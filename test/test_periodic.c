@@ -30,15 +30,6 @@ static uint64_t missed_of(struct fixture *f, uvs_id_t id) {
   return uvs_info(f->s, id, &info) == 0 ? info.missed : UINT64_MAX;
 }
 
-static int state_of(struct fixture *f, uvs_id_t id) {
-  uvs_info_t info;
-  int rc;
-
-  uvs_info_init(&info);
-  rc = uvs_info(f->s, id, &info);
-  return rc < 0 ? rc : info.state;
-}
-
 /* ------------------------------------------------------------ rate and delay --- */
 
 /* S6 */
@@ -385,7 +376,7 @@ TEST a_periodic_body_that_fails_runs_no_more_and_its_failure_is_the_outcome(void
       ASSERT_RC(failures[i], log_nth(&f, EV_DONE, 'a', 0)->status);
       ASSERT(log_nth(&f, EV_ERROR, 'a', 0)->on_loop);
       ASSERT_U64(id, log_nth(&f, EV_ERROR, 'a', 0)->id);
-      ASSERT_RC(UV_ENOENT, state_of(&f, id));
+      ASSERT_RC(UV_ENOENT, state_of(f.s, id));
       uvs_counts_init(&c);
       ASSERT_RC(0, uvs_counts(f.s, &c));
       ASSERT_U64(1, c.failed);
@@ -807,7 +798,7 @@ static enum greatest_test_res check_pending(bool elsewhere) {
   ASSERT_RC(UV_ENOENT, finish(f.s, id, 0)); /* no run yet */
   fixture_advance_ms(&f, 10);
   ASSERT_STR_EQ("10", log_runs(&f, EV_WORK, 'a'));
-  ASSERT_RC(UVS_RUNNING, state_of(&f, id));
+  ASSERT_RC(UVS_RUNNING, state_of(f.s, id));
 
   /* It holds no thread: the one runner is free for others. */
   ASSERT_U64(0, fakepool_pending());
@@ -962,7 +953,7 @@ TEST a_pending_loop_task_is_finished_like_any_other(void) {
   probe_of(&t)->ret = UVS_PENDING;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_advance_ms(&f, 30);
-  ASSERT_RC(UVS_RUNNING, state_of(&f, id));
+  ASSERT_RC(UVS_RUNNING, state_of(f.s, id));
   ASSERT_RC(0, uvs_finish(f.s, id, 0));
   fixture_advance_ms(&f, 200);
   ASSERT_STR_EQ("0 130", log_runs(&f, EV_AFTER, 'a'));
@@ -1114,7 +1105,7 @@ TEST pending_runs_end_once_under_any_order_of_the_pool(void) {
     for (int i = 0; i < TASKS; i++) {
       if (test_random_below(&random, 3) == 0)
         continue;
-      bool running = state_of(&f, ids[i]) == UVS_RUNNING;
+      bool running = state_of(f.s, ids[i]) == UVS_RUNNING;
       int rc = test_random_below(&random, 2) == 0 ? uvs_finish(f.s, ids[i], 0)
                                                   : finish_elsewhere(f.s, ids[i], 0);
       ASSERT_RC(running ? 0 : UV_ENOENT, rc);

@@ -17,8 +17,6 @@
 
 #include "lib/fixture.h"
 
-#define PATIENCE_NS UVS_SEC(20)
-
 /* All times are on the virtual clock, in ms since it started. */
 enum { DUE_MS = 10, PERIOD_MS = 10, MOVED_MS = 20, SOONER_MS = 5, LATER_MS = 40, END_MS = 100 };
 

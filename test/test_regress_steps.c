@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a review found broken between two steps of ours, one test for each; see test_regress.c for
- * the others. Built with -DUVS__STEPS: a call, or a turn of the loop, is stopped before its n-th
- * atomic step, and something else happens there from start to end; then the next n, until there is
- * no n-th step any more.
+ * What a review found broken between two steps of ours, one test for each; see test_regress.c and
+ * test_regress_runs.c for the others. Built with -DUVS__STEPS: a call, or a turn of the loop, is
+ * stopped before its n-th atomic step, and something else happens there from start to end; then the
+ * next n, until there is no n-th step any more.
  */
 #include "atomic.h"
 

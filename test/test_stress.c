@@ -15,7 +15,7 @@
 
 enum { PRODUCERS = 4, JOBS = 1500, SIDES = 2 };
 
-#define PATIENCE_NS UVS_SEC(25)
+#define LONG_PATIENCE_NS UVS_SEC(25)
 
 /* What a task was seen to do wrong. */
 enum {
@@ -586,7 +586,7 @@ static enum greatest_test_res round_of(uint64_t seed) {
     for (uint64_t n = test_random_below(&random, 5); n > 0; n--)
       uv_run(&loop, UV_RUN_ONCE);
   }
-  end_ns = (int64_t)uv_hrtime() + PATIENCE_NS;
+  end_ns = (int64_t)uv_hrtime() + LONG_PATIENCE_NS;
   for (;;) {
     bool all = guests.closed == guests.opened;
     for (int i = 0; i < side_count; i++)

@@ -6,34 +6,9 @@
 #include <stdlib.h>
 
 #include "lib/fixture.h"
+#include "lib/threads.h"
 
 #define NS_BEFORE(ms) (UVS_MS(ms) - 1)
-
-/* For a task that another thread submits. */
-struct submission {
-  uvs_t *s;
-  uvs_task_t t;
-  uvs_id_t id;
-  int rc;
-};
-
-static void submit_main(void *arg) {
-  struct submission *m = arg;
-
-  m->rc = uvs_submit(m->s, &m->t, &m->id);
-}
-
-static int submit_elsewhere(uvs_t *s, uvs_task_t t, uvs_id_t *ret_id) {
-  struct submission m = {s, t, 0, UV_EAGAIN};
-  uv_thread_t thread;
-
-  if (uv_thread_create(&thread, submit_main, &m) < 0)
-    return UV_EAGAIN;
-  uv_thread_join(&thread);
-  if (ret_id != NULL)
-    *ret_id = m.id;
-  return m.rc;
-}
 
 static void spin_ns(int64_t ns) {
   uint64_t end_ns = uv_hrtime() + (uint64_t)ns;
@@ -902,20 +877,12 @@ TEST with_concurrency_zero_a_delayed_task_runs_on_the_loop_also_after_shutdown(v
   PASS();
 }
 
-static void count_turn(uv_prepare_t *h) {
-  ++*(int *)h->data;
-}
-
-static void stop_loop(uv_timer_t *h) {
-  uv_stop(h->loop);
-}
-
 /* S58 */
 TEST with_concurrency_zero_and_a_far_task_the_loop_sleeps(void) {
   struct fixture f;
   uv_prepare_t turns;
   uv_timer_t enough;
-  int n = 0;
+  unsigned n = 0;
 
   fixture_init(&f);
   f.pool = FAKEPOOL_REAL;
@@ -932,6 +899,7 @@ TEST with_concurrency_zero_and_a_far_task_the_loop_sleeps(void) {
   turns.data = &n;
   uv_prepare_start(&turns, count_turn);
   uv_timer_init(&f.loop, &enough);
+  enough.data = NULL;
   uv_update_time(&f.loop);
   uv_timer_start(&enough, stop_loop, 50, 0);
   uv_run(&f.loop, UV_RUN_DEFAULT);

@@ -4,8 +4,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#define TURNS 200000            /* no test needs so many turns at one instant */
-#define PATIENCE_NS UVS_SEC(20) /* real time, for waits that end much sooner unless broken */
+#define TURNS 200000 /* no test needs so many turns at one instant */
 
 /* ------------------------------------------------------------------- log --- */
 
@@ -411,6 +410,112 @@ int64_t fixture_next_ms(struct fixture *f) {
   return uvs_next_due(f->s, &due_ns) < 0 ? -2 : fixture_ms(f, due_ns);
 }
 
+void stop_loop(uv_timer_t *h) {
+  if (h->data != NULL)
+    *(bool *)h->data = true;
+  uv_stop(h->loop);
+}
+
+void count_turn(uv_prepare_t *h) {
+  ++*(unsigned *)h->data;
+}
+
+bool fixture_run(struct fixture *f, uv_run_mode mode, unsigned *ret_dones) {
+  uv_timer_t guard;
+  bool expired = false;
+
+  uv_timer_init(&f->loop, &guard);
+  guard.data = &expired;
+  uv_unref((uv_handle_t *)&guard);
+  uv_timer_start(&guard, stop_loop, (uint64_t)(PATIENCE_NS / UVS_MS(1)), 0);
+  uv_run(&f->loop, mode);
+  if (ret_dones != NULL)
+    *ret_dones = log_count(f, EV_DONE, 0);
+  uv_close((uv_handle_t *)&guard, NULL);
+  uv_run(&f->loop, UV_RUN_NOWAIT);
+  return !expired;
+}
+
+bool fixture_alive(struct fixture *f) {
+  return uv_loop_alive(&f->loop) != 0;
+}
+
+/* ----------------------------------------------------------------- asking --- */
+
+uvs_counts_t counts_of(uvs_t *s) {
+  uvs_counts_t c;
+
+  uvs_counts_init(&c);
+  if (uvs_counts(s, &c) < 0)
+    memset(&c, 0xff, sizeof c);
+  return c;
+}
+
+bool adds_up(const uvs_counts_t *c) {
+  return c->submitted ==
+         c->completed + c->failed + c->cancelled + c->waiting + c->ready + c->running;
+}
+
+int state_of(uvs_t *s, uvs_id_t id) {
+  uvs_info_t info;
+  int rc;
+
+  uvs_info_init(&info);
+  rc = uvs_info(s, id, &info);
+  return rc < 0 ? rc : info.state;
+}
+
+uint64_t live_tasks(uvs_t *s) {
+  uvs_counts_t c = counts_of(s);
+
+  return c.waiting + c.ready + c.running;
+}
+
+struct look look_at(uvs_t *s, uvs_id_t id) {
+  struct look l;
+
+  uvs_info_init(&l.info);
+  l.rc = uvs_info(s, id, &l.info);
+  return l;
+}
+
+int each_logs_state(uvs_t *s, const uvs_info_t *info, void *arg) {
+  struct fixture *f = arg;
+
+  (void)s;
+  log_add(f, EV_USER, ((struct probe *)info->arg)->tag, info->id, info->state);
+  return 0;
+}
+
+static void on_found(uv_handle_t *h, void *arg) {
+  struct found *w = arg;
+
+  if (fakepool_owns_handle(h)) {
+    w->pool++;
+  } else if (!uvs_owns_handle(w->s, h)) {
+    w->others++;
+    w->other = h;
+  } else if (h->type == UV_TIMER) {
+    w->timers++;
+    w->timer = h;
+  } else if (h->type == UV_ASYNC) {
+    w->asyncs++;
+    w->async = h;
+  } else {
+    w->others++;
+    w->other = h;
+  }
+}
+
+struct found find_handles(uv_loop_t *loop, const uvs_t *s) {
+  struct found w;
+
+  memset(&w, 0, sizeof w);
+  w.s = s;
+  uv_walk(loop, on_found, &w);
+  return w;
+}
+
 /* ---------------------------------------------------------- open and close --- */
 
 void fixture_init(struct fixture *f) {
@@ -452,6 +557,18 @@ static void on_closed(uvs_t *s) {
   ((struct fixture *)uvs_data(s))->closed = true;
 }
 
+void note_closed(uvs_t *s) {
+  struct fixture *f = uvs_data(s);
+
+  f->closed = true;
+  log_add(f, EV_USER, 'c', 0, 0);
+}
+
+void fixture_turn_until_closed(struct fixture *f) {
+  for (int i = 0; i < 100 && !f->closed; i++)
+    fixture_turn(f);
+}
+
 static bool is_closed(struct fixture *f, const void *arg) {
   (void)arg;
   return f->closed;
@@ -463,12 +580,10 @@ enum greatest_test_res fixture_close(struct fixture *f) {
   f->s = NULL;
   if (s != NULL) {
     ASSERT_RC(0, uvs_close(s, on_closed));
-    if (f->pool == FAKEPOOL_REAL) {
+    if (f->pool == FAKEPOOL_REAL)
       wait_until(f, is_closed, NULL);
-    } else {
-      for (int i = 0; i < 100 && !f->closed; i++)
-        fixture_turn(f);
-    }
+    else
+      fixture_turn_until_closed(f);
     ASSERTm("uvs_close never called back", f->closed);
   }
   ASSERTm("work was left in the pool", fakepool_close());

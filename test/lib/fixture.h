@@ -55,6 +55,8 @@
 #include "main.h"
 #include "vclock.h"
 
+#define PATIENCE_NS UVS_SEC(20) /* real time, for waits that end much sooner unless broken */
+
 enum event_kind { EV_WORK = 1, EV_AFTER, EV_DONE, EV_ERROR, EV_NEVER_RAN, EV_TERMINATED, EV_USER };
 
 struct event {
@@ -134,6 +136,19 @@ bool fixture_wait_log(struct fixture *f, enum event_kind what, int tag, unsigned
 /* The same until *flag is not zero. */
 bool fixture_wait_flag(struct fixture *f, const _Atomic int *flag);
 
+/* uv_run in this mode, but not for ever: false if it had to be stopped. *ret_dones (or NULL): how
+ * many EV_DONE the log had when uv_run returned; to take the guard away needs one more turn. */
+bool fixture_run(struct fixture *f, uv_run_mode mode, unsigned *ret_dones);
+bool fixture_alive(struct fixture *f); /* its loop is */
+
+/* For a test that closes the scheduler itself: logs EV_USER 'c'. Then turn until it was called. */
+void note_closed(uvs_t *s);
+void fixture_turn_until_closed(struct fixture *f);
+
+/* Callbacks for handles of the test's own. */
+void stop_loop(uv_timer_t *h);    /* and sets the bool that data points at, if there is one */
+void count_turn(uv_prepare_t *h); /* data: an unsigned */
+
 /* Milliseconds since the virtual clock started; -1: never. */
 int64_t fixture_ms(const struct fixture *f, int64_t monotonic_ns);
 int64_t fixture_now_ms(struct fixture *f);
@@ -169,6 +184,31 @@ const char *log_string(struct fixture *f, enum event_kind what);
 const char *log_runs(struct fixture *f, enum event_kind what, int tag);
 void log_clear(struct fixture *f);
 void log_print(struct fixture *f); /* for a human who looks for the reason */
+
+/* What the scheduler says of itself. */
+uvs_counts_t counts_of(uvs_t *s); /* all bits set if it refuses */
+bool adds_up(const uvs_counts_t *c);
+uint64_t live_tasks(uvs_t *s);       /* waiting + ready + running */
+int state_of(uvs_t *s, uvs_id_t id); /* or the error */
+
+struct look {
+  uvs_info_t info;
+  int rc;
+};
+
+struct look look_at(uvs_t *s, uvs_id_t id);
+/* For uvs_each with the fixture as arg: logs EV_USER with the task's tag and its state as status.
+ * Tasks with probes only. */
+int each_logs_state(uvs_t *s, const uvs_info_t *info, void *arg);
+
+/* The loop's handles: those of the scheduler, of the fake pool, and others. */
+struct found {
+  const uvs_t *s;
+  unsigned timers, asyncs, others, pool;
+  uv_handle_t *timer, *async, *other;
+};
+
+struct found find_handles(uv_loop_t *loop, const uvs_t *s);
 
 /* As greatest's, but each side is evaluated once: it may well be a call that changes something. */
 #define ASSERT_SAME(TYPE, FMT, EXP, GOT) \

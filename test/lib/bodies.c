@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#include "bodies.h"
+
+int work_nothing(uvs_run_t *run) {
+  (void)run;
+  return 0;
+}
+
+int work_endless(uvs_run_t *run) {
+  uint64_t end_ns = uv_hrtime() + (uint64_t)UVS_SEC(25);
+
+  while (!uvs_cancelled(run) && uv_hrtime() < end_ns)
+    uv_sleep(1);
+  return 0;
+}
+
+int act_endless(struct probe *p, uvs_run_t *run) {
+  (void)p;
+  return work_endless(run);
+}
+
+void done_counts(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  (void)s;
+  (void)id;
+  (void)status;
+  atomic_fetch_add((_Atomic int *)arg, 1);
+}
+
+/* ------------------------------------------------------------------ gate --- */
+
+static struct {
+  uv_mutex_t lock;
+  uv_cond_t cond;
+  int let_go; /* so many may still leave */
+  int inside, peak;
+  bool stop_ends; /* the token opens it too */
+  bool made;
+} gate;
+
+void gate_init(bool stop_ends) {
+  if (!gate.made) {
+    uv_mutex_init(&gate.lock);
+    uv_cond_init(&gate.cond);
+    gate.made = true;
+  }
+  gate.let_go = gate.inside = gate.peak = 0;
+  gate.stop_ends = stop_ends;
+}
+
+void gate_let(int n) {
+  uv_mutex_lock(&gate.lock);
+  gate.let_go += n;
+  uv_cond_broadcast(&gate.cond);
+  uv_mutex_unlock(&gate.lock);
+}
+
+int gate_inside(void) {
+  int n;
+
+  uv_mutex_lock(&gate.lock);
+  n = gate.inside;
+  uv_mutex_unlock(&gate.lock);
+  return n;
+}
+
+int gate_peak(void) {
+  int n;
+
+  uv_mutex_lock(&gate.lock);
+  n = gate.peak;
+  gate.peak = gate.inside;
+  uv_mutex_unlock(&gate.lock);
+  return n;
+}
+
+int gate_pass(struct probe *p, uvs_run_t *run) {
+  int64_t end_ns = (int64_t)uv_hrtime() + PATIENCE_NS;
+  int rc = p->ret;
+
+  uvs_clock_changed(run->scheduler); /* the test may be waiting for us in its loop */
+  uv_mutex_lock(&gate.lock);
+  if (++gate.inside > gate.peak)
+    gate.peak = gate.inside;
+  uv_cond_broadcast(&gate.cond);
+  while (gate.let_go == 0 && !(gate.stop_ends && uvs_cancelled(run))) {
+    if ((int64_t)uv_hrtime() > end_ns) {
+      rc = UV_ETIMEDOUT;
+      gate.let_go++;
+      break;
+    }
+    /* Nobody signals a token: look now and then. */
+    uv_cond_timedwait(&gate.cond, &gate.lock, (uint64_t)UVS_MS(1));
+  }
+  if (gate.let_go > 0)
+    gate.let_go--;
+  gate.inside--;
+  uv_mutex_unlock(&gate.lock);
+  return rc;
+}
+
+bool gate_wait(struct fixture *f, int n) {
+  int64_t end_ns = (int64_t)uv_hrtime() + PATIENCE_NS;
+
+  while (gate_inside() != n) {
+    if ((int64_t)uv_hrtime() > end_ns)
+      return false;
+    fixture_turn(f);
+    uv_mutex_lock(&gate.lock);
+    if (gate.inside != n)
+      uv_cond_timedwait(&gate.cond, &gate.lock, (uint64_t)UVS_MS(1));
+    uv_mutex_unlock(&gate.lock);
+  }
+  return true;
+}
+
+bool gate_await(int n) {
+  int64_t end_ns = (int64_t)uv_hrtime() + PATIENCE_NS;
+  bool reached;
+
+  uv_mutex_lock(&gate.lock);
+  while (gate.inside != n && (int64_t)uv_hrtime() < end_ns)
+    uv_cond_timedwait(&gate.cond, &gate.lock, (uint64_t)UVS_MS(100));
+  reached = gate.inside == n;
+  uv_mutex_unlock(&gate.lock);
+  return reached;
+}

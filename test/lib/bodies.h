@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Bodies that do nothing, go on until they are asked to stop, or wait at a gate. For programs with
+ * the fixture.
+ */
+#ifndef TEST_BODIES_H
+#define TEST_BODIES_H
+
+#include "fixture.h"
+
+int work_nothing(uvs_run_t *run);
+
+/* Goes on until it is asked to stop; and not for ever, should nobody ask. */
+int work_endless(uvs_run_t *run);
+int act_endless(struct probe *p, uvs_run_t *run); /* the same for a probe's `act` */
+
+/* A `done` whose arg is an _Atomic int that counts. */
+void done_counts(uvs_t *s, uvs_id_t id, int status, void *arg);
+
+/* The gate: bodies stay inside until they are let go, or until they are asked to stop. On a real
+ * pool. There is one, for one test at a time. */
+void gate_init(bool stop_ends); /* the token opens it too */
+void gate_let(int n);           /* so many more may leave */
+int gate_inside(void);
+int gate_peak(void); /* most that were inside since the last call */
+/* For a probe's `act`. The answer is the probe's `ret`. */
+int gate_pass(struct probe *p, uvs_run_t *run);
+/* Until so many are inside, or PATIENCE_NS are over: false. The first turns the loop meanwhile. */
+bool gate_wait(struct fixture *f, int n);
+bool gate_await(int n);
+
+#endif
