@@ -26,7 +26,8 @@
  *
  * The loop's thread is the one on which the loop last gave the scheduler a turn; until the first,
  * the one that called uvs_open. A loop may move to another thread, if the old one calls nothing
- * here before the new one has run it for a turn.
+ * here before the new one has run it for a turn. When it has ended (Linux), the next thread that
+ * makes a call of the loop's takes its place.
  *
  * TIME. Durations and instants are signed nanoseconds. Zero or negative durations mean now,
  * UVS_NEVER means never. Nothing ever starts before its time by the nanosecond clock.
@@ -114,7 +115,7 @@ typedef struct uvs_run_s {
   int64_t start_ns;  /* when it did; uvs_now's clock */
   int64_t end_ns;    /* in an `after` that follows `work`: when the run ended; else 0 */
   int64_t late_ns;   /* how much later than due (ideal plus jitter) it started; never negative */
-  uint64_t number;   /* 1 for the first run */
+  uint64_t number;   /* 1 for the first run; stays at 2^32 - 1 */
   uint64_t missed;   /* points of the grid that passed without a run since the run before */
   const void *state; /* ours */
 } uvs_run_t;
@@ -409,7 +410,8 @@ static inline void uvs_counts_init(uvs_counts_t *c) {
 /* One consistent snapshot. Thread: any. */
 UVS_API int uvs_counts(uvs_t *s, uvs_counts_t *ret);
 
-/* Print state, counters and tasks, the next due first. Thread: loop. UV_EINVAL, UV_EPERM. */
+/* Print state, counters and tasks, the next due first. Thread: loop. UV_EINVAL, UV_EPERM,
+ * UV_ENOMEM, UV_EBUSY (from inside `each`). */
 UVS_API int uvs_dump(uvs_t *s, FILE *out);
 
 UVS_API const char *uvs_state_name(int state); /* "waiting" ...; "?" if unknown */
@@ -419,8 +421,9 @@ UVS_API uv_loop_t *uvs_loop(const uvs_t *s);
 UVS_API void *uvs_data(const uvs_t *s);
 UVS_API int64_t uvs_now(const uvs_t *s); /* the scheduler's monotonic clock */
 
-/* 1 if h is one of ours, for programs that walk their loop and close what they find. Thread:
- * loop. */
+/* 1 if h is one of ours, for programs that walk their loop and close what they find. Who closes
+ * ours ends the scheduler: submits on the loop get UV_ESHUTDOWN, nothing more is due, and uvs_close
+ * must still be called, before uv_loop_close; it ends every task. Thread: loop. */
 UVS_API int uvs_owns_handle(const uvs_t *s, const uv_handle_t *h);
 
 UVS_API unsigned uvs_version(void); /* UVS_VERSION_HEX of the library */
@@ -460,7 +463,8 @@ UVS_API int uvs_clock_changed(uvs_t *s);
  */
 UVS_API int uvs_shutdown(uvs_t *s);
 
-/* The same, and uvs_shutdown_now when grace_ns has passed and it is not yet terminated; the nearest
+/* The same, and uvs_shutdown_now(s, NULL, NULL) when grace_ns has passed (at once if zero or less)
+ * and it is not yet terminated. Bodies learn of the end of the grace without the loop. The nearest
  * of several calls counts. */
 UVS_API int uvs_shutdown_within(uvs_t *s, int64_t grace_ns);
 
@@ -488,10 +492,10 @@ UVS_API int uvs_await(uvs_t *s, int64_t timeout_ns);
 
 /**
  * Close: uvs_shutdown_now, wait (on the loop) until no body runs and none is pending and every
- * `done` has returned, close our handles, call cb (may be NULL). In cb and afterwards uv_loop_close
- * returns 0 as far as we are concerned, and *s is gone unless somebody holds a reference. In a
- * forked child: frees the child's copy at once, touches neither loop nor handles, calls no `done`,
- * and calls cb before it returns.
+ * `done` has returned, close our handles, call cb (may be NULL). Once uv_run has returned after
+ * that, uv_loop_close returns 0 as far as we are concerned, and *s is gone unless somebody holds a
+ * reference. In a forked child: frees the child's copy at once, touches neither loop nor handles,
+ * calls no `done`, and calls cb before it returns.
  *
  * Thread:  loop.
  * Returns: 0; UV_EALREADY; UV_EPERM (thread).

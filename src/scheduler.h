@@ -3,7 +3,8 @@
  * scheduler: what the rooms of the front door share.
  *
  *   scheduler.c  open, close, and what keeps the loop alive
- *   tick.c       the main flow: everything that the loop does with tasks
+ *   tick.c       the main flow: a turn of the loop
+ *   ending.c     the end of a task, on the loop
  *   run.c        one run from start to end, on a runner, on the loop, or finished by somebody else
  *   submit.c     in
  *   control.c    cancel, reschedule, finish, ref
@@ -146,21 +147,33 @@ void uvs__take_in(uvs_t *s);
 void uvs__take_in_new(uvs_t *s, uint32_t slot);
 /* Outside a turn, something is due at deadline_ns: see to it that the loop wakes for it. */
 void uvs__expect(uvs_t *s, uint64_t w, uint64_t deadline_ns, uint64_t now_ns);
-/* Move 6, by the loop. False if it is not waiting or ready any more, or not the task `id` (0:
- * whichever is there). */
-bool uvs__end_on_loop(uvs_t *s, uint32_t slot, uvs_id_t id, uint64_t flags);
 /* The policies let it run no more. */
 void uvs__end_refused(uvs_t *s, uint32_t slot);
 /* It waits: into the queue, unless the policies are against it. */
 void uvs__wait_for_due(uvs_t *s, uint32_t slot, uint64_t w);
-/* It is ENDED|INBOX and on no list: `done`, or nothing to say and gone. */
-void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w);
 /* Outside a turn, when something was taken away: stop the timer if nothing waits, let the loop go.
  */
 void uvs__relax(uvs_t *s);
 /* When the next thing is to do, by the monotonic clock; UVS__NEVER. */
 uint64_t uvs__next_due(uvs_t *s, uint64_t now_ns, bool exact);
 uint64_t uvs__wall_to_monotonic(uvs_t *s, uint64_t wall_deadline_ns, uint64_t now_ns);
+
+/* ---- ending.c (loop thread) ---- */
+void uvs__chain_append(const uvs_t *s, struct uvs__chain *c, uint32_t slot);
+uint32_t uvs__chain_pop(const uvs_t *s, struct uvs__chain *c);
+/* Move 6, by the loop. False if it is not waiting or ready any more, or not the task `id` (0:
+ * whichever is there). */
+bool uvs__end_on_loop(uvs_t *s, uint32_t slot, uvs_id_t id, uint64_t flags);
+/* It waits, but its next run would be after its end time: a success. */
+void uvs__complete_waiting(uvs_t *s, uint32_t slot);
+/* Out of whichever queue or list it is in, by its word. */
+void uvs__unlink_ended(uvs_t *s, uint32_t slot, uint64_t w);
+/* It is ENDED|INBOX and on no list: `done`, or nothing to say and gone. */
+void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w);
+/* It was on the to-do list: its last callbacks, and gone. */
+void uvs__call_back_end(uvs_t *s, uint32_t slot, uint64_t w);
+/* Moves 9 and 10: `done` has returned. */
+void uvs__retire(uvs_t *s, uint32_t slot);
 
 /* ---- run.c ---- */
 void uvs__runner_work(uv_work_t *req);
@@ -185,8 +198,5 @@ bool uvs__stop_now(uvs_t *s, uvs_never_ran_cb each, void *arg);
 bool uvs__may_run(uvs_t *s, struct uvs__slot *t, uint64_t w);
 /* The loop noticed a change of policy, or the stop. */
 void uvs__apply_policies(uvs_t *s);
-
-void uvs__chain_append(const uvs_t *s, struct uvs__chain *c, uint32_t slot);
-uint32_t uvs__chain_pop(const uvs_t *s, struct uvs__chain *c);
 
 #endif

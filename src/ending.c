@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ending: the end of a task, on the loop. Cancelled, completed or refused, it leaves its queue, its
+ * last callbacks are made, and its slot is free again.
+ *
+ * What has something to say goes on the to-do list, so that no callback is made from inside a call;
+ * tick() empties that list. The rest is gone at once.
+ */
+#include "scheduler.h"
+
+void uvs__chain_append(const uvs_t *s, struct uvs__chain *c, uint32_t slot) {
+  uvs__store(&uvs__slot(s, slot)->next, UVS__NONE, relaxed); /* loop only while INBOX is set */
+  if (c->head == UVS__NONE)
+    c->head = slot;
+  else
+    uvs__store(&uvs__slot(s, c->tail)->next, slot, relaxed);
+  c->tail = slot;
+}
+
+uint32_t uvs__chain_pop(const uvs_t *s, struct uvs__chain *c) {
+  uint32_t slot = c->head;
+
+  if (slot != UVS__NONE)
+    c->head = uvs__load(&uvs__slot(s, slot)->next, relaxed); /* loop only while INBOX is set */
+  return slot;
+}
+
+/* ---- the end of a task ---- */
+
+/* Moves 9 and 10: the last touch. */
+void uvs__retire(uvs_t *s, uint32_t slot) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  uint64_t w = uvs__load(&t->word, relaxed); /* the CAS acquires */
+  bool ref = (w & UVS__REF) != 0;
+  bool held;
+
+  do {
+    held = (w & UVS__MOVING) != 0; /* a mover still has it in hand, and will send it once more */
+  } while (!uvs__word_try(t, &w,
+                          held ? uvs__word_in(w & ~UVS__INBOX, UVS__OVER)
+                               : (uint64_t)UVS__FREE | (uvs__word_generation(w) + 1)
+                                                           << UVS__GENERATION_SHIFT));
+  if (held)
+    return;
+  uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
+  s->taken--;
+  s->taken_ref -= ref;
+}
+
+static int outcome_of(uint64_t w) {
+  int status = uvs__word_status(w);
+
+  if ((w & UVS__CANCELLED) != 0)
+    return UV_ECANCELED;
+  return status == UVS_STOP ? 0 : status;
+}
+
+static bool failed(uint64_t w) {
+  return (w & UVS__CANCELLED) == 0 && uvs__word_status(w) < 0;
+}
+
+/* Is there anything to say about the end of this task? */
+static bool heard(uvs_t *s, uint32_t slot, uint64_t w) {
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, uvs__slot(s, slot));
+
+  return (w & UVS__HAS_DONE) != 0 || ((w & UVS__NEVER_RAN) != 0 && s->never_ran_cb != NULL) ||
+         (failed(w) && s->error_cb != NULL) || (c != NULL && c->decoration.over != NULL);
+}
+
+void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w) {
+  if (heard(s, slot, w))
+    uvs__chain_append(s, &s->todo, slot);
+  else
+    uvs__retire(s, slot);
+}
+
+void uvs__call_back_end(uvs_t *s, uint32_t slot, uint64_t w) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+  uvs_id_t id = uvs__id(w, slot);
+  void *arg = uvs__load(&t->arg, relaxed); /* constant */
+
+  if ((w & UVS__NEVER_RAN) != 0 && s->never_ran_cb != NULL)
+    s->never_ran_cb(s, id, s->never_ran_arg);
+  if (failed(w) && s->error_cb != NULL)
+    s->error_cb(s, id, outcome_of(w), arg);
+  if (t->done != NULL)
+    t->done(s, id, outcome_of(w), arg);
+  if (c != NULL && c->decoration.over != NULL)
+    c->decoration.over(c->decoration.arg);
+  uvs__retire(s, slot);
+}
+
+/* Out of whichever queue or list it is in: w is the word before it ended. */
+void uvs__unlink_ended(uvs_t *s, uint32_t slot, uint64_t w) {
+  if ((w & UVS__LISTED) == 0) {
+    uvs__agenda_remove(&s->agenda, slot, w);
+  } else if ((w & UVS__ONLOOP) != 0) {
+    uvs__list_unlink(&s->agenda, &s->due, slot);
+  } else {
+    uv_mutex_lock(&s->pool.lock);
+    uvs__list_unlink(&s->agenda, &s->pool.ready, slot);
+    uv_mutex_unlock(&s->pool.lock);
+  }
+}
+
+bool uvs__end_on_loop(uvs_t *s, uint32_t slot, uvs_id_t id, uint64_t flags) {
+  uint64_t w = uvs__load(&uvs__slot(s, slot)->word, relaxed); /* the CAS acquires */
+
+  do {
+    if (uvs__word_state(w) != UVS__WAITING && uvs__word_state(w) != UVS__READY)
+      return false;
+    if (id != 0 && uvs__id(w, slot) != id)
+      return false; /* over meanwhile, and the slot is another's */
+  } while (!uvs__pool_cancel(&s->pool, slot, &w, flags, NULL));
+  if ((w & UVS__INBOX) != 0) { /* whoever linked it brings it, see move_held */
+    if (!s->in_tick)
+      uvs__owe_turn(s);
+    return true;
+  }
+  uvs__unlink_ended(s, slot, w);
+  uvs__conclude(s, slot, uvs__word_in(w, UVS__ENDED) | UVS__CANCELLED | UVS__INBOX | flags);
+  return true;
+}
+
+/* A periodic task whose next run would be after its end time: a success. */
+void uvs__complete_waiting(uvs_t *s, uint32_t slot) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  uint64_t w = uvs__load(&t->word, relaxed); /* the CAS acquires */
+  uint64_t to;
+
+  do {
+    if (uvs__word_state(w) != UVS__WAITING || (w & (UVS__INBOX | UVS__MOVING)) != 0)
+      return; /* cancelled or moved meanwhile: the inbox brings it */
+    to = uvs__word_in(w, UVS__ENDED) | UVS__INBOX;
+  } while (!uvs__word_try(t, &w, to));
+  uvs__pool_settle(&s->pool, w, UVS__COMPLETED);
+  uvs__conclude(s, slot, to);
+}
