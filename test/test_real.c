@@ -279,7 +279,7 @@ TEST a_wait_of_more_than_a_second_goes_in_two_stages_and_is_not_early(void) {
   ASSERT(run_default(&f));
   ASSERT_U64(1, log_count(&f, EV_DONE, 'a'));
   ASSERT(log_nth(&f, EV_AFTER, 'a', 0)->time_ns >= start_ns + UVS_MS(1100));
-  ASSERT(fakepool_seen().timer_starts >= 2);
+  ASSERT(fakepool_seen().timer_fires >= 1);
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
