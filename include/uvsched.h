@@ -274,6 +274,9 @@ typedef struct {
   /* Each run is due up to so much after its ideal time; never adds up. RATE: below the period. */
   int64_t jitter_ns;
   const char *name; /* copied, up to UVS_NAME_MAX bytes, for uvs_info and uvs_dump; may be NULL */
+
+  int keep;     /* 1: the outcome is kept, for uvs_wait, until uvs_forget */
+  void *result; /* what a success gives unless the body sets another; with `keep` only */
 } uvs_task_t;
 
 static inline void uvs_task_init(uvs_task_t *t) {
@@ -348,6 +351,73 @@ UVS_API int uvs_finish(uvs_t *s, uvs_id_t id, int status);
 UVS_API int uvs_ref(uvs_t *s, uvs_id_t id);
 UVS_API int uvs_unref(uvs_t *s, uvs_id_t id);
 UVS_API int uvs_has_ref(uvs_t *s, uvs_id_t id);
+
+/* ------------------------------------------------------------- outcomes --- */
+
+/* How a kept task ended. Settled: the outcome is final. Quiet: besides, no run is in progress, so
+ * that arg and the caller's stack are safe. A task cancelled in its run is settled at once, and
+ * quiet when its body has returned. */
+typedef struct {
+  size_t size;      /* set by the initializer */
+  int state;        /* UVS_RUNNING (settled, not quiet) or UVS_ENDED */
+  int status;       /* 0, the failure of the last run, or UV_ECANCELED */
+  void *result;     /* of a success */
+  int64_t ideal_ns; /* of the last run, if it is quiet and there was one; else 0 */
+  int64_t start_ns;
+  int64_t end_ns;
+  uint64_t runs; /* started */
+} uvs_outcome_t;
+
+static inline void uvs_outcome_init(uvs_outcome_t *o) {
+  memset(o, 0, sizeof *o);
+  o->size = sizeof *o;
+}
+
+/* What this run gives if it succeeds. Thread: that of the body, or of `after`. UV_EINVAL: not kept.
+ */
+UVS_API int uvs_set_result(uvs_run_t *run, void *result);
+
+enum { UVS_WAIT_SETTLED = 1 }; /* uvs_wait: do not wait until quiet */
+
+/**
+ * Wait for the end of a task that was submitted with `keep`, at most timeout_ns (zero or less: only
+ * look; UVS_NEVER: without end). Any number of threads may wait for one task. `done` may come
+ * later.
+ *
+ * Thread:  any, but where it would have to wait not the loop's nor a body of this scheduler:
+ *          UVS_EDEADLK.
+ * Returns: 0 with *ret set (may be NULL; else initialized); UV_ETIMEDOUT, never early; UV_ENOENT
+ *          (forgotten, stale, never was); UV_EINVAL (not kept, unknown flags, a wrong size).
+ */
+UVS_API int uvs_wait(uvs_t *s, uvs_id_t id, int64_t timeout_ns, unsigned flags, uvs_outcome_t *ret);
+
+/* Give a kept outcome back, now or when the task ends. Waits in progress still get it. Thread: any.
+ * 0; UV_ENOENT (forgotten already, stale); UV_EINVAL (not kept). */
+UVS_API int uvs_forget(uvs_t *s, uvs_id_t id);
+
+/**
+ * Submit n one-shots and wait for all of them. What is not over after timeout_ns is cancelled, with
+ * token; returns only when every body is quiet. ret has room for n, or is NULL; ret[0].size says
+ * how large they are, and each is set.
+ *
+ * Thread:  not the loop's, not a body of this scheduler: UVS_EDEADLK.
+ * Returns: 0 (also if n is 0); UV_ETIMEDOUT (the limit came first); what uvs_submit_many
+ * answers.
+ */
+UVS_API int uvs_all(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns,
+                    uvs_outcome_t *ret);
+
+/**
+ * Submit n one-shots (n > 0) and wait for the first that succeeds; cancel the others, with token;
+ * return when every body is quiet. *ret_index (may be NULL) is the winner, *ret (may be NULL) its
+ * outcome.
+ *
+ * Thread:  not the loop's, not a body of this scheduler: UVS_EDEADLK.
+ * Returns: 0; the failure of one of them if none succeeded; UV_ETIMEDOUT; what uvs_submit_many
+ * answers.
+ */
+UVS_API int uvs_any(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns, size_t *ret_index,
+                    uvs_outcome_t *ret);
 
 /* --------------------------------------------------------------- listen --- */
 

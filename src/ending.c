@@ -27,32 +27,32 @@ uint32_t uvs__chain_pop(const uvs_t *s, struct uvs__chain *c) {
 
 /* ---- the end of a task ---- */
 
-/* Moves 9 and 10: the last touch. */
+/* Moves 9 and 10. Somebody may still need the slot: a mover has it in hand, a waiter reads the
+ * outcome, or nobody has forgotten it yet. Whoever is the last of them sends it here once more. */
 void uvs__retire(uvs_t *s, uint32_t slot) {
   struct uvs__slot *t = uvs__slot(s, slot);
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
   uint64_t w = uvs__load(&t->word, relaxed); /* the CAS acquires */
-  bool ref = (w & UVS__REF) != 0;
+  bool keep = (w & UVS__KEEP) != 0;
   bool held;
 
+  if (keep)
+    uv_mutex_lock(&s->pool.lock); /* for the pins */
   do {
-    held = (w & UVS__MOVING) != 0; /* a mover still has it in hand, and will send it once more */
-  } while (!uvs__word_try(t, &w,
-                          held ? uvs__word_in(w & ~UVS__INBOX, UVS__OVER)
-                               : (uint64_t)UVS__FREE | (uvs__word_generation(w) + 1)
-                                                           << UVS__GENERATION_SHIFT));
-  if (held)
-    return;
-  uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
-  s->taken--;
-  s->taken_ref -= ref;
-}
-
-static int outcome_of(uint64_t w) {
-  int status = uvs__word_status(w);
-
-  if ((w & UVS__CANCELLED) != 0)
-    return UV_ECANCELED;
-  return status == UVS_STOP ? 0 : status;
+    held = (w & UVS__MOVING) != 0 || (w & (UVS__KEEP | UVS__FORGOTTEN)) == UVS__KEEP ||
+           (keep && c->pins > 0);
+  } while (!uvs__word_try_locked(t, &w,
+                                 held ? uvs__word_in(w & ~UVS__INBOX, UVS__OVER)
+                                      : (uint64_t)UVS__FREE | (uvs__word_generation(w) + 1)
+                                                                  << UVS__GENERATION_SHIFT));
+  if (keep)
+    uv_mutex_unlock(&s->pool.lock);
+  if (uvs__word_state(w) == UVS__ENDED) { /* it is over just now */
+    s->taken--;
+    s->taken_ref -= (w & UVS__REF) != 0;
+  }
+  if (!held)
+    uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
 }
 
 static bool failed(uint64_t w) {
@@ -83,9 +83,9 @@ void uvs__call_back_end(uvs_t *s, uint32_t slot, uint64_t w) {
   if ((w & UVS__NEVER_RAN) != 0 && s->never_ran_cb != NULL)
     s->never_ran_cb(s, id, s->never_ran_arg);
   if (failed(w) && s->error_cb != NULL)
-    s->error_cb(s, id, outcome_of(w), arg);
+    s->error_cb(s, id, uvs__outcome_status(w), arg);
   if (t->done != NULL)
-    t->done(s, id, outcome_of(w), arg);
+    t->done(s, id, uvs__outcome_status(w), arg);
   if (c != NULL && c->decoration.over != NULL)
     c->decoration.over(c->decoration.arg);
   uvs__retire(s, slot);

@@ -41,12 +41,20 @@ void uvs__list_unlink(const struct uvs__agenda *a, struct uvs__list *l, uint32_t
 
 int uvs__pool_init(struct uvs__pool *p, struct uvs__agenda *a, const uvs_allocator_t *mem,
                    void *runner_arg) {
+  int rc;
+
   memset(p, 0, sizeof *p);
   p->agenda = a;
   p->mem = mem;
   p->runner_arg = runner_arg;
   uvs__list_init(&p->ready);
-  return uv_mutex_init(&p->lock);
+  rc = uv_mutex_init(&p->lock);
+  if (rc < 0)
+    return rc;
+  rc = uv_cond_init(&p->settled);
+  if (rc < 0)
+    uv_mutex_destroy(&p->lock);
+  return rc;
 }
 
 void uvs__pool_free_memory(struct uvs__pool *p) {
@@ -60,6 +68,7 @@ void uvs__pool_free_memory(struct uvs__pool *p) {
 
 void uvs__pool_destroy(struct uvs__pool *p) {
   uvs__pool_free_memory(p);
+  uv_cond_destroy(&p->settled);
   uv_mutex_destroy(&p->lock);
 }
 
@@ -115,6 +124,8 @@ uint64_t uvs__pool_settle_locked(struct uvs__pool *p, uint64_t w, enum uvs__outc
   if (uvs__word_state(w) == UVS__RUNNING)
     p->running_count--;
   p->ended[outcome]++;
+  if ((w & UVS__KEEP) != 0)
+    uv_cond_broadcast(&p->settled);
   /* relaxed: a count; the cap and the last-ref'd wake-up need only its own order */
   return uvs__locked_sub(&p->load, one, relaxed) - one;
 }

@@ -39,7 +39,8 @@ struct uvs__pool {
    * settles subtracts. */
   _Atomic uint64_t load;
 
-  uv_mutex_t lock; /* what follows */
+  uv_cond_t settled; /* with the lock: a task whose outcome is kept has settled or become quiet */
+  uv_mutex_t lock;   /* what follows */
   struct uvs__list ready;
   uint64_t ready_count[2]; /* for the pool, for the loop: uvs__on_which() */
   uint64_t running_count;  /* settled ones not counted */

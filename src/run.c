@@ -89,8 +89,10 @@ static void begin(uvs_t *s, uint32_t slot, int runner, uint64_t start_ns, uvs_ru
       .missed = missed,
       .state = t,
   };
-  if (c != NULL)
+  if (c != NULL) {
     c->run = *run;
+    c->run_result = c->result;
+  }
 }
 
 /* The body returned UVS_PENDING. Returns the status if uvs_finish was faster, or UVS_PENDING. */
@@ -146,9 +148,10 @@ static enum rest call_body(uvs_t *s, uint32_t slot, int runner, uint64_t *now_ns
   if (*status == UVS_PENDING)
     return REST_NONE; /* not even a look at the task any more */
   *status = uvs__status_of(*status);
+  if (c != NULL)
+    c->run.end_ns = (int64_t)*now_ns;
   if ((w & UVS__HAS_AFTER) == 0)
     return REST_END;
-  c->run.end_ns = (int64_t)*now_ns;
   return REST_AFTER;
 }
 
@@ -186,6 +189,15 @@ static bool plan_next(uvs_t *s, uint32_t slot, int status, uint64_t end_ns) {
   return true;
 }
 
+/* The run is over, and so perhaps the task: its result, and those who wait for it to be quiet. */
+static void keep_result_locked(uvs_t *s, struct uvs__slot *t, uint64_t w, int status) {
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+
+  if ((w & UVS__CANCELLED) == 0 && status >= 0)
+    c->result = c->run_result;
+  uv_cond_broadcast(&s->pool.settled);
+}
+
 /* Move 5, with the lock. `list`: INBOX if the slot is about to travel to the loop. Returns the new
  * word. *ret_ref: did it keep the loop alive to the last? */
 static uint64_t end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on, uint64_t list,
@@ -208,6 +220,8 @@ static uint64_t end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on, ui
   } while (!uvs__word_try_locked(t, &w, to));
 
   *ret_ref = (w & UVS__REF) != 0;
+  if ((w & UVS__KEEP) != 0)
+    keep_result_locked(s, t, w, status);
   if ((w & UVS__CANCELLED) != 0)
     return to; /* counted by the canceller */
   if (uvs__word_state(to) == UVS__WAITING)
@@ -413,13 +427,13 @@ void uvs__runner_work(uv_work_t *req) {
 /* ---- by anybody ---- */
 
 void uvs__run_finished(uvs_t *s, uint32_t slot, uint64_t w) {
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, uvs__slot(s, slot));
   uint64_t now_ns = uvs__now(s);
   bool ref;
 
-  if ((w & UVS__HAS_AFTER) != 0)
-    uvs__agenda_cold(&s->agenda, uvs__slot(s, slot))->run.end_ns =
-        (int64_t)now_ns; /* it is marked for `after` */
-  else
+  if (c != NULL)
+    c->run.end_ns = (int64_t)now_ns;
+  if ((w & UVS__HAS_AFTER) == 0) /* else it is marked for it */
     end_run(s, slot, uvs__word_status(w), plan_next(s, slot, uvs__word_status(w), now_ns),
             UVS__INBOX, &ref);
   uvs__send_in(s, slot, slot, false, 0);

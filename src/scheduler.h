@@ -8,6 +8,7 @@
  *   run.c        one run from start to end, on a runner, on the loop, or finished by somebody else
  *   submit.c     in
  *   control.c    cancel, reschedule, finish, ref
+ *   outcome.c    wait, forget, all of them, any of them
  *   shutdown.c   the ways to an end
  *   report.c     what can be asked
  */
@@ -188,8 +189,23 @@ void uvs__count_missed(uvs_t *s, struct uvs__cold *c, uint64_t missed);
 uint64_t uvs__jitter(const uvs_t *s, uvs_id_t id, uint64_t run, uint64_t jitter_ns);
 
 /* ---- submit.c ---- */
+/* The caller's struct of `size` bytes as ours. UV_EINVAL: a size that we cannot read. */
+int uvs__read_spec(const void *given, size_t size, uvs_task_t *ret);
+int uvs__check_spec(const uvs_task_t *t);
+/* As uvs_submit_many, of specs that were checked, `refs` of them ref'd; `keep` may also be
+ * ...PINNED: kept, and with a pin from the start. */
+#define UVS__KEEP_PINNED 2
+int uvs__submit_specs(uvs_t *s, const uvs_task_t *specs, size_t n, uint64_t refs,
+                      uvs_id_t *ret_ids);
 /* Push a chain and wake the loop if it must know. */
 bool uvs__send_in(uvs_t *s, uint32_t first, uint32_t last, bool fresh, uint64_t due_ns);
+
+/* ---- outcome.c ---- */
+/* May this thread wait for this scheduler? 0 or UVS_EDEADLK. */
+int uvs__may_wait(uvs_t *s);
+/* Wait for cond until until_ns by uv_hrtime. With the pool's lock. 0 or UV_ETIMEDOUT, never early.
+ */
+int uvs__wait_locked(uvs_t *s, uv_cond_t *cond, uint64_t until_ns);
 
 /* ---- shutdown.c ---- */
 /* False if it was done before. */

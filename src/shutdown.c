@@ -206,22 +206,8 @@ int uvs_set_survive(uvs_t *s, int which, int on) {
   return 0;
 }
 
-/* Waits on the condition until terminated or until_ns by uv_hrtime. With the lock. */
-static int await_locked(uvs_t *s, uint64_t until_ns) {
-  while (!uvs__locked_load(&s->terminated, relaxed)) { /* written under the lock */
-    uint64_t now_ns = uv_hrtime();
-
-    if (until_ns == UVS__NEVER)
-      uv_cond_wait(&s->terminated_cond, &s->pool.lock);
-    else if (now_ns >= until_ns)
-      return UV_ETIMEDOUT;
-    else
-      uv_cond_timedwait(&s->terminated_cond, &s->pool.lock, until_ns - now_ns);
-  }
-  return 0;
-}
-
 int uvs_await(uvs_t *s, int64_t timeout_ns) {
+  uint64_t until_ns;
   int rc = uvs__enter(s);
 
   if (rc == UV_ESHUTDOWN)
@@ -230,12 +216,14 @@ int uvs_await(uvs_t *s, int64_t timeout_ns) {
     return rc;
   if (uvs__load(&s->terminated, acquire)) /* pairs with the loop's release */
     return 0;
-  if (uvs__owns_loop(s) || uvs__thread.running == s)
-    return UVS_EDEADLK;
-  uvs_retain(s); /* close may come while we sleep */
+  rc = uvs__may_wait(s);
+  if (rc < 0)
+    return rc;
+  until_ns = uvs__later(uv_hrtime(), timeout_ns); /* the caller's patience is real time */
+  uvs_retain(s);                                  /* close may come while we sleep */
   uv_mutex_lock(&s->pool.lock);
-  rc =
-      await_locked(s, uvs__later(uv_hrtime(), timeout_ns)); /* the caller's patience is real time */
+  while (!uvs__locked_load(&s->terminated, relaxed) && rc == 0) /* written under the lock */
+    rc = uvs__wait_locked(s, &s->terminated_cond, until_ns);
   uv_mutex_unlock(&s->pool.lock);
   uvs_release(s);
   return rc;

@@ -14,7 +14,7 @@
 #define TASK_SIZE_MIN offsetof(uvs_task_t, flags) /* up to the callbacks and their arg */
 
 /* The caller's struct as ours. */
-static int read_spec(const void *given, size_t size, uvs_task_t *ret) {
+int uvs__read_spec(const void *given, size_t size, uvs_task_t *ret) {
   int rc = uvs__check_size(given, size, sizeof *ret, TASK_SIZE_MIN);
 
   if (rc < 0)
@@ -36,7 +36,7 @@ static int check_periodic(const uvs_task_t *t) {
   return 0;
 }
 
-static int check_spec(const uvs_task_t *t) {
+int uvs__check_spec(const uvs_task_t *t) {
   if (t->work == NULL && t->after == NULL)
     return UV_EINVAL;
   if (t->kind < UVS_ONCE || t->kind > UVS_DELAY || t->from < UVS_FROM_NOW ||
@@ -51,13 +51,15 @@ static int check_spec(const uvs_task_t *t) {
     return UV_EINVAL;
   if (t->jitter_ns < 0 || (t->name != NULL && strnlen(t->name, UVS_NAME_MAX + 1) > UVS_NAME_MAX))
     return UV_EINVAL;
+  if ((t->keep & ~1) != 0 || (t->result != NULL && t->keep == 0))
+    return UV_EINVAL;
   return check_periodic(t);
 }
 
 static bool needs_cold(const uvs_t *s, const uvs_task_t *t) {
   return s->decorate_cb != NULL || (t->work != NULL && t->after != NULL) ||
          t->missed != UVS_MISSED_CATCH_UP || t->max_burst != 0 || t->max_runs != 0 ||
-         t->until_ns != 0 || t->jitter_ns != 0 || t->name != NULL;
+         t->until_ns != 0 || t->jitter_ns != 0 || t->name != NULL || t->keep != 0;
 }
 
 static uint64_t instant_of(const uvs_task_t *t, int64_t ns, uint64_t now_ns) {
@@ -78,6 +80,9 @@ static void fill_cold(uvs_t *s, struct uvs__cold *c, const uvs_task_t *t, uvs_id
   c->jitter_ns = (uint64_t)t->jitter_ns;
   c->missed_next = 0;
   c->decoration = (uvs_decoration_t){t->work != NULL ? t->work : t->after, t->arg, NULL};
+  c->result = t->result;
+  c->pins = t->keep == UVS__KEEP_PINNED;
+  memset(&c->run, 0, sizeof c->run);
   if (t->name != NULL)
     memcpy(words, t->name, strlen(t->name));
   /* relaxed, all: the slot is private, the word's release publishes them */
@@ -97,6 +102,8 @@ static uint64_t constants_of(const uvs_task_t *t, bool cold) {
     w |= UVS__HAS_AFTER;
   if (t->done != NULL)
     w |= UVS__HAS_DONE;
+  if (t->keep != 0)
+    w |= UVS__KEEP;
   if (t->from == UVS_FROM_WALL)
     w |= UVS__WALL;
   if ((t->flags & UVS_UNREF) == 0)
@@ -263,7 +270,7 @@ static int submit_checked(uvs_t *s, const char *specs, size_t stride, size_t n, 
     uvs_id_t id;
     uint32_t slot;
 
-    read_spec(specs + made * stride, stride, &t);
+    uvs__read_spec(specs + made * stride, stride, &t);
     rc = make_task(s, &t, now_ns, &slot, &id);
     if (rc < 0)
       break;
@@ -286,7 +293,7 @@ static int submit_checked(uvs_t *s, const char *specs, size_t stride, size_t n, 
   for (size_t i = made; i < n; i++) {
     uvs_task_t t;
 
-    read_spec(specs + i * stride, stride, &t);
+    uvs__read_spec(specs + i * stride, stride, &t);
     uvs__sub(&s->pool.load, UVS__LOAD_ONE + ((t.flags & UVS_UNREF) == 0 ? UVS__LOAD_REF : 0),
              relaxed); /* a count */
   }
@@ -319,6 +326,11 @@ static int submit_or_restore(uvs_t *s, const char *specs, size_t stride, size_t 
   return rc;
 }
 
+int uvs__submit_specs(uvs_t *s, const uvs_task_t *specs, size_t n, uint64_t refs,
+                      uvs_id_t *ret_ids) {
+  return submit_or_restore(s, (const char *)specs, sizeof *specs, n, refs, ret_ids);
+}
+
 int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) {
   const char *specs = (const char *)t;
   uint64_t refs = 0;
@@ -332,9 +344,9 @@ int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) 
   for (size_t i = 0; i < n; i++) {
     uvs_task_t known;
 
-    rc = read_spec(specs + i * t->size, t->size, &known);
+    rc = uvs__read_spec(specs + i * t->size, t->size, &known);
     if (rc == 0)
-      rc = check_spec(&known);
+      rc = uvs__check_spec(&known);
     if (rc < 0)
       return rc;
     refs += (known.flags & UVS_UNREF) == 0;

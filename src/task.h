@@ -25,7 +25,7 @@ enum uvs__state {
   UVS__READY,    /* due: on the ready list, or on the loop's due list (ONLOOP) */
   UVS__RUNNING,  /* the body runs, or is pending, or `after` is still to come */
   UVS__ENDED,    /* no run will start or is running; `done` is still to come */
-  UVS__OVER,     /* `done` has returned; a mover still holds the slot */
+  UVS__OVER,     /* `done` has returned; the outcome is kept, or a mover or waiter holds the slot */
   UVS__STATES
 };
 
@@ -52,10 +52,11 @@ enum uvs__state {
 #define UVS__HAS_DONE UVS__BIT(17)
 #define UVS__LIGHT \
   UVS__BIT(18) /* a one-shot that nobody on the loop waits for: its runner retires it */
-#define UVS__WALL UVS__BIT(19) /* deadline_ns is of the wall clock */
-#define UVS__KIND_SHIFT 20     /* 2 bits */
-/* Bits 22 and 23 are free. */
-#define UVS__STATUS_SHIFT 24 /* 12 bits: minus the status of the run that ended */
+#define UVS__WALL UVS__BIT(19)      /* deadline_ns is of the wall clock */
+#define UVS__KIND_SHIFT 20          /* 2 bits */
+#define UVS__KEEP UVS__BIT(22)      /* its outcome is kept until uvs_forget */
+#define UVS__FORGOTTEN UVS__BIT(23) /* uvs_forget was called */
+#define UVS__STATUS_SHIFT 24        /* 12 bits: minus the status of the run that ended */
 #define UVS__STATUS_MASK (UINT64_C(0xfff) << UVS__STATUS_SHIFT)
 #define UVS__DEAD UVS__BIT(36) /* cancelled off the loop before it ran, and on its way there */
 #define UVS__GENERATION_SHIFT 37
@@ -127,6 +128,9 @@ struct uvs__cold {
   uint64_t jitter_ns;
   _Atomic uint64_t jitter_now_ns; /* part of deadline_ns, and owned as that is */
   uint64_t missed_next;           /* for the next run to learn of */
+  void *result;                   /* of the task; under the pool's lock once it has ended */
+  void *run_result;               /* what this run has set; counts if the run does */
+  uint32_t pins;                  /* threads that wait for it; under the pool's lock */
   _Atomic uint64_t missed_total;
   _Atomic uint64_t
       name[(UVS_NAME_MAX + 1) / 8]; /* atomic: uvs_info may read it while the slot is reused */
@@ -148,6 +152,25 @@ bool uvs__word_try(struct uvs__slot *t, uint64_t *w, uint64_t to);
 
 /* The same under the pool's lock. */
 bool uvs__word_try_locked(struct uvs__slot *t, uint64_t *w, uint64_t to);
+
+/* The outcome is final: becomes true once, and never false again (F1). */
+static inline bool uvs__settled(uint64_t w) {
+  return uvs__word_state(w) >= UVS__ENDED || (w & UVS__CANCELLED) != 0;
+}
+
+/* No run is in progress, and nothing but `done` will touch `arg`. */
+static inline bool uvs__quiet(uint64_t w) {
+  return uvs__word_state(w) >= UVS__ENDED;
+}
+
+/* How the task ended: 0, a failure, or UV_ECANCELED. */
+static inline int uvs__outcome_status(uint64_t w) {
+  int status = uvs__word_status(w);
+
+  if ((w & UVS__CANCELLED) != 0)
+    return UV_ECANCELED;
+  return status == UVS_STOP ? 0 : status;
+}
 
 /* Is this move in the table of legal moves? */
 bool uvs__word_legal(uint64_t from, uint64_t to);

@@ -14,6 +14,8 @@
 #define PATIENCE_NS UVS_SEC(20)
 
 #define FUNCTIONS(X) \
+  X(uvs_all) \
+  X(uvs_any) \
   X(uvs_await) \
   X(uvs_cancel) \
   X(uvs_cancelled) \
@@ -26,6 +28,7 @@
   X(uvs_each) \
   X(uvs_execute) \
   X(uvs_finish) \
+  X(uvs_forget) \
   X(uvs_has_ref) \
   X(uvs_info) \
   X(uvs_is_shutdown) \
@@ -45,6 +48,7 @@
   X(uvs_schedule_at_fixed_rate) \
   X(uvs_schedule_with_fixed_delay) \
   X(uvs_set_concurrency) \
+  X(uvs_set_result) \
   X(uvs_set_survive) \
   X(uvs_shutdown) \
   X(uvs_shutdown_now) \
@@ -56,7 +60,8 @@
   X(uvs_survive) \
   X(uvs_unref) \
   X(uvs_version) \
-  X(uvs_version_string)
+  X(uvs_version_string) \
+  X(uvs_wait)
 
 #define NAME(f) #f,
 static const char *const names[] = {FUNCTIONS(NAME)}; /* sorted */
@@ -179,6 +184,10 @@ static int work(uvs_run_t *run) {
   return 0;
 }
 
+static int after_sets_result(uvs_run_t *run) {
+  return uvs_set_result(run, uvs_loop(run->scheduler));
+}
+
 static int work_pending(uvs_run_t *run) {
   atomic_fetch_add(&((struct seen *)run->arg)->work, 1);
   return UVS_PENDING;
@@ -266,6 +275,7 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   uvs_info_t info;
   uvs_counts_t counts;
   uvs_id_t id, pending, ids[2], far;
+  uvs_outcome_t outcome;
   int64_t due_ns;
   FILE *out = tmpfile();
   uvs_t *s;
@@ -353,6 +363,18 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   ASSERT_RC(0, uvs_counts(s, &counts));
   ASSERT_U64(2, counts.failed);
   ASSERT_U64(1, counts.waiting);
+
+  t = (uvs_task_t){.size = sizeof t, .after = after_sets_result, .keep = 1};
+  ASSERT_RC(0, uvs_submit(s, &t, &id));
+  uvs_outcome_init(&outcome);
+  ASSERT_RC(UV_ETIMEDOUT, uvs_wait(s, id, 0, 0, &outcome));
+  ASSERT_RC(UVS_EDEADLK, uvs_wait(s, id, UVS_NEVER, 0, &outcome));
+  while (uvs_wait(s, id, 0, 0, &outcome) == UV_ETIMEDOUT)
+    uv_run(&loop, UV_RUN_NOWAIT);
+  ASSERT_EQ(&loop, outcome.result);
+  ASSERT_RC(0, uvs_forget(s, id));
+  ASSERT_RC(UVS_EDEADLK, uvs_all(s, &t, 1, 0, NULL));
+  ASSERT_RC(UVS_EDEADLK, uvs_any(s, &t, 1, 0, NULL, NULL));
 
   ASSERT_RC(UVS_EDEADLK, uvs_await(s, 0));
   ASSERT_RC(0, uvs_is_shutdown(s));
