@@ -5,11 +5,6 @@
  */
 #include "scheduler.h"
 
-#include <sched.h>
-
-#define DEAD_MANY 4096 /* cancelled tasks on their way to the loop */
-#define PATIENCE 1000  /* turns that a canceller gives to others, at most */
-
 struct uvs__slot *uvs__find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w) {
   uint32_t slot = (uint32_t)id & UVS__SLOT_MASK;
   struct uvs__slot *t;
@@ -46,26 +41,14 @@ static uint64_t hear_of_cancel(uvs_t *s, uint64_t w, uint64_t load) {
   return UVS__ASLEEP;
 }
 
-/* Only the loop frees what was cancelled. A producer that submits and cancels without end would be
- * ahead of it by ever more memory (S55): with so many dead it gives the loop a little time. */
-static void wait_for_undertaker(uvs_t *s) {
-  uvs__ticker_wake(&s->ticker);
-  for (int i = 0; i < PATIENCE && uvs__load(&s->inbox.dead, relaxed) >= DEAD_MANY;
-       i++) /* a count */
-    sched_yield();
-}
-
 static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
   uint64_t hear_by_ns = hear_of_cancel(s, w, load);
-  bool many =
-      uvs__add(&s->inbox.dead, 1, relaxed) >= DEAD_MANY; /* a count; before it can come in */
 
+  uvs__add(&s->inbox.dead, 1, relaxed); /* a count; before it can come in. See submit.c */
   if ((w & UVS__INBOX) == 0)
     uvs__send_in(s, slot_of(id), slot_of(id), false, hear_by_ns);
   else if (hear_by_ns == 0)
     uvs__ticker_wake(&s->ticker); /* on its way, but perhaps nobody has woken the loop for it */
-  if (many)
-    wait_for_undertaker(s);
   return UVS_NEVER_RUNS;
 }
 

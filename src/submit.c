@@ -8,9 +8,12 @@
  */
 #include "scheduler.h"
 
+#include <sched.h>
 #include <stddef.h>
 #include <string.h>
 
+#define DEAD_MANY 4096 /* cancelled tasks on their way to the loop */
+#define PATIENCE 32    /* turns that a producer gives to others, at most */
 #define TASK_SIZE_MIN offsetof(uvs_task_t, flags) /* up to the callbacks and their arg */
 
 /* The caller's struct as ours. */
@@ -249,6 +252,17 @@ static bool add_load(uvs_t *s, uint64_t n, uint64_t refs) {
   return true;
 }
 
+/* Only the loop frees what was cancelled. A producer that submits and cancels without end would be
+ * ahead of it by ever more memory (S55): while so many dead are on their way, one that wants a new
+ * slot gives the loop a little time. */
+static void let_the_loop_bury(uvs_t *s) {
+  if (uvs__load(&s->inbox.dead, relaxed) < DEAD_MANY || uvs__on_loop(s)) /* a count */
+    return;
+  uvs__ticker_wake(&s->ticker);
+  for (int i = 0; i < PATIENCE && uvs__load(&s->inbox.dead, relaxed) >= DEAD_MANY; i++)
+    sched_yield(); /* relaxed: a count */
+}
+
 /* n checked specs, `stride` apart. */
 static int submit_checked(uvs_t *s, const char *specs, size_t stride, size_t n, uint64_t refs,
                           uvs_id_t *ret_ids) {
@@ -263,6 +277,7 @@ static int submit_checked(uvs_t *s, const char *specs, size_t stride, size_t n, 
     return reject(s, UV_ESHUTDOWN);
   if (n >= UVS__INDEX_MAX)
     return UV_ENOMEM;
+  let_the_loop_bury(s);
   if (!add_load(s, n, refs))
     return reject(s, UV_EAGAIN);
   for (made = 0; made < n; made++) {
