@@ -6,8 +6,8 @@
 PREFIX ?= /usr/local
 LIBDIR ?= lib
 DESTDIR ?=
-# What `make contract` insists on, e.g. REQUIRE='S1-S11 L'; nothing: it only lists.
-REQUIRE ?=
+# What `make contract` insists on: lines or whole chapters, e.g. REQUIRE='S1-S11 L'.
+REQUIRE ?= S F P D J L
 
 .PHONY: all test demo install uninstall contract format ci clean
 
@@ -30,6 +30,11 @@ test: build/build.ninja
 demo: build/build.ninja
 	@meson compile -C build demo
 	@build/examples/demo
+
+# What things cost, on this machine: make bench-stats.
+bench-%: build/build.ninja
+	@meson compile -C build $@
+	@build/bench/$@
 
 # A build of its own, so that PREFIX never touches the one that is tested. Needs no greatest.
 build-install: FORCE

@@ -67,11 +67,11 @@ static void choose_colours(void) {
 /* One printf per line, so that lines of several threads never mix. */
 static void tell(int64_t at_ns, int runner, const char *name, const char *colour, const char *event,
                  const char *about) {
-  char where[16] = "loop", remark[64] = "";
+  char where[16] = "loop", remark[96] = "";
   if (runner != UVS_ON_LOOP)
     snprintf(where, sizeof where, "runner %d", runner);
   if (about != NULL)
-    snprintf(remark, sizeof remark, "%*s  %s%s%s", (int)strlen(event) - 20, "", dim, about, plain);
+    snprintf(remark, sizeof remark, "%*s  %s%s%s", (int)strlen(event) - 29, "", dim, about, plain);
   printf("%+.3f s  %-8s  %-9s  %s%s%s%s\n", (double)(at_ns - timing.start_ns) / 1e9, where, name,
          colour, event, colour[0] != '\0' ? plain : "", remark);
 }
@@ -113,7 +113,8 @@ static void tell_run(const uvs_run_t *run) {
   if (late_ms < 0.05)
     n += snprintf(event + n, sizeof event - (size_t)n, "on time");
   else
-    n += snprintf(event + n, sizeof event - (size_t)n, "%.1f ms late", late_ms);
+    n += snprintf(event + n, sizeof event - (size_t)n, "%.1f ms late: %s", late_ms,
+                  uvs_late_name(run->culprit));
   if (run->missed > 0)
     snprintf(event + n, sizeof event - (size_t)n, ", %d missed", (int)run->missed);
   tell(run->start_ns, run->runner, p->name, late_ms < 50 ? "" : yellow, event,
@@ -279,11 +280,14 @@ static void submit_all(uvs_t *s) {
   poller.want_runs = t.max_runs = 3;
   submit(s, &t);
 
-  t = task(&flaky, "flaky", 700, "every 0.55 s; run 3 fails");
+  t = task(&flaky, "flaky", 700, "every 0.55 s; fails, is retried");
   t.kind = UVS_RATE;
   t.period_ns = UVS_MS(550);
   t.work = flaky_work;
-  flaky.want_runs = 3;
+  t.failure = UVS_FAIL_RETRY;
+  t.retry_ns = UVS_MS(100); /* then 200 */
+  flaky.want_runs = 5;
+  t.max_failures = 3;
   flaky.want_status = UV_EIO;
   submit(s, &t);
 
@@ -419,9 +423,9 @@ int main(int argc, char **argv) {
   }
   printf("uvsched: a dozen tasks on one loop; %s\n\n"
          "  where  \"runner n\" is a thread of libuv's pool, \"loop\" the loop's own thread\n"
-         "  event  every run, and how late it began (never early);\n"
+         "  event  every run, how late it began (never early), and because of what;\n"
          "         then \"done\", exactly once for each task\n\n"
-         "    time  where     task       event                 in words\n",
+         "    time  where     task       event                          in words\n",
          timing.is_virtual ? "virtual clock, every body on the loop"
                            : "two runners, about 10 seconds");
   EXPECT(uvs_open(loop, &o, &s) == 0);

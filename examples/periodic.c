@@ -93,6 +93,7 @@ static void on_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct body *b = arg;
   (void)s, (void)id;
   b->lab->failures++;
+  b->status = status;
   printf("  %-6s  run %d failed: %s\n", b->name, (int)b->runs, uvs_strerror(status));
 }
 
@@ -139,6 +140,7 @@ static void experiment(const char *title, int schedulers, int runners, int64_t u
   start(s[0], &lab.tick, &t);
   start(s[0], &lab.tock, &t);
   t.work = faulty;
+  t.done = NULL; /* nobody sees its end: so the error hook does */
   start(s[0], &lab.faulty, &t);
   t.work = slow;
   t.done = slow_done;

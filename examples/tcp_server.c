@@ -1,27 +1,34 @@
 /* SPDX-License-Identifier: MIT
  *
- * A TCP echo server on the loopback interface.
+ * A TCP echo server on the loopback interface, which also tells Prometheus how it is.
  *
  *   idle time-outs    one loop task per connection, moved with uvs_reschedule at every read: no
  *                     uv_timer_t per connection, and moving it allocates nothing
+ *   GET /metrics      a connection that begins like this gets the statistics instead of an echo
  *   background work   a report, written on the pool while the loop goes on serving
- *   Ctrl-C            closes everything and leaves through uv_loop_close
+ *   Ctrl-C, SIGTERM   close everything and leave through uv_loop_close; SIGUSR1 wants a report now
  *
- *   tcp_server [port]         7000 unless told; try: nc 127.0.0.1 7000
- *   tcp_server --self-test    talks to itself on a free port, then interrupts itself */
+ *   tcp_server [port [seconds]]    7000 unless told, 0: any that is free; seconds between reports
+ *   tcp_server --self-test         talks to itself on a free port, then interrupts itself
+ *
+ * Try: nc 127.0.0.1 7000 */
 #include <signal.h>
 #include <uvsched.h>
 
 #include "expect.h"
 
+#define HELD_UP_NS UVS_SEC(1)
+#define REQUEST_MAX 8192 /* bytes, up to the empty line */
+
 static struct {
   uv_loop_t *loop;
   uvs_t *scheduler;
   uv_tcp_t listener;
-  uv_signal_t sigint;
+  uv_signal_t sigint, sigterm, sigusr1;
   int64_t idle_ns;
+  uvs_id_t reports;
   struct numbers {
-    int open, accepted, timed_out;
+    int open, accepted, timed_out, answers;
     size_t bytes;
   } now; /* the loop's own; the pool sees copies */
   int reports_open;
@@ -29,43 +36,230 @@ static struct {
 
 /* ------------------------------------------------------------ a connection --- */
 
+/* What a connection is for, by how it begins. */
+enum use {
+  UNKNOWN, /* all that has come, if anything, is a part of "GET " */
+  ECHOES,
+  ASKS,    /* a request has begun */
+  ANSWERED /* what still comes is not for us */
+};
+
+static char get[] = "GET ";
+
 struct conn {
   uv_tcp_t tcp;
   uvs_id_t idle;
-  int64_t last_read_ns;
-  int users; /* the handle and the idle task; the last one to leave frees it */
+  int64_t since_ns; /* what the time-out counts from */
+  int writes;       /* under way */
+  int ended;        /* the client will send nothing more */
+  enum use use;
+  size_t asked;   /* bytes of the request, up to now */
+  char line[32];  /* the first of them: as many as we have to understand */
+  int empty_line; /* there is nothing on its present line */
+  uv_shutdown_t shutdown;
 };
 
-static void conn_leave(struct conn *c) {
-  if (--c->users > 0)
-    return;
+static void on_closed(uv_handle_t *h) {
   server.now.open--;
-  free(c);
+  free(h->data);
 }
 
-static void on_conn_closed(uv_handle_t *h) {
-  conn_leave(h->data);
+/* The last touch of the task, so here the rest may go: after a time-out (0), after hang_up, and
+ * when the scheduler is closed. */
+static void on_over(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  struct conn *c = arg;
+  (void)s, (void)id;
+  server.now.timed_out += status == 0;
+  uv_close((uv_handle_t *)&c->tcp, on_closed);
 }
 
-static void on_idle_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
-  (void)s, (void)id, (void)status;
-  conn_leave(arg);
-}
-
-static void conn_close(struct conn *c) {
+/* For any reason but the time-out. on_over follows, soon. */
+static void hang_up(struct conn *c) {
   if (uv_is_closing((uv_handle_t *)&c->tcp))
     return;
-  uv_close((uv_handle_t *)&c->tcp, on_conn_closed);
-  uvs_cancel(server.scheduler, c->idle, 0); /* whatever the receipt, `done` comes once */
+  uv_read_stop((uv_stream_t *)&c->tcp);
+  uvs_cancel(server.scheduler, c->idle, 0);
 }
 
+/* The time is up. But was it pushed back when it was too late for that? And if the loop was held
+ * up, there may be bytes that it had no chance to read. */
 static int on_idle(uvs_run_t *run) {
   struct conn *c = run->arg;
-  EXPECT(run->start_ns - c->last_read_ns >= server.idle_ns); /* never early */
+  if (run->start_ns - c->since_ns < server.idle_ns || run->late_ns >= HELD_UP_NS)
+    return 0; /* look again in idle_ns */
   printf("server: a connection was idle for %d ms\n", (int)(server.idle_ns / 1000000));
-  server.now.timed_out++;
-  conn_close(c);
+  return UVS_STOP;
+}
+
+/* UV_EBUSY: on_idle is about to run, and sees since_ns. */
+static void push_back(struct conn *c) {
+  c->since_ns = uvs_now(server.scheduler);
+  uvs_reschedule(server.scheduler, c->idle, server.idle_ns);
+}
+
+static void on_written(uv_write_t *req, int status) {
+  struct conn *c = req->handle->data;
+  free(req->data);
+  free(req);
+  c->writes--;
+  if (status != 0 || (c->ended && c->writes == 0))
+    hang_up(c); /* the client is gone, or has all that it came for */
+}
+
+/* Never waits: what the client does not take now is sent when it does. Frees `owned` then. */
+static void put(struct conn *c, const uv_buf_t bufs[], unsigned n, void *owned) {
+  uv_write_t *req = malloc(sizeof *req);
+
+  if (req != NULL) {
+    req->data = owned;
+    if (uv_write(req, (uv_stream_t *)&c->tcp, bufs, n, on_written) == 0) {
+      c->writes++;
+      return;
+    }
+  }
+  free(req);
+  free(owned);
+  hang_up(c);
+}
+
+/* ----------------------------------------------------------------- metrics --- */
+
+struct page {
+  char head[160];
+  size_t size, room; /* of the body */
+  char body[];
+};
+
+/* For uvs_stats_write: some lines more. */
+static int append(const char *data, size_t size, void *arg) {
+  struct page **page = arg, *p = *page;
+
+  if (size > p->room - p->size) {
+    size_t room = 2 * p->room + size;
+    p = realloc(p, sizeof *p + room);
+    if (p == NULL)
+      return UV_ENOMEM;
+    p->room = room;
+    *page = p;
+  }
+  memcpy(p->body + p->size, data, size);
+  p->size += size;
   return 0;
+}
+
+/* What there is to say, as Prometheus reads it. NULL: no memory. Thread: any. */
+static struct page *metrics_page(uvs_t *s) {
+  struct page *p = calloc(1, sizeof *p);
+  if (p != NULL && uvs_stats_write(s, UVS_PROMETHEUS, append, &p) == 0)
+    return p;
+  free(p);
+  return NULL;
+}
+
+static struct page *page_of(const char *text) {
+  struct page *p = calloc(1, sizeof *p);
+  if (p != NULL && append(text, strlen(text), &p) == 0)
+    return p;
+  free(p);
+  return NULL;
+}
+
+static void on_shutdown(uv_shutdown_t *req, int status) {
+  (void)req, (void)status; /* on_written hears the same */
+}
+
+/* Sends the page and nothing after it. What the client still sends is read, and thrown away: if we
+ * closed with bytes unread, it might lose the page. We close when it does, or when its time is up.
+ */
+static void answer(struct conn *c, const char *status, struct page *p) {
+  uv_buf_t bufs[2];
+  int size;
+
+  c->use = ANSWERED;
+  server.now.answers++;
+  push_back(c); /* so much time for all of that, and no more */
+  if (p == NULL) {
+    hang_up(c);
+    return;
+  }
+  size = snprintf(p->head, sizeof p->head,
+                  "HTTP/1.1 %s\r\n"
+                  "Content-Type: text/plain; version=0.0.4\r\n"
+                  "Content-Length: %zu\r\n"
+                  "Connection: close\r\n\r\n",
+                  status, p->size);
+  bufs[0] = uv_buf_init(p->head, (unsigned)size);
+  bufs[1] = uv_buf_init(p->body, (unsigned)p->size);
+  put(c, bufs, 2, p);
+  if (uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shutdown) != 0)
+    hang_up(c);
+}
+
+static int asks_for_metrics(const struct conn *c) {
+  const char *version = c->line + 20;
+  return memcmp(c->line, "GET /metrics HTTP/1.", 20) == 0 &&
+         (version[0] == '0' || version[0] == '1') && (version[1] == '\r' || version[1] == '\n');
+}
+
+/* Only its first line matters, but a request ends with an empty one. */
+static void read_request(struct conn *c, const char *data, size_t n) {
+  for (size_t i = 0; i < n && c->use != ANSWERED; i++) {
+    if (c->asked < sizeof c->line)
+      c->line[c->asked] = data[i];
+    c->asked++;
+    if (data[i] == '\n' && c->empty_line && asks_for_metrics(c))
+      answer(c, "200 OK", metrics_page(server.scheduler));
+    else if (data[i] == '\n' && c->empty_line)
+      answer(c, "404 Not Found", page_of("only /metrics is here\n"));
+    else if (c->asked == REQUEST_MAX)
+      answer(c, "431 Request Header Fields Too Large", page_of("that is too long\n"));
+    else if (data[i] != '\r')
+      c->empty_line = data[i] == '\n';
+  }
+}
+
+/* ----------------------------------------------------------------- reading --- */
+
+static enum use use_of(const struct conn *c, const char *data, size_t n) {
+  size_t rest = strlen(get) - c->asked;
+  if (memcmp(data, get + c->asked, n < rest ? n : rest) != 0)
+    return ECHOES;
+  return n < rest ? UNKNOWN : ASKS;
+}
+
+/* It looked like a request at first: send that back. */
+static void echo_held(struct conn *c) {
+  uv_buf_t buf = uv_buf_init(get, (unsigned)c->asked);
+  if (c->asked > 0)
+    put(c, &buf, 1, NULL);
+  c->asked = 0;
+}
+
+/* `data` goes when it is written, or now. */
+static void on_bytes(struct conn *c, char *data, size_t n) {
+  uv_buf_t buf = uv_buf_init(data, (unsigned)n);
+
+  server.now.bytes += n;
+  if (c->use == UNKNOWN || c->use == ECHOES)
+    push_back(c); /* but a request that has begun must soon be there as a whole */
+  if (c->use == UNKNOWN)
+    c->use = use_of(c, data, n);
+  if (c->use == ECHOES) {
+    echo_held(c);
+    put(c, &buf, 1, data);
+  } else {
+    read_request(c, data, n);
+    free(data);
+  }
+}
+
+/* The client sends no more, but may still be reading. */
+static void on_end(struct conn *c) {
+  c->ended = 1;
+  if (c->use == UNKNOWN)
+    echo_held(c);
+  if (c->writes == 0)
+    hang_up(c);
 }
 
 static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf) {
@@ -73,34 +267,16 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf) {
   *buf = uv_buf_init(malloc(4096), 4096);
 }
 
-static void on_written(uv_write_t *req, int status) {
-  if (status != 0)
-    conn_close(req->handle->data);
-  free(req->data);
-  free(req);
-}
-
-/* Send the bytes back. The buffer is the one that on_alloc gave, and goes when it is written. */
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf) {
-  struct conn *c = stream->data;
-  uv_buf_t reply = uv_buf_init(buf->base, n > 0 ? (unsigned)n : 0);
-  uv_write_t *req = n > 0 ? malloc(sizeof *req) : NULL;
-
-  if (req != NULL) {
-    req->data = buf->base;
-    if (uv_write(req, stream, &reply, 1, on_written) == 0) {
-      int64_t now_ns = uvs_now(server.scheduler);
-      server.now.bytes += (size_t)n;
-      /* UV_EBUSY: its time is up already, and on_idle is about to run. */
-      if (uvs_reschedule(server.scheduler, c->idle, server.idle_ns) == 0)
-        c->last_read_ns = now_ns;
-      return;
-    }
-    free(req);
+  if (n > 0) {
+    on_bytes(stream->data, buf->base, (size_t)n);
+    return;
   }
   free(buf->base);
-  if (n != 0) /* 0 means "nothing yet"; the rest is the end of the stream or an error */
-    conn_close(c);
+  if (n == UV_EOF)
+    on_end(stream->data);
+  else if (n != 0) /* 0 means "nothing yet" */
+    hang_up(stream->data);
 }
 
 static void on_connection(uv_stream_t *listener, int status) {
@@ -112,21 +288,22 @@ static void on_connection(uv_stream_t *listener, int status) {
     return;
   }
   c->tcp.data = c;
-  c->users = 2;
-  c->last_read_ns = uvs_now(server.scheduler);
+  c->since_ns = uvs_now(server.scheduler);
   server.now.open++;
   server.now.accepted++;
   uvs_task_init(&t);
+  t.kind = UVS_DELAY; /* when on_idle returns 0, once more */
   t.delay_ns = server.idle_ns;
+  t.period_ns = server.idle_ns;
   t.after = on_idle; /* no `work`: a loop task, which may touch the connection */
-  t.done = on_idle_done;
+  t.done = on_over;
   t.arg = c;
   t.name = "idle";
-  if (uvs_submit(server.scheduler, &t, &c->idle) != 0)
-    c->users = 1; /* refused: no `done` will come */
-  if (c->users == 1 || uv_accept(listener, (uv_stream_t *)&c->tcp) != 0 ||
-      uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) != 0)
-    conn_close(c);
+  if (uv_accept(listener, (uv_stream_t *)&c->tcp) != 0 ||
+      uvs_submit(server.scheduler, &t, &c->idle) != 0)
+    uv_close((uv_handle_t *)&c->tcp, on_closed); /* refused: no `done` will come */
+  else if (uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) != 0)
+    hang_up(c);
 }
 
 /* --------------------------------------------------------- background work --- */
@@ -134,8 +311,8 @@ static void on_connection(uv_stream_t *listener, int status) {
 /* On the pool, so it may take its time. */
 static int write_report(uvs_run_t *run) {
   const struct numbers *n = run->arg;
-  printf("report: runner %d: %d open, %d accepted, %d timed out, %zu bytes\n", run->runner, n->open,
-         n->accepted, n->timed_out, n->bytes);
+  printf("report: runner %d: %d open, %d accepted, %d timed out, %d answers, %zu bytes\n",
+         run->runner, n->open, n->accepted, n->timed_out, n->answers, n->bytes);
   return 0;
 }
 
@@ -168,22 +345,25 @@ static int start_report(uvs_run_t *run) {
 
 /* -------------------------------------------------------------- life cycle --- */
 
-static void close_mine(uv_handle_t *h, void *arg) {
-  (void)arg;
-  if (uvs_owns_handle(server.scheduler, h) || uv_is_closing(h))
-    return;
-  if (h->data != NULL)
-    conn_close(h->data);
-  else
-    uv_close(h, NULL);
+/* The connections follow: see on_over. A second Ctrl-C ends the process in the usual way. */
+static void on_stop(uv_signal_t *handle, int signum) {
+  (void)handle;
+  printf("server: %s, closing\n", signum == SIGINT ? "interrupted" : "told to stop");
+  uv_close((uv_handle_t *)&server.listener, NULL);
+  uv_close((uv_handle_t *)&server.sigint, NULL);
+  uv_close((uv_handle_t *)&server.sigterm, NULL);
+  uv_close((uv_handle_t *)&server.sigusr1, NULL);
+  EXPECT(uvs_close(server.scheduler, NULL) == 0);
 }
 
-/* One shot: a second Ctrl-C ends the process in the usual way. */
-static void on_sigint(uv_signal_t *handle, int signum) {
+static void on_sigusr1(uv_signal_t *handle, int signum) {
   (void)handle, (void)signum;
-  printf("server: interrupted, closing\n");
-  uv_walk(server.loop, close_mine, NULL);
-  EXPECT(uvs_close(server.scheduler, NULL) == 0);
+  uvs_reschedule(server.scheduler, server.reports, 0); /* UV_EBUSY: there comes one anyway */
+}
+
+static void start_signal(uv_signal_t *handle, uv_signal_cb cb, int signum) {
+  EXPECT(uv_signal_init(server.loop, handle) == 0);
+  EXPECT(uv_signal_start(handle, cb, signum) == 0);
 }
 
 static int start_server(int port, int64_t idle_ns, int64_t report_ns) {
@@ -195,8 +375,9 @@ static int start_server(int port, int64_t idle_ns, int64_t report_ns) {
   server.loop = uv_default_loop();
   server.idle_ns = idle_ns;
   EXPECT(uvs_open(server.loop, NULL, &server.scheduler) == 0);
-  EXPECT(uv_signal_init(server.loop, &server.sigint) == 0);
-  EXPECT(uv_signal_start_oneshot(&server.sigint, on_sigint, SIGINT) == 0);
+  start_signal(&server.sigint, on_stop, SIGINT);
+  start_signal(&server.sigterm, on_stop, SIGTERM);
+  start_signal(&server.sigusr1, on_sigusr1, SIGUSR1);
   EXPECT(uv_tcp_init(server.loop, &server.listener) == 0);
   EXPECT(uv_ip4_addr("127.0.0.1", port, &addr) == 0);
   EXPECT(uv_tcp_bind(&server.listener, (const struct sockaddr *)&addr, 0) == 0);
@@ -212,97 +393,26 @@ static int start_server(int port, int64_t idle_ns, int64_t report_ns) {
   t.delay_ns = t.period_ns = report_ns;
   t.after = start_report;
   t.name = "reports";
-  EXPECT(uvs_submit(server.scheduler, &t, NULL) == 0);
+  EXPECT(uvs_submit(server.scheduler, &t, &server.reports) == 0);
   return ntohs(addr.sin_port);
 }
 
 /* --------------------------------------------------------------- self-test --- */
 
-static struct {
-  uv_tcp_t tcp;
-  uv_connect_t connect;
-  uv_write_t write;
-  struct sockaddr_in server;
-  int echoed, closed;
-  char in[64];
-  size_t in_len;
-} client;
-
-static int client_send(uvs_run_t *run) {
-  static char ping[] = "ping";
-  uv_buf_t buf = uv_buf_init(ping, 4);
-  (void)run;
-  if (client.closed)
-    return 0;
-  return uv_write(&client.write, (uv_stream_t *)&client.tcp, &buf, 1, NULL);
-}
-
-static void client_send_soon(int64_t delay_ns) {
-  uvs_task_t t;
-  uvs_task_init(&t);
-  t.delay_ns = delay_ns;
-  t.after = client_send;
-  EXPECT(uvs_submit(server.scheduler, &t, NULL) == 0);
-}
-
-static void client_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf) {
-  (void)h, (void)suggested;
-  *buf = uv_buf_init(client.in + client.in_len, (unsigned)(sizeof client.in - client.in_len));
-}
-
-static void client_connect(uv_handle_t *h);
-
-/* Three pings, each well within the idle time, then silence until the server hangs up. */
-static void client_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf) {
-  (void)buf;
-  if (n > 0) {
-    client.in_len += (size_t)n;
-    EXPECT(client.in_len <= 4 && memcmp(client.in, "ping", client.in_len) == 0);
-    if (client.in_len == 4) {
-      printf("client: echo %d\n", ++client.echoed);
-      client.in_len = 0;
-      if (client.echoed < 3)
-        client_send_soon(server.idle_ns / 4);
-    }
-  } else if (n < 0) {
-    printf("client: the server hung up\n");
-    client.closed = 1;
-    /* On a very slow machine that may come before the first echo: then try again. */
-    uv_close((uv_handle_t *)stream, client.echoed > 0 ? NULL : client_connect);
-    if (client.echoed > 0)
-      EXPECT(uv_kill(uv_os_getpid(), SIGINT) == 0);
-  }
-}
-
-static void client_connected(uv_connect_t *req, int status) {
-  EXPECT(status == 0);
-  EXPECT(uv_read_start(req->handle, client_alloc, client_read) == 0);
-  client_send_soon(0);
-}
-
-static void client_connect(uv_handle_t *h) {
-  (void)h;
-  client.closed = 0;
-  client.in_len = 0;
-  EXPECT(uv_tcp_init(server.loop, &client.tcp) == 0);
-  EXPECT(uv_tcp_connect(&client.connect, &client.tcp, (const struct sockaddr *)&client.server,
-                        client_connected) == 0);
-}
+#include "tcp_server_check.h"
 
 int main(int argc, char **argv) {
   int self_test = argc > 1 && strcmp(argv[1], "--self-test") == 0;
   int port = self_test ? 0 : argc > 1 ? atoi(argv[1]) : 7000;
+  int64_t report_ns = self_test ? UVS_MS(100) : UVS_SEC(argc > 2 ? atoi(argv[2]) : 5);
 
   setvbuf(stdout, NULL, _IOLBF, 0);
   signal(SIGPIPE, SIG_IGN);
-  port = start_server(port, self_test ? UVS_MS(200) : UVS_SEC(10),
-                      self_test ? UVS_MS(100) : UVS_SEC(5));
+  port = start_server(port, self_test ? UVS_MS(200) : UVS_SEC(10), report_ns);
   printf("server: 127.0.0.1:%d, idle connections are closed after %d ms\n", port,
          (int)(server.idle_ns / 1000000));
-  if (self_test) {
-    EXPECT(uv_ip4_addr("127.0.0.1", port, &client.server) == 0);
-    client_connect(NULL);
-  }
+  if (self_test)
+    start_self_test(port);
 
   uv_run(server.loop, UV_RUN_DEFAULT);
   EXPECT(uv_loop_close(server.loop) == 0);

@@ -19,9 +19,13 @@
  * Callbacks:
  *
  *   callback                                         thread
- *   work                                             pool (the loop's with concurrency 0)
- *   after, done, error, decorate, never_ran,         loop
- *   terminated, close, each
+ *   work, before_body, after_body                    pool (the loop's with concurrency 0, and for
+ *                                                    tasks without `work`; the submitter's with
+ *                                                    UVS_REJECT_CALLER_RUNS)
+ *   after, done, error, missed, decorate,            loop
+ *   never_ran, over, terminated, close, each
+ *   rejected                                         that of the submission
+ *   write                                            that of uvs_stats_write
  *   allocator, clock                                 any, concurrently
  *
  * The loop's thread is the one on which the loop last gave the scheduler a turn; until the first,
@@ -33,8 +37,8 @@
  * UVS_NEVER means never. Nothing ever starts before its time by the nanosecond clock.
  *
  * ERRORS. Zero or a positive answer is success, a negative UV_E* code is an error. If a call
- * returns an error, nothing happened and no callback will ever run for it. An accepted task ends in
- * exactly one `done`, never from inside an API call.
+ * returns an error, nothing happened and no callback will ever run for it (the rejected handler was
+ * asked before). An accepted task ends in exactly one `done`, never from inside an API call.
  * Any call on a scheduler: UV_EINVAL if it is NULL; UV_ENOTSUP in a forked child, but for
  * uvs_close; UV_ESHUTDOWN after it was closed (only a thread that holds a reference, see
  * uvs_retain, may call then), but for the calls that ask whether it is shut down and terminated,
@@ -101,6 +105,19 @@ enum {
   UVS_CANCEL_IF_WAITING = 2 /* only if no run is in progress, else UV_EBUSY and nothing happened */
 };
 
+/* Why a run was late: what the time between due and start was spent on. */
+enum {
+  UVS_LATE_TIMER = 0, /* uv_timer counts in whole ms */
+  UVS_LATE_LOOP,      /* the loop was held up, or asleep and had to be woken */
+  UVS_LATE_BUDGET,    /* so much was due at once that it was carried over to a later turn */
+  UVS_LATE_RUNNERS,   /* it was ready, but no runner was free (or no thread of libuv's pool) */
+  UVS_LATE_OVERLAP,   /* its own previous run was still going on */
+  UVS_LATE_CLOCK,     /* the wall clock was set forward */
+  UVS_LATE_SUBMIT,    /* it was due before it was submitted */
+  UVS_LATE_CAUSES
+};
+#define UVS_LATE_RETRY UVS_LATE_CAUSES /* only of missed points: a retry came in their place */
+
 /* ------------------------------------------------------------ callbacks --- */
 
 /* One run of a task, as its body sees it. Valid only during the callback. New fields go at the
@@ -109,7 +126,7 @@ typedef struct uvs_run_s {
   uvs_t *scheduler;
   uvs_id_t id;
   void *arg;
-  int runner;        /* which runner: 0 and up, or UVS_ON_LOOP */
+  int runner;        /* which runner: 0 and up, or UVS_ON_LOOP, or UVS_ON_CALLER */
   int status;        /* in an `after` that follows `work`: how that ended, 0 or negative; else 0 */
   int64_t ideal_ns;  /* when it should have started, jitter not counted; a wall task: wall clock */
   int64_t start_ns;  /* when it did; uvs_now's clock */
@@ -118,9 +135,12 @@ typedef struct uvs_run_s {
   uint64_t number;   /* 1 for the first run; stays at 2^32 - 1 */
   uint64_t missed;   /* points of the grid that passed without a run since the run before */
   const void *state; /* ours */
+  int culprit;       /* what most of late_ns was spent on: UVS_LATE_...; -1: it was on time */
+  int64_t late_by_ns[UVS_LATE_CAUSES]; /* the parts of late_ns */
 } uvs_run_t;
 
 #define UVS_ON_LOOP (-1)
+#define UVS_ON_CALLER (-2) /* its submitter's thread, see UVS_REJECT_CALLER_RUNS */
 
 /* The body of a task. `work` runs on a pool thread, `after` on the loop thread. If both are given,
  * `after` sees the run's end in run->status; what it returns counts only if `work` succeeded (0: as
@@ -128,11 +148,22 @@ typedef struct uvs_run_s {
 typedef int (*uvs_work_cb)(uvs_run_t *run);
 typedef int (*uvs_after_cb)(uvs_run_t *run);
 
-/* The end of a task. status: 0, the failure of the last run, or UV_ECANCELED. */
+/* The end of a task. status: 0, the failure of the last run (UV_ETIMEDOUT: it passed its limit), or
+ * UV_ECANCELED. */
 typedef void (*uvs_done_cb)(uvs_t *s, uvs_id_t id, int status, void *arg);
 
-/* A task failed (before its `done`). arg is the task's. */
+/* A run failed, or passed its time limit, and nobody else is told: neither `after`, who sees the
+ * status of each run, nor, if it was the last run, `done`. Of a body that goes on past the limit of
+ * the last run it hears at once; arg, the task's, is still in use then. */
 typedef void (*uvs_error_cb)(uvs_t *s, uvs_id_t id, int status, void *arg);
+
+/* Points of a fixed-rate grid passed without a run of their own, as the task's `missed` policy
+ * says: `count` of them, because of `reason`, UVS_LATE_... Before the next run. */
+typedef void (*uvs_missed_cb)(uvs_t *s, uvs_id_t id, uint64_t count, int reason, void *arg);
+
+/* Around each body, on its thread. status: what it returned, also UVS_PENDING. */
+typedef void (*uvs_before_body_cb)(uvs_run_t *run);
+typedef void (*uvs_after_body_cb)(uvs_run_t *run, int status);
 
 /* uvs_shutdown_now took back a task that never started (before its `done`). */
 typedef void (*uvs_never_ran_cb)(uvs_t *s, uvs_id_t id, void *arg);
@@ -140,7 +171,8 @@ typedef void (*uvs_never_ran_cb)(uvs_t *s, uvs_id_t id, void *arg);
 /* What a task will run. The decorate hook may wrap or replace it, for every run of the task. */
 typedef struct {
   uvs_work_cb work;        /* the body: `work`, or the `after` of a loop task */
-  void *arg;               /* run->arg of the body; every other callback sees the spec's arg */
+  void *arg;               /* run->arg of the body, and of the hooks around it; every other callback
+                              sees the spec's arg */
   void (*over)(void *arg); /* optional: on the loop, after `done`, with this arg; say, to free it */
 } uvs_decoration_t;
 
@@ -148,22 +180,64 @@ typedef struct {
  * the loop thread (uvs_submit and others that take in what has come). */
 typedef void (*uvs_decorate_cb)(uvs_t *s, uvs_id_t id, uvs_decoration_t *d);
 
+/* What the rejected handler answers. Any other answer leaves the refusal standing. */
+enum {
+  UVS_REFUSE = 0,
+  UVS_DROP,    /* as UVS_REJECT_DISCARD */
+  UVS_RUN_HERE /* as UVS_REJECT_CALLER_RUNS */
+};
+
+/* A submission is being refused, with code UV_EAGAIN or UV_ESHUTDOWN (then the answer changes
+ * nothing). t and n are those of the call, n of the short calls 1. Once per submission until
+ * the scheduler is closed, on its thread, with no lock held: may call anything that its caller
+ * might. */
+struct uvs_task_s; /* uvs_task_t, below */
+typedef int (*uvs_rejected_cb)(uvs_t *s, const struct uvs_task_s *t, size_t n, int code);
+
 typedef void (*uvs_terminated_cb)(uvs_t *s);
 typedef void (*uvs_close_cb)(uvs_t *s);
 
-/* 1 if the running body was asked to stop: cancelled with UVS_CANCEL_TOKEN, or uvs_shutdown_now or
- * uvs_close was called. One or two atomic loads; call it as often as you like. Thread: that of the
- * body (or any while the body waits for it). */
+/* 1 if the running body was asked to stop: cancelled with UVS_CANCEL_TOKEN, or past its time limit,
+ * or uvs_shutdown_now or uvs_close was called. A few atomic loads, and with a limit a look at the
+ * clock; call it as often as you like. Thread: that of the body (or any while the body waits for
+ * it). */
 UVS_API int uvs_cancelled(const uvs_run_t *run);
 
 /* ----------------------------------------------------------------- open --- */
 
 /* Keep-alive: what makes uv_run stay?
- *   AUTO    a ref'd task that is not over. One from another thread counts once the loop has taken
- *           it in, so a program that is fed only by other threads wants ALWAYS.
+ *   AUTO    a ref'd task that is not over, and a ref'd queue (uvsched/queue.h) that is open. A task
+ *           from another thread counts once the loop has taken it in, so a program that is fed only
+ *           by other threads wants ALWAYS.
  *   ALWAYS  the scheduler itself, until it is terminated or closed.
  *   NEVER   nothing. (A body on the pool still does: libuv waits for its own requests.) */
 enum { UVS_KEEP_AUTO = 0, UVS_KEEP_ALWAYS, UVS_KEEP_NEVER };
+
+/* What happens to a submission (of one task or many) that max_pending has no room for? Once shut
+ * down, it is refused with UV_ESHUTDOWN whatever the policy.
+ *
+ *   ABORT    refused with UV_EAGAIN
+ *   DISCARD  accepted and dropped: its body never runs, its `done` says UV_ECANCELED; takes no
+ *            room
+ *   DISCARD_OLDEST
+ *            accepted; for each new task the one that would start next is dropped (also a
+ *            periodic one between two runs; not one that is running, nor one that is due never;
+ *            if there is no other, the new one). Off the loop that happens at the loop's next
+ *            turn. Refused with UV_EAGAIN if it made more than 2 x max_pending before that
+ *   CALLER_RUNS
+ *            accepted, above max_pending, and run by the submitter before its call returns; then
+ *            as usual. On the loop's thread that holds up the loop. Only one-shots that are due
+ *            now, with `work`, without retries and limit, and without a decorate hook (of many:
+ *            only if all are such; not those of uvs_all and uvs_any); others are refused with
+ *            UV_EAGAIN: nothing starts early. A body that submits in its turn nests
+ *   ASK      the rejected handler is asked */
+enum {
+  UVS_REJECT_ABORT = 0,
+  UVS_REJECT_DISCARD,
+  UVS_REJECT_DISCARD_OLDEST,
+  UVS_REJECT_CALLER_RUNS,
+  UVS_REJECT_ASK
+};
 
 typedef struct {
   void *(*alloc)(size_t size, void *arg); /* aligned as malloc's; NULL = failed */
@@ -187,24 +261,29 @@ typedef struct {
   int concurrency;
   int keep_alive; /* UVS_KEEP_... */
 
-  /* After uvs_shutdown, do one-shots that are not yet due still run (default 1), do periodic tasks
-   * go on (default 0)? Else they are cancelled. */
+  /* After uvs_shutdown, do one-shots that are not yet due (or wait for a retry) still run (default
+   * 1), do periodic tasks go on (default 0)? Else they are cancelled. */
   int survive_delayed;
   int survive_periodic;
 
-  uint32_t max_pending; /* most tasks waiting, ready or running, else UV_EAGAIN; 0: no bound */
+  uint32_t max_pending; /* most tasks waiting, ready or running, else `rejection`; 0: no bound */
 
   /* After so long the scheduler lets others have the loop, or the pool thread, for a turn. 1 us to
    * 1 s; default 1 ms. */
   int64_t budget_ns;
 
-  uint64_t seed;                /* of the jitter; 0: another one each time */
-  uvs_error_cb error;           /* optional; each task that fails */
-  uvs_terminated_cb terminated; /* optional; shut down, and the last task is over */
-  void *data;                   /* uvs_data gives it back */
-  uvs_clock_t clock;            /* all NULL: uv_hrtime and the system's real-time clock */
-  uvs_allocator_t allocator;    /* all NULL: malloc and free */
-  uvs_decorate_cb decorate;     /* optional; wraps or replaces what each task runs */
+  uint64_t seed;                  /* of the jitter; 0: another one each time */
+  uvs_error_cb error;             /* optional; each failure that nobody else sees */
+  uvs_terminated_cb terminated;   /* optional; shut down, and the last task is over */
+  void *data;                     /* uvs_data gives it back */
+  uvs_clock_t clock;              /* all NULL: uv_hrtime and the system's real-time clock */
+  uvs_allocator_t allocator;      /* all NULL: malloc and free */
+  uvs_decorate_cb decorate;       /* optional; wraps or replaces what each task runs */
+  uvs_missed_cb missed;           /* optional; points of a grid without a run */
+  uvs_before_body_cb before_body; /* optional; right before each body */
+  uvs_after_body_cb after_body;   /* optional; right after it */
+  int rejection;                  /* UVS_REJECT_...; left 0 with a handler: ASK */
+  uvs_rejected_cb rejected;       /* the handler for UVS_REJECT_ASK, which is an error without */
 } uvs_options_t;
 
 static inline void uvs_options_init(uvs_options_t *o) {
@@ -244,6 +323,16 @@ enum {
  *             the next one is on the grid */
 enum { UVS_MISSED_CATCH_UP = 0, UVS_MISSED_ONCE, UVS_MISSED_SKIP };
 
+/* What a run that fails means for the task. With RETRY the next run is a retry, after a wait that
+ * doubles with each failure in a row. A success ends the row; points of a grid that have passed by
+ * then are missed. With max_failures the task ends at that failure of a row, and has it for its
+ * outcome. */
+enum {
+  UVS_FAIL_STOP = 0, /* the task ends with the failure */
+  UVS_FAIL_GO_ON,    /* periodic tasks: the next run comes as after a success */
+  UVS_FAIL_RETRY     /* also one-shots */
+};
+
 /* A task's flags. */
 enum {
   UVS_UNREF = 1 /* while it waits, this task does not keep the loop alive */
@@ -251,7 +340,7 @@ enum {
 
 #define UVS_NAME_MAX 23
 
-typedef struct {
+typedef struct uvs_task_s {
   size_t size;        /* set by the initializer; new fields go at the end */
   int kind;           /* UVS_ONCE, UVS_RATE, UVS_DELAY */
   int from;           /* UVS_FROM_... */
@@ -267,7 +356,7 @@ typedef struct {
   int missed;         /* UVS_MISSED_... */
   uint32_t max_burst; /* CATCH_UP; 0: no bound */
 
-  /* Periodic only: each ends the task as a success. */
+  /* Periodic only: each ends the task, as a success unless its last run failed. */
   uint32_t max_runs; /* after so many started runs; 0: no bound */
   int64_t until_ns;  /* before a run whose ideal time is later; counted as delay_ns is; 0: no end */
 
@@ -277,6 +366,23 @@ typedef struct {
 
   int keep;     /* 1: the outcome is kept, for uvs_wait, until uvs_forget */
   void *result; /* what a success gives unless the body sets another; with `keep` only */
+
+  int failure;           /* UVS_FAIL_... */
+  uint32_t max_failures; /* GO_ON, RETRY: so many in a row end the task; 0: it never gives up */
+  int64_t retry_ns;      /* RETRY: first wait, from the end of the run that failed (a wall-clock
+                            task: by the wall clock) */
+  int64_t retry_max_ns;  /* RETRY: longest wait; 0: no bound */
+  int retry_jitter;      /* RETRY: percent of each wait, 0 to 100, that chance may take off */
+
+  /* Time limit of each run, counted from when it is ready (so waiting for a runner counts); 0:
+   * none. A run that reaches it is asked to stop (uvs_cancelled), or does not start at all; it ends
+   * with UV_ETIMEDOUT, or with limit_status (0 or negative) and limit_result if `substitute` is 1,
+   * whatever the body returns later; `done`, and a run that follows, wait for the body. Not for
+   * tasks without `work`. */
+  int substitute;
+  int64_t limit_ns;
+  void *limit_result; /* with `keep` only */
+  int limit_status;
 } uvs_task_t;
 
 static inline void uvs_task_init(uvs_task_t *t) {
@@ -290,10 +396,12 @@ static inline void uvs_task_init(uvs_task_t *t) {
  *
  * Thread:  any.
  * Owns:    copies *t and its name; borrows t->arg until `done`.
- * Calls:   nothing before it returns (on the loop thread: the decorate hook); with no delay, `work`
- *          may start on another thread before.
+ * Calls:   nothing before it returns (on the loop thread: the decorate hook; above max_pending: the
+ *          rejected handler, or `work` itself); with no delay, `work` may start on another thread
+ *          before.
  * Returns: 0, with *ret_id (may be NULL) set before `work` can start; UV_EINVAL (the spec);
- *          UV_ENOMEM; UV_EAGAIN (max_pending reached); UV_ESHUTDOWN once shut down.
+ *          UV_ENOMEM; UV_EAGAIN (max_pending reached, see UVS_REJECT_ABORT ...); UV_ESHUTDOWN once
+ *          shut down.
  */
 UVS_API int uvs_submit(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id);
 
@@ -321,7 +429,8 @@ UVS_API int uvs_schedule_at(uvs_t *s, int64_t unix_ns, uvs_work_cb work, void *a
  *
  * Thread:  any, also in its own body.
  * Returns: UVS_NEVER_RUNS, UVS_RUN_FINISHES (again on repetition, which may add the token);
- *          UV_ENOENT if it is over, was cancelled before it ran, or never was;
+ *          UV_ENOENT if it is over, was cancelled before it ran, is settled by its time limit, or
+ *          never was;
  *          UV_EBUSY (UVS_CANCEL_IF_WAITING); UV_EINVAL (unknown flags).
  */
 UVS_API int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags);
@@ -355,13 +464,14 @@ UVS_API int uvs_has_ref(uvs_t *s, uvs_id_t id);
 /* ------------------------------------------------------------- outcomes --- */
 
 /* How a kept task ended. Settled: the outcome is final. Quiet: besides, no run is in progress, so
- * that arg and the caller's stack are safe. A task cancelled in its run is settled at once, and
- * quiet when its body has returned. */
+ * that what its body used is safe (`done` and the error hook, if there are any, still get arg). A
+ * task cancelled in its run, or whose last run passes its limit, is settled at once, and quiet when
+ * its body has returned. */
 typedef struct {
   size_t size;      /* set by the initializer */
   int state;        /* UVS_RUNNING (settled, not quiet) or UVS_ENDED */
   int status;       /* 0, the failure of the last run, or UV_ECANCELED */
-  void *result;     /* of a success */
+  void *result;     /* of a success: what the last run that set one gave, else the preset */
   int64_t ideal_ns; /* of the last run, if it is quiet and there was one; else 0 */
   int64_t start_ns;
   int64_t end_ns;
@@ -380,9 +490,9 @@ UVS_API int uvs_set_result(uvs_run_t *run, void *result);
 enum { UVS_WAIT_SETTLED = 1 }; /* uvs_wait: do not wait until quiet */
 
 /**
- * Wait for the end of a task that was submitted with `keep`, at most timeout_ns (zero or less: only
- * look; UVS_NEVER: without end). Any number of threads may wait for one task. `done` may come
- * later.
+ * Wait for the end of a task that was submitted with `keep`, at most timeout_ns of real time (zero
+ * or less: only look; UVS_NEVER: without end). Any number of threads may wait for one task. `done`
+ * may come later.
  *
  * Thread:  any, but where it would have to wait not the loop's nor a body of this scheduler:
  *          UVS_EDEADLK.
@@ -443,6 +553,14 @@ typedef struct {
   uint64_t missed; /* points of the grid that passed without a run, over its whole life */
   void *arg;
   char name[UVS_NAME_MAX + 1];
+  uvs_work_cb work;  /* the body as submitted, before any decoration */
+  uint64_t failures; /* in a row, up to now */
+  /* How late its last run was, and why; as in uvs_run_t. One-shots of the plain kind (only delay,
+   * work, done, arg, flags) do not keep it. */
+  int64_t late_ns;
+  int culprit;
+  int timed_out; /* 1: its limit has settled it, while its body still runs */
+  int64_t late_by_ns[UVS_LATE_CAUSES];
 } uvs_info_t;
 
 static inline void uvs_info_init(uvs_info_t *i) {
@@ -459,7 +577,8 @@ UVS_API int uvs_info(uvs_t *s, uvs_id_t id, uvs_info_t *ret);
 typedef int (*uvs_each_cb)(uvs_t *s, const uvs_info_t *info, void *arg);
 UVS_API int uvs_each(uvs_t *s, uvs_each_cb each, void *arg);
 
-/* At every instant: submitted = completed + failed + cancelled + waiting + ready + running. */
+/* At every instant: submitted = completed + failed + cancelled + timed_out + dropped + waiting +
+ * ready + running. */
 typedef struct {
   size_t size; /* set by the initializer */
   uint64_t submitted, completed, failed, cancelled;
@@ -470,6 +589,9 @@ typedef struct {
   uint64_t runners;                 /* pool threads busy with our bodies now */
   uint64_t peak_runners;            /* the most ever at once */
   uint64_t slots;                   /* room made so far, in tasks: the memory in use */
+  uint64_t timed_out;               /* the last run passed its limit; also while its body runs on */
+  uint64_t dropped;                 /* by the rejection policy */
+  uint64_t failed_runs;             /* also of tasks that went on */
 } uvs_counts_t;
 
 static inline void uvs_counts_init(uvs_counts_t *c) {
@@ -485,7 +607,9 @@ UVS_API int uvs_counts(uvs_t *s, uvs_counts_t *ret);
 UVS_API int uvs_dump(uvs_t *s, FILE *out);
 
 UVS_API const char *uvs_state_name(int state); /* "waiting" ...; "?" if unknown */
-UVS_API const char *uvs_strerror(int code);    /* uv_strerror, which does not know UVS_EDEADLK */
+/* What a status at the end of a task says: "completed", "failed", "cancelled", "timed out". */
+UVS_API const char *uvs_outcome_name(int status);
+UVS_API const char *uvs_strerror(int code); /* uv_strerror, which knows neither 0 nor UVS_EDEADLK */
 
 UVS_API uv_loop_t *uvs_loop(const uvs_t *s);
 UVS_API void *uvs_data(const uvs_t *s);
@@ -499,6 +623,64 @@ UVS_API int uvs_owns_handle(const uvs_t *s, const uv_handle_t *h);
 UVS_API unsigned uvs_version(void); /* UVS_VERSION_HEX of the library */
 UVS_API const char *uvs_version_string(void);
 
+/* ----------------------------------------------------------- statistics --- */
+
+/* "timer" ... "submit", "retry"; "on time" for -1, no culprit; "?" if unknown. */
+UVS_API const char *uvs_late_name(int cause);
+
+/* What there are histograms of; always on. */
+enum {
+  UVS_STAT_QUEUE = 0, /* from ready to the start of a run */
+  UVS_STAT_RUN,       /* from its start to its end; of runs that have ended */
+  UVS_STAT_LATE,      /* how late each run started */
+  UVS_STAT_CAUSE      /* + UVS_LATE_...: how late those started of which that was the culprit */
+};
+
+/* Bucket 0 is below 1024 ns; then there are four to each power of two; the last begins at 2^40 ns,
+ * which is 18 minutes. */
+#define UVS_BUCKETS 122
+
+typedef struct {
+  size_t size;                  /* set by the initializer */
+  uint64_t count;               /* always the sum of the buckets */
+  uint64_t sum_ns;              /* of what is counted, and perhaps of what is just being added */
+  uint64_t max_ns;              /* the same */
+  uint64_t bucket[UVS_BUCKETS]; /* see uvs_bucket_ns */
+} uvs_histogram_t;
+
+static inline void uvs_histogram_init(uvs_histogram_t *h) {
+  memset(h, 0, sizeof *h);
+  h->size = sizeof *h;
+}
+
+/* A snapshot since uvs_open. Holds up nobody. Thread: any. UV_EINVAL: an unknown UVS_STAT_..., or
+ * no initialized *ret. */
+UVS_API int uvs_histogram(uvs_t *s, int which, uvs_histogram_t *ret);
+
+/* Where a bucket ends: all in it is below. UVS_NEVER for the last. */
+UVS_API int64_t uvs_bucket_ns(unsigned bucket);
+
+/* At least the share q (0 .. 1) of all is not above this: the end of the bucket in which the
+ * q-quantile lies, so (from 1024 ns on) at most a quarter too much, and never more than max_ns. 0
+ * if nothing is counted. Reads count, max_ns and bucket, so also of a difference of two. */
+UVS_API int64_t uvs_quantile_ns(const uvs_histogram_t *h, double q);
+
+/* Whole lines of text. A nonzero answer ends the writing. */
+typedef int (*uvs_write_cb)(const char *data, size_t size, void *arg);
+
+enum {
+  UVS_TEXT = 0,  /* one screen, for a human */
+  UVS_PROMETHEUS /* the text exposition format, version 0.0.4 */
+};
+
+/**
+ * Write out counts and histograms, piece by piece. The names of the metrics begin with uvsched_.
+ *
+ * Thread:  any; `write` is called before it returns, and may call anything.
+ * Returns: 0; what `write` answered, if not 0; UV_EINVAL (unknown format, no write).
+ */
+UVS_API int uvs_stats_write(uvs_t *s, int format, uvs_write_cb write, void *arg);
+
 /* ------------------------------------------------------------ configure --- */
 
 UVS_API int uvs_concurrency(uvs_t *s);
@@ -510,6 +692,12 @@ enum { UVS_SURVIVE_DELAYED = 0, UVS_SURVIVE_PERIODIC };
 /* 1, 0 or UV_EINVAL. Setting one after shutdown acts at once. */
 UVS_API int uvs_survive(uvs_t *s, int which);
 UVS_API int uvs_set_survive(uvs_t *s, int which, int on);
+
+/* What happens above max_pending, UVS_REJECT_... UV_EINVAL: unknown, or ASK without a handler. The
+ * handler is fixed at open: NULL if there is none, or s is NULL. */
+UVS_API int uvs_rejection(uvs_t *s);
+UVS_API int uvs_set_rejection(uvs_t *s, int rejection);
+UVS_API uvs_rejected_cb uvs_rejection_handler(uvs_t *s);
 
 /* For the owner of a replaced clock. Both together: set the clock to the next due instant, say that
  * it changed, let the loop turn, and again.
@@ -562,10 +750,10 @@ UVS_API int uvs_await(uvs_t *s, int64_t timeout_ns);
 
 /**
  * Close: uvs_shutdown_now, wait (on the loop) until no body runs and none is pending and every
- * `done` has returned, close our handles, call cb (may be NULL). Once uv_run has returned after
- * that, uv_loop_close returns 0 as far as we are concerned, and *s is gone unless somebody holds a
- * reference. In a forked child: frees the child's copy at once, touches neither loop nor handles,
- * calls no `done`, and calls cb before it returns.
+ * `done` has returned, close our queues and handles, call cb (may be NULL). Once uv_run has
+ * returned after that, uv_loop_close returns 0 as far as we are concerned, and *s is gone unless
+ * somebody holds a reference. In a forked child: frees the child's copy at once, touches neither
+ * loop nor handles, calls no `done`, and calls cb before it returns.
  *
  * Thread:  loop.
  * Returns: 0; UV_EALREADY; UV_EPERM (thread).

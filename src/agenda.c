@@ -26,6 +26,7 @@ static void make_slot(void *arg, uint32_t slot) {
   atomic_init(&t->word, (uint64_t)UVS__FREE | UINT64_C(1) << UVS__GENERATION_SHIFT);
   atomic_init(&t->deadline_ns, 0);
   atomic_init(&t->period_ns, 0);
+  atomic_init(&t->fn, NULL);
   atomic_init(&t->arg, NULL);
   atomic_init(&t->seq_cold, 0);
   atomic_init(&t->runs, 0);
@@ -39,7 +40,10 @@ static void make_cold(void *arg, uint32_t index) {
   atomic_init(&c->missed_total, 0);
   for (size_t i = 0; i < sizeof c->name / sizeof c->name[0]; i++)
     atomic_init(&c->name[i], 0);
+  for (size_t i = 0; i < UVS_LATE_CAUSES; i++)
+    atomic_init(&c->late_by_ns[i], 0);
   atomic_init(&c->jitter_now_ns, 0);
+  atomic_init(&c->failures, 0);
 }
 
 int uvs__agenda_init(struct uvs__agenda *a, const uvs_allocator_t *mem) {
@@ -49,6 +53,7 @@ int uvs__agenda_init(struct uvs__agenda *a, const uvs_allocator_t *mem) {
   a->mem = mem;
   uvs__heap_init(&a->heap, a->links);
   uvs__heap_init(&a->wall, a->links);
+  uvs__heap_init(&a->limits, a->limit_links);
 
   a->slots.mem = mem;
   a->slots.element_size = sizeof(struct uvs__slot);
@@ -76,8 +81,11 @@ void uvs__agenda_free_memory(struct uvs__agenda *a) {
   uvs__slab_free_memory(&a->colds);
   uvs__heap_destroy(&a->heap, a->mem);
   uvs__heap_destroy(&a->wall, a->mem);
-  for (unsigned k = 0; k < UVS__CHUNKS; k++)
+  uvs__heap_destroy(&a->limits, a->mem);
+  for (unsigned k = 0; k < UVS__CHUNKS; k++) {
     uvs__mem_free(a->mem, a->links[k]);
+    uvs__mem_free(a->mem, a->limit_links[k]);
+  }
 }
 
 void uvs__agenda_destroy(struct uvs__agenda *a) {
@@ -112,6 +120,33 @@ int uvs__agenda_take_slot(struct uvs__agenda *a, uintptr_t stripe, bool cold, bo
   return 0;
 }
 
+/* The loop finds the links through the slot, which it gets after this. */
+static int make_limit_links(struct uvs__agenda *a, unsigned k) {
+  struct uvs__link *links;
+
+  if (a->limit_links[k] != NULL)
+    return 0;
+  links = uvs__mem_alloc(a->mem, uvs__chunk_size(k), sizeof *links, 0);
+  if (links == NULL)
+    return UV_ENOMEM;
+  for (uint32_t i = 0; i < uvs__chunk_size(k); i++)
+    links[i] = (struct uvs__link){UVS__NONE, UVS__NONE};
+  a->limit_links[k] = links;
+  return 0;
+}
+
+int uvs__agenda_reserve_limit(struct uvs__agenda *a, uint32_t slot) {
+  uint32_t offset;
+  int rc;
+
+  uv_mutex_lock(&a->slots.lock);
+  rc = make_limit_links(a, uvs__chunk_of(slot, &offset));
+  if (rc == 0)
+    rc = uvs__heap_reserve(&a->limits, a->mem, (size_t)slot + 1);
+  uv_mutex_unlock(&a->slots.lock);
+  return rc;
+}
+
 void uvs__agenda_give_slot(struct uvs__agenda *a, uintptr_t stripe, uint32_t slot) {
   struct uvs__slot *t = uvs__agenda_slot(a, slot);
   /* relaxed, both: the slot is free and in our hand only */
@@ -134,19 +169,25 @@ void uvs__agenda_number(struct uvs__agenda *a, uint32_t slot) {
   uvs__store(&t->seq_cold, ++a->last_seq << UVS__SLOT_BITS | cold, release);
 }
 
+/* Its place among equals, and the slot. relaxed: only the loop writes the sequence. */
+static uint64_t key_of(const struct uvs__agenda *a, uint32_t slot) {
+  uint64_t seq_cold = uvs__locked_load(&uvs__agenda_slot(a, slot)->seq_cold, relaxed);
+
+  return (seq_cold & ~(uint64_t)UVS__SLOT_MASK) | slot;
+}
+
 void uvs__agenda_insert(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
   struct uvs__heap *h = (w & UVS__WALL) != 0 ? &a->wall : &a->heap;
   struct uvs__slot *t = uvs__agenda_slot(a, slot);
-  /* relaxed, both: whoever wrote them handed the slot over through the word or the inbox */
+  /* relaxed: whoever wrote it handed the slot over through the word or the inbox */
   uint64_t deadline_ns = uvs__load(&t->deadline_ns, relaxed);
-  uint64_t key = (uvs__load(&t->seq_cold, relaxed) & ~(uint64_t)UVS__SLOT_MASK) | slot;
 
   if (deadline_ns >= UVS__NEVER)
     uvs__agenda_remove(a, slot, w);
   else if (uvs__heap_has(h, slot))
     uvs__heap_move(h, slot, deadline_ns);
   else
-    uvs__heap_push(h, deadline_ns, key);
+    uvs__heap_push(h, deadline_ns, key_of(a, slot));
 }
 
 void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
@@ -206,6 +247,17 @@ uint32_t uvs__agenda_take_any(struct uvs__agenda *a) {
   return uvs__agenda_take_due(a, UVS__NEVER, UVS__NEVER);
 }
 
+uint32_t uvs__agenda_first(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns) {
+  const struct uvs__heap_entry *e = true_head(a, &a->heap, UVS__NEVER);
+  const struct uvs__heap_entry *w = true_head(a, &a->wall, UVS__NEVER);
+
+  /* Two clocks, one order: of what is left to wait, or has been overdue. */
+  if (e == NULL ||
+      (w != NULL && (int64_t)(w->deadline_ns - wall_ns) < (int64_t)(e->deadline_ns - now_ns)))
+    e = w;
+  return e == NULL ? UVS__NONE : uvs__heap_slot(e);
+}
+
 static uint64_t head_of(struct uvs__agenda *a, struct uvs__heap *h, bool exact) {
   const struct uvs__heap_entry *e = exact ? true_head(a, h, UVS__NEVER) : uvs__heap_head(h);
 
@@ -220,6 +272,32 @@ uint64_t uvs__agenda_next_wall(struct uvs__agenda *a, bool exact) {
   return head_of(a, &a->wall, exact);
 }
 
+void uvs__agenda_limit(struct uvs__agenda *a, uint32_t slot, uint64_t due_ns) {
+  uvs__heap_push(&a->limits, due_ns, key_of(a, slot));
+}
+
+void uvs__agenda_unlimit(struct uvs__agenda *a, uint32_t slot) {
+  if (uvs__heap_has(&a->limits, slot))
+    uvs__heap_remove(&a->limits, slot);
+}
+
+uint32_t uvs__agenda_take_limit(struct uvs__agenda *a, uint64_t now_ns) {
+  const struct uvs__heap_entry *e = uvs__heap_head(&a->limits);
+  uint32_t slot;
+
+  if (e == NULL || e->deadline_ns > now_ns)
+    return UVS__NONE;
+  slot = uvs__heap_slot(e);
+  uvs__heap_remove(&a->limits, slot);
+  return slot;
+}
+
+uint64_t uvs__agenda_next_limit(const struct uvs__agenda *a) {
+  const struct uvs__heap_entry *e = uvs__heap_head(&a->limits);
+
+  return e == NULL ? UVS__NEVER : e->deadline_ns;
+}
+
 bool uvs__agenda_check(const struct uvs__agenda *a) {
-  return uvs__heap_check(&a->heap) && uvs__heap_check(&a->wall);
+  return uvs__heap_check(&a->heap) && uvs__heap_check(&a->wall) && uvs__heap_check(&a->limits);
 }

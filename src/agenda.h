@@ -20,9 +20,11 @@ struct uvs__agenda {
   struct uvs__slab slots;
   struct uvs__slab colds;
   struct uvs__link *links[UVS__CHUNKS];
-  struct uvs__heap heap; /* by the monotonic clock */
-  struct uvs__heap wall; /* by the wall clock */
-  uint64_t last_seq;     /* 38 bits; after 2.7e11 tasks equal deadlines may swap once */
+  struct uvs__heap heap;   /* by the monotonic clock */
+  struct uvs__heap wall;   /* by the wall clock */
+  struct uvs__heap limits; /* time limits of runs that are ready or in progress */
+  struct uvs__link *limit_links[UVS__CHUNKS]; /* theirs; only where a task has had a limit */
+  uint64_t last_seq; /* 38 bits; after 2.7e11 tasks equal deadlines may swap once */
 };
 
 int uvs__agenda_init(struct uvs__agenda *a, const uvs_allocator_t *mem);
@@ -33,6 +35,8 @@ void uvs__agenda_free_memory(struct uvs__agenda *a);
 /* Any thread. 0, UV_ENOMEM, UV_E2BIG. The slot is FREE and private; its other fields are unset. */
 int uvs__agenda_take_slot(struct uvs__agenda *a, uintptr_t stripe, bool cold, bool wall,
                           uint32_t *ret_slot);
+/* Any thread, who has the slot: room for the limit of its runs. 0 or UV_ENOMEM. */
+int uvs__agenda_reserve_limit(struct uvs__agenda *a, uint32_t slot);
 /* Its word is FREE with a new generation; a generation at its maximum is never used again, so the
  * slot stays out (L18). */
 void uvs__agenda_give_slot(struct uvs__agenda *a, uintptr_t stripe, uint32_t slot);
@@ -51,8 +55,9 @@ static inline struct uvs__link *uvs__agenda_link(const struct uvs__agenda *a, ui
 /* NULL if it has none. */
 static inline struct uvs__cold *uvs__agenda_cold(const struct uvs__agenda *a, struct uvs__slot *t) {
   /* Constant from submit to FREE, but for the sequence. acquire: a stale id may find a new task's
-   * record here, in a chunk that was just made; pairs with uvs__agenda_take_slot */
-  uint32_t index = (uint32_t)uvs__load(&t->seq_cold, acquire) & UVS__SLOT_MASK;
+   * record here, in a chunk that was just made; pairs with uvs__agenda_take_slot. No step: also
+   * called under the pool's lock */
+  uint32_t index = (uint32_t)uvs__locked_load(&t->seq_cold, acquire) & UVS__SLOT_MASK;
 
   return index == 0 ? NULL : uvs__slab_at(&a->colds, index - 1);
 }
@@ -68,11 +73,18 @@ void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w);
 uint32_t uvs__agenda_take_due(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns);
 /* Take out the first task, due or not; UVS__NONE if none waits. */
 uint32_t uvs__agenda_take_any(struct uvs__agenda *a);
+/* The first task, due or not, by clocks that say now; it stays where it is. UVS__NONE. */
+uint32_t uvs__agenda_first(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns);
 /* Deadline of the heap's head; UVS__NEVER if empty. `exact`: first find out about lazy push-backs.
  */
 uint64_t uvs__agenda_next(struct uvs__agenda *a, bool exact);
 /* The same of the wall clock's queue. */
 uint64_t uvs__agenda_next_wall(struct uvs__agenda *a, bool exact);
+/* Time limits. `unlimit` is harmless if there is none, or it was taken. */
+void uvs__agenda_limit(struct uvs__agenda *a, uint32_t slot, uint64_t due_ns);
+void uvs__agenda_unlimit(struct uvs__agenda *a, uint32_t slot);
+uint32_t uvs__agenda_take_limit(struct uvs__agenda *a, uint64_t now_ns);
+uint64_t uvs__agenda_next_limit(const struct uvs__agenda *a);
 bool uvs__agenda_check(const struct uvs__agenda *a);
 
 #endif

@@ -26,6 +26,8 @@ extern void (*uvs__step_hook)(void);
 #define uvs__or(p, v, order) (UVS__STEP(), atomic_fetch_or_explicit((p), (v), memory_order_##order))
 #define uvs__and(p, v, order) \
   (UVS__STEP(), atomic_fetch_and_explicit((p), (v), memory_order_##order))
+#define uvs__swap(p, v, order) \
+  (UVS__STEP(), atomic_exchange_explicit((p), (v), memory_order_##order))
 #define uvs__cas(p, expected, v, order) \
   (UVS__STEP(), atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_##order, \
                                                       memory_order_relaxed))

@@ -49,6 +49,9 @@ static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
     uvs__send_in(s, slot_of(id), slot_of(id), false, hear_by_ns);
   else if (hear_by_ns == 0)
     uvs__ticker_wake(&s->ticker); /* on its way, but perhaps nobody has woken the loop for it */
+  /* A shutdown since we asked may have looked before our push, and now waits for this task. */
+  if (hear_by_ns != 0 && uvs__inbox_is_shut(&s->inbox))
+    uvs__ticker_wake(&s->ticker);
   return UVS_NEVER_RUNS;
 }
 
@@ -88,6 +91,8 @@ int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
       }
       continue;
     case UVS__RUNNING:
+      if ((w & UVS__LATE) != 0)
+        return UV_ENOENT; /* its limit has settled it */
       if ((flags & UVS_CANCEL_IF_WAITING) != 0)
         return UV_EBUSY;
       if ((w & UVS__CANCELLED) != 0) {
@@ -105,19 +110,26 @@ int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
 }
 
 int uvs_cancelled(const uvs_run_t *run) {
-  const struct uvs__slot *t;
+  struct uvs__cold *c;
+  struct uvs__slot *t;
   const uvs_t *s;
-  uint64_t kill_ns;
+  uint64_t stop_ns;
+  uint64_t w;
 
   if (run == NULL || run->state == NULL)
     return 0;
-  t = run->state;
   s = run->scheduler;
+  t = uvs__slot(s, slot_of(run->id));
   /* acquire, both: a body that is told to stop sees what was written before */
-  if ((uvs__load(&t->word, acquire) & UVS__TOKEN) != 0 || uvs__load(&s->stop, acquire))
+  w = uvs__load(&t->word, acquire);
+  if ((w & UVS__TOKEN) != 0 || uvs__load(&s->stop, acquire))
     return 1;
-  kill_ns = uvs__load(&s->kill_ns, relaxed);              /* a time; it says all by itself */
-  return kill_ns != UVS__NEVER && uvs__now(s) >= kill_ns; /* the loop may be held up */
+  /* The rest is told by the clock: the loop may be held up, or run this body. */
+  stop_ns = uvs__load(&s->kill_ns, relaxed); /* a time; it says all by itself */
+  c = uvs__agenda_cold(&s->agenda, t);
+  if (c != NULL && (w & UVS__INBOX) == 0 && c->limit_due_ns < stop_ns)
+    stop_ns = c->limit_due_ns; /* in `after` (INBOX) the limit is no more */
+  return stop_ns != UVS__NEVER && uvs__now(s) >= stop_ns;
 }
 
 /* ---- reschedule ---- */
@@ -129,8 +141,10 @@ static uint64_t moved_to(uvs_t *s, uint64_t w, int64_t delay_ns, uint64_t now_ns
 static void set_deadline(uvs_t *s, struct uvs__slot *t, uint64_t deadline_ns) {
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
 
-  if (c != NULL)
-    c->jitter_now_ns = 0;                            /* the grid moves to just here */
+  if (c != NULL) { /* the grid moves to just here */
+    c->jitter_now_ns = 0;
+    c->grid_ns = deadline_ns;
+  }
   uvs__store(&t->deadline_ns, deadline_ns, relaxed); /* the word's next release publishes it */
 }
 
@@ -226,7 +240,8 @@ int uvs_finish(uvs_t *s, uvs_id_t id, int status) {
     if (!same(id, w) || uvs__word_state(w) != UVS__RUNNING ||
         (w & (UVS__FINISHED | UVS__INBOX)) != 0)
       return UV_ENOENT;
-    to = uvs__word_with_status(w, uvs__status_of(status)) | UVS__FINISHED;
+    to = ((w & UVS__LATE) != 0 ? w : uvs__word_with_status(w, uvs__status_of(status))) |
+         UVS__FINISHED;
     if ((w & UVS__PENDING) != 0 && (w & UVS__HAS_AFTER) != 0)
       to |= UVS__INBOX;
   } while (!uvs__word_try(t, &w, to));
@@ -255,8 +270,9 @@ static int set_ref(uvs_t *s, uvs_id_t id, bool ref) {
   if (rc == 0 && ((w & UVS__REF) != 0) != ref) {
     uint64_t change = ref ? UVS__LOAD_REF : 0 - UVS__LOAD_REF;
 
-    if ((w & UVS__CANCELLED) == 0)
-      uvs__locked_add(&s->pool.load, change, relaxed); /* a count */
+    /* relaxed: a count, which what is settled has left already */
+    if (!uvs__settled(w))
+      uvs__locked_add(&s->pool.load, change, relaxed);
     if ((w & UVS__TAKEN) != 0)
       s->taken_ref += ref ? 1 : UINT64_MAX;
   }

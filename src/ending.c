@@ -55,8 +55,10 @@ void uvs__retire(uvs_t *s, uint32_t slot) {
     uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
 }
 
-static bool failed(uint64_t w) {
-  return (w & UVS__CANCELLED) == 0 && uvs__word_status(w) < 0;
+/* It failed, and neither `done` nor somebody else sees it. */
+static bool unseen_failure(const struct uvs__cold *c, uint64_t w) {
+  return (w & (UVS__CANCELLED | UVS__LATE | UVS__HAS_DONE)) == 0 && uvs__word_status(w) < 0 &&
+         (c == NULL || c->run.seen == 0);
 }
 
 /* Is there anything to say about the end of this task? */
@@ -64,10 +66,12 @@ static bool heard(uvs_t *s, uint32_t slot, uint64_t w) {
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, uvs__slot(s, slot));
 
   return (w & UVS__HAS_DONE) != 0 || ((w & UVS__NEVER_RAN) != 0 && s->never_ran_cb != NULL) ||
-         (failed(w) && s->error_cb != NULL) || (c != NULL && c->decoration.over != NULL);
+         (s->error_cb != NULL && unseen_failure(c, w)) || uvs__has_news(c) ||
+         (c != NULL && c->decoration.over != NULL);
 }
 
 void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w) {
+  uvs__limit_end(s, slot);
   if (heard(s, slot, w))
     uvs__chain_append(s, &s->todo, slot);
   else
@@ -82,7 +86,8 @@ void uvs__call_back_end(uvs_t *s, uint32_t slot, uint64_t w) {
 
   if ((w & UVS__NEVER_RAN) != 0 && s->never_ran_cb != NULL)
     s->never_ran_cb(s, id, s->never_ran_arg);
-  if (failed(w) && s->error_cb != NULL)
+  uvs__tell(s, slot, w); /* what it had no time for while it lived */
+  if (s->error_cb != NULL && unseen_failure(c, w))
     s->error_cb(s, id, uvs__outcome_status(w), arg);
   if (t->done != NULL)
     t->done(s, id, uvs__outcome_status(w), arg);
@@ -104,36 +109,63 @@ void uvs__unlink_ended(uvs_t *s, uint32_t slot, uint64_t w) {
   }
 }
 
+/* It was settled just now, and its word was w. */
+static void leave_queue(uvs_t *s, uint32_t slot, uint64_t w, uint64_t flags) {
+  if ((w & UVS__INBOX) != 0) { /* whoever linked it brings it, see move_held */
+    if (!s->in_tick)
+      uvs__owe_turn(s);
+    return;
+  }
+  uvs__unlink_ended(s, slot, w);
+  uvs__conclude(s, slot, uvs__word_in(w, UVS__ENDED) | UVS__CANCELLED | UVS__INBOX | flags);
+}
+
+static bool not_started(uint64_t w) {
+  return uvs__word_state(w) == UVS__WAITING || uvs__word_state(w) == UVS__READY;
+}
+
 bool uvs__end_on_loop(uvs_t *s, uint32_t slot, uvs_id_t id, uint64_t flags) {
   uint64_t w = uvs__load(&uvs__slot(s, slot)->word, relaxed); /* the CAS acquires */
 
   do {
-    if (uvs__word_state(w) != UVS__WAITING && uvs__word_state(w) != UVS__READY)
+    if (!not_started(w))
       return false;
     if (id != 0 && uvs__id(w, slot) != id)
       return false; /* over meanwhile, and the slot is another's */
   } while (!uvs__pool_cancel(&s->pool, slot, &w, flags, NULL));
-  if ((w & UVS__INBOX) != 0) { /* whoever linked it brings it, see move_held */
-    if (!s->in_tick)
-      uvs__owe_turn(s);
-    return true;
-  }
-  uvs__unlink_ended(s, slot, w);
-  uvs__conclude(s, slot, uvs__word_in(w, UVS__ENDED) | UVS__CANCELLED | UVS__INBOX | flags);
+  leave_queue(s, slot, w, flags);
   return true;
 }
 
-/* A periodic task whose next run would be after its end time: a success. */
+bool uvs__drop_on_loop(uvs_t *s, uvs_id_t id) {
+  uint32_t slot = (uint32_t)id & UVS__SLOT_MASK;
+  uint64_t w = uvs__load(&uvs__slot(s, slot)->word, relaxed); /* the CAS acquires */
+
+  do {
+    if (!not_started(w) || uvs__id(w, slot) != id)
+      return false;
+  } while (!uvs__pool_drop(&s->pool, slot, &w));
+  leave_queue(s, slot, w, 0);
+  return true;
+}
+
+/* A periodic task whose next run would be after its end time: a success, unless the last one
+ * failed.
+ */
 void uvs__complete_waiting(uvs_t *s, uint32_t slot) {
   struct uvs__slot *t = uvs__slot(s, slot);
+  const struct uvs__record *last = &uvs__agenda_cold(&s->agenda, t)->run;
   uint64_t w = uvs__load(&t->word, relaxed); /* the CAS acquires */
   uint64_t to;
 
   do {
     if (uvs__word_state(w) != UVS__WAITING || (w & (UVS__INBOX | UVS__MOVING)) != 0)
       return; /* cancelled or moved meanwhile: the inbox brings it */
-    to = uvs__word_in(w, UVS__ENDED) | UVS__INBOX;
-  } while (!uvs__word_try(t, &w, to));
-  uvs__pool_settle(&s->pool, w, UVS__COMPLETED);
+    to = uvs__word_with_status(uvs__word_in(w, UVS__ENDED), last->failure) | UVS__INBOX;
+  } while (!uvs__pool_decide(&s->pool, slot, &w, to,
+                             last->timed_out     ? UVS__TIMED_OUT
+                             : last->failure < 0 ? UVS__FAILED
+                                                 : UVS__COMPLETED,
+                             NULL));
   uvs__conclude(s, slot, to);
 }

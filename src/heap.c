@@ -139,6 +139,11 @@ const struct uvs__heap_entry *uvs__heap_head(const struct uvs__heap *h) {
   return h->count == 0 ? NULL : at(h, 0);
 }
 
+const struct uvs__heap_entry *uvs__heap_at(const struct uvs__heap *h, uint32_t slot) {
+  UVS_ASSERT(uvs__heap_has(h, slot));
+  return at(h, *position_of(h, slot));
+}
+
 bool uvs__heap_check(const struct uvs__heap *h) {
   for (uint32_t i = 0; i < h->count; i++) {
     const struct uvs__heap_entry *e = at(h, i);

@@ -21,7 +21,6 @@ void uvs__inbox_init(struct uvs__inbox *b, const struct uvs__agenda *agenda) {
 bool uvs__inbox_push(struct uvs__inbox *b, uint32_t first, uint32_t last, bool fresh,
                      uint64_t due_ns, bool *ret_wake) {
   uint64_t old = uvs__load(&b->head, relaxed); /* the CAS decides */
-  uint64_t wake_ns;
 
   do {
     if (fresh && (old & UVS__SHUTDOWN_TAG) != 0)
@@ -30,14 +29,29 @@ bool uvs__inbox_push(struct uvs__inbox *b, uint32_t first, uint32_t last, bool f
      * releases it. */
     uvs__store(next_of(b, last), slot_of(old), relaxed);
   } while (!uvs__cas(&b->head, &old, (old & UVS__SHUTDOWN_TAG) | ((uint64_t)first + 1), seq_cst));
+  *ret_wake = uvs__inbox_must_wake(b, due_ns);
+  return true;
+}
 
+bool uvs__inbox_push_locked(struct uvs__inbox *b, uint32_t first, uint32_t last) {
+  uint64_t old = uvs__locked_load(&b->head, relaxed); /* the CAS decides */
+
+  do {
+    if ((old & UVS__SHUTDOWN_TAG) != 0)
+      return false;
+    uvs__locked_store(next_of(b, last), slot_of(old), relaxed); /* as in uvs__inbox_push */
+  } while (!uvs__locked_cas(&b->head, &old, (uint64_t)first + 1, seq_cst));
+  return true;
+}
+
+bool uvs__inbox_must_wake(struct uvs__inbox *b, uint64_t due_ns) {
   /* seq_cst, both the push and this load: pairs with store and load in uvs__inbox_sleep. Either we
    * see what the loop published, or it sees our push. */
-  wake_ns = uvs__load(&b->next_wake, seq_cst);
+  uint64_t wake_ns = uvs__load(&b->next_wake, seq_cst);
+
   /* relaxed: only a count */
-  *ret_wake = due_ns < wake_ns ||
-              ((uvs__add(&b->pushes, 1, relaxed) & 1023) == 1023 && wake_ns != UVS__AWAKE);
-  return true;
+  return due_ns < wake_ns ||
+         ((uvs__add(&b->pushes, 1, relaxed) & 1023) == 1023 && wake_ns != UVS__AWAKE);
 }
 
 uint32_t uvs__inbox_take(struct uvs__inbox *b, uint32_t *ret_last, bool *ret_shutdown) {

@@ -35,6 +35,11 @@ void uvs__inbox_init(struct uvs__inbox *b, const struct uvs__agenda *agenda);
 bool uvs__inbox_push(struct uvs__inbox *b, uint32_t first, uint32_t last, bool fresh,
                      uint64_t due_ns, bool *ret_wake);
 
+/* The same of a submission under the pool's lock, so that it is accepted and counted at one
+ * instant. Then, without the lock: must the caller wake the loop? */
+bool uvs__inbox_push_locked(struct uvs__inbox *b, uint32_t first, uint32_t last);
+bool uvs__inbox_must_wake(struct uvs__inbox *b, uint64_t due_ns);
+
 /* Take all. Returns the oldest, linked by `next` to the newest; UVS__NONE if empty. *ret_last is
  * the newest. Loop thread. */
 uint32_t uvs__inbox_take(struct uvs__inbox *b, uint32_t *ret_last, bool *ret_shutdown);

@@ -10,22 +10,28 @@
 #include <stddef.h>
 #include <string.h>
 
+#define OUTCOME_SIZE_MIN offsetof(uvs_outcome_t, ideal_ns) /* up to status and result */
+
 int uvs__may_wait(uvs_t *s) {
-  return uvs__owns_loop(s) || uvs__thread.running == s ? UVS_EDEADLK : 0;
+  return uvs__owns_loop(s) || uvs__thread_inside(s) ? UVS_EDEADLK : 0;
 }
 
-int uvs__wait_locked(uvs_t *s, uv_cond_t *cond, uint64_t until_ns) {
+int uvs__wait_on(uv_cond_t *cond, uv_mutex_t *lock, uint64_t until_ns) {
   uint64_t now_ns;
 
   if (until_ns == UVS__NEVER) {
-    uv_cond_wait(cond, &s->pool.lock);
+    uv_cond_wait(cond, lock);
     return 0;
   }
   now_ns = uv_hrtime();
   if (now_ns >= until_ns)
     return UV_ETIMEDOUT;
-  uv_cond_timedwait(cond, &s->pool.lock, until_ns - now_ns);
+  uv_cond_timedwait(cond, lock, until_ns - now_ns);
   return 0;
+}
+
+int uvs__wait_locked(uvs_t *s, uv_cond_t *cond, uint64_t until_ns) {
+  return uvs__wait_on(cond, &s->pool.lock, until_ns);
 }
 
 int uvs_set_result(uvs_run_t *run, void *result) {
@@ -42,16 +48,28 @@ int uvs_set_result(uvs_run_t *run, void *result) {
   return 0;
 }
 
-/* ---- one ---- */
+/* ---- what the caller gets ---- */
+
+/* Can we write to the caller's struct? It may be NULL. */
+static int check_ret(const uvs_outcome_t *ret) {
+  return ret == NULL ? 0 : uvs__check_size(ret, ret->size, sizeof *ret, OUTCOME_SIZE_MIN);
+}
+
+/* As much of it as the caller's struct of `size` bytes has room for. */
+static void give(void *ret, size_t size, uvs_outcome_t o) {
+  o.size = size;
+  memset(ret, 0, size);
+  memcpy(ret, &o, size < sizeof o ? size : sizeof o);
+}
 
 /* With the lock: the word and the fields belong together. */
-static void read_locked(uvs_t *s, struct uvs__slot *t, uint64_t w, uvs_outcome_t *o) {
-  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
-
+static void read_locked(struct uvs__slot *t, const struct uvs__cold *c, uint64_t w,
+                        uvs_outcome_t *o) {
   uvs_outcome_init(o);
   o->state = uvs__quiet(w) ? UVS_ENDED : UVS_RUNNING;
   o->status = uvs__outcome_status(w);
-  o->result = o->status == 0 ? c->result : NULL;
+  if (o->status == 0)
+    o->result = (w & UVS__LATE) != 0 ? c->limit_result : c->result;
   o->runs = uvs__locked_load(&t->runs, relaxed); /* a count */
   if (!uvs__quiet(w))
     return; /* the rest is the runner's */
@@ -60,17 +78,22 @@ static void read_locked(uvs_t *s, struct uvs__slot *t, uint64_t w, uvs_outcome_t
   o->end_ns = c->run.end_ns;
 }
 
+/* ---- one ---- */
+
 static bool reached(uint64_t w, unsigned flags) {
   return (flags & UVS_WAIT_SETTLED) != 0 ? uvs__settled(w) : uvs__quiet(w);
 }
 
-/* Pinned, with the lock. */
-static int sleep_locked(uvs_t *s, struct uvs__slot *t, uint64_t until_ns, unsigned flags,
-                        uint64_t *ret_w) {
+/* Pinned, with the lock. UV_ENOENT: the id was a guess, and its submission has been refused; then
+ * the slot is another's, and so is the pin. */
+static int sleep_locked(uvs_t *s, struct uvs__slot *t, uint64_t generation, uint64_t until_ns,
+                        unsigned flags, uint64_t *ret_w) {
   int rc = 0;
 
   for (;;) {
     *ret_w = uvs__locked_load(&t->word, acquire); /* pairs with the release that ended it */
+    if (uvs__word_generation(*ret_w) != generation)
+      return UV_ENOENT;
     if (reached(*ret_w, flags))
       return 0;
     if (rc < 0)
@@ -95,7 +118,7 @@ static void let_go(uvs_t *s, uint32_t slot) {
 static int wait_pinned(uvs_t *s, uvs_id_t id, uint64_t until_ns, unsigned flags, uvs_outcome_t *o) {
   uint32_t slot = (uint32_t)id & UVS__SLOT_MASK;
   struct uvs__slot *t = uvs__slot(s, slot);
-  struct uvs__cold *c;
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t); /* this task's, if the id still is */
   bool last;
   uint64_t w;
   int rc;
@@ -107,12 +130,11 @@ static int wait_pinned(uvs_t *s, uvs_id_t id, uint64_t until_ns, unsigned flags,
     uv_mutex_unlock(&s->pool.lock);
     return UV_ENOENT;
   }
-  c = uvs__agenda_cold(&s->agenda, t);
   c->pins++;
-  rc = sleep_locked(s, t, until_ns, flags, &w);
+  rc = sleep_locked(s, t, id >> UVS__SLOT_BITS, until_ns, flags, &w);
   if (rc == 0)
-    read_locked(s, t, w, o);
-  last = --c->pins == 0;
+    read_locked(t, c, w, o);
+  last = rc != UV_ENOENT && --c->pins == 0;
   uv_mutex_unlock(&s->pool.lock);
   if (last)
     let_go(s, slot);
@@ -126,7 +148,7 @@ int uvs_wait(uvs_t *s, uvs_id_t id, int64_t timeout_ns, unsigned flags, uvs_outc
 
   if (rc < 0)
     return rc;
-  if ((flags & ~(unsigned)UVS_WAIT_SETTLED) != 0 || (ret != NULL && ret->size < sizeof *ret))
+  if ((flags & ~(unsigned)UVS_WAIT_SETTLED) != 0 || check_ret(ret) < 0)
     return UV_EINVAL;
   if (uvs__find(s, id, &w) == NULL)
     return UV_ENOENT;
@@ -140,10 +162,8 @@ int uvs_wait(uvs_t *s, uvs_id_t id, int64_t timeout_ns, unsigned flags, uvs_outc
       rc = wait_pinned(s, id, uvs__later(uv_hrtime(), timeout_ns), flags, &o);
   }
   uvs_release(s);
-  if (rc == 0 && ret != NULL) {
-    o.size = ret->size;
-    memcpy(ret, &o, sizeof o);
-  }
+  if (rc == 0 && ret != NULL)
+    give(ret, ret->size, o);
   return rc;
 }
 
@@ -175,124 +195,138 @@ int uvs_forget(uvs_t *s, uvs_id_t id) {
 /* ---- many ---- */
 
 /* Tasks that one call submits and waits for. They are pinned from the start: whatever a body does
- * with its own id, their slots stay until the group has read them. */
+ * with its own id, their slots stay until the group has read them.
+ *
+ * Every end of a kept task wakes all who sleep. So a wake-up must not cost a look at every member:
+ * n of them would cost n * n. */
 struct group {
   uvs_t *s;
-  uvs_task_t *specs;
   uvs_id_t *ids;
+  uint32_t *open; /* a race: members that it has not seen settled, in order */
   size_t n;
+  size_t quiet; /* so many of the first have been seen quiet */
 };
 
 static uint32_t member(const struct group *g, size_t i) {
   return (uint32_t)g->ids[i] & UVS__SLOT_MASK;
 }
 
-static void free_group(struct group *g) {
-  uvs__mem_free(&g->s->mem, g->specs);
-  uvs__mem_free(&g->s->mem, g->ids);
+static struct uvs__slot *member_slot(const struct group *g, size_t i) {
+  return uvs__slot(g->s, member(g, i));
 }
 
 /* A copy of the caller's specs. */
-static int copy_specs(struct group *g, const uvs_task_t *t, uint64_t *ret_refs) {
+static int copy_specs(uvs_task_t *specs, const uvs_task_t *t, size_t n, uint64_t *ret_refs) {
   *ret_refs = 0;
-  for (size_t i = 0; i < g->n; i++) {
-    int rc = uvs__read_spec((const char *)t + i * t->size, t->size, &g->specs[i]);
+  for (size_t i = 0; i < n; i++) {
+    int rc = uvs__read_spec((const char *)t + i * t->size, t->size, &specs[i]);
 
+    if (rc == 0 && specs[i].keep == 0)
+      specs[i].keep = 1; /* they are kept in any case, so a preset result is welcome */
     if (rc == 0)
-      rc = uvs__check_spec(&g->specs[i]);
+      rc = uvs__check_spec(&specs[i]);
     if (rc < 0)
       return rc;
-    if (g->specs[i].kind != UVS_ONCE)
+    if (specs[i].kind != UVS_ONCE)
       return UV_EINVAL; /* a periodic one may never end */
-    g->specs[i].size = sizeof g->specs[i];
-    g->specs[i].keep = UVS__KEEP_PINNED;
-    *ret_refs += (g->specs[i].flags & UVS_UNREF) == 0;
+    specs[i].size = sizeof specs[i];
+    specs[i].keep = UVS__KEEP_PINNED;
+    *ret_refs += (specs[i].flags & UVS_UNREF) == 0;
   }
   return 0;
 }
 
+static void free_group(struct group *g) {
+  uvs__mem_free(&g->s->mem, g->ids);
+  uvs_release(g->s);
+}
+
+static int submit_group(struct group *g, const uvs_task_t *t) {
+  uvs_task_t *specs = uvs__mem_alloc(&g->s->mem, g->n, sizeof *specs, 0);
+  uint64_t refs;
+  int rc;
+
+  if (specs == NULL || g->ids == NULL)
+    rc = UV_ENOMEM;
+  else
+    rc = copy_specs(specs, t, g->n, &refs);
+  if (rc == 0)
+    rc = uvs__submit_specs(g->s, t, specs, g->n, refs, g->ids);
+  uvs__mem_free(&g->s->mem, specs);
+  return rc;
+}
+
 static int start(struct group *g, uvs_t *s, const uvs_task_t *t, size_t n,
                  const uvs_outcome_t *ret) {
-  uint64_t refs;
   int rc = uvs__enter(s);
 
   if (rc < 0)
     return rc;
-  if (t == NULL || (ret != NULL && ret->size != sizeof *ret))
+  if (t == NULL || check_ret(ret) < 0)
     return UV_EINVAL;
   rc = uvs__may_wait(s);
   if (rc < 0)
     return rc;
-  g->s = s;
+  g->s = uvs_retain(s); /* close may come at any time from here on */
   g->n = n;
-  g->specs = uvs__mem_alloc(&s->mem, n, sizeof *g->specs, 0);
-  g->ids = uvs__mem_alloc(&s->mem, n, sizeof *g->ids, 0);
-  rc = g->specs == NULL || g->ids == NULL ? UV_ENOMEM : copy_specs(g, t, &refs);
-  if (rc == 0)
-    rc = uvs__submit_specs(s, g->specs, n, refs, g->ids);
-  if (rc < 0)
+  g->quiet = 0;
+  g->ids = uvs__mem_alloc(&s->mem, n, sizeof *g->ids + sizeof *g->open, 0);
+  rc = submit_group(g, t);
+  if (rc < 0) {
     free_group(g);
-  else
-    uvs_retain(s); /* close may come while we sleep */
-  return rc;
-}
-
-/* With the lock: how many are quiet, has one succeeded, how did one fail? */
-struct standing {
-  size_t quiet, settled, winner;
-  bool won;
-  int failure;
-};
-
-static struct standing stand_locked(const struct group *g) {
-  struct standing x = {0};
-
-  for (size_t i = 0; i < g->n; i++) {
-    /* acquire: pairs with the release that ended it */
-    uint64_t w = uvs__locked_load(&uvs__slot(g->s, member(g, i))->word, acquire);
-
-    x.quiet += uvs__quiet(w);
-    x.settled += uvs__settled(w);
-    if (!uvs__settled(w))
-      continue;
-    if (uvs__outcome_status(w) != 0) {
-      x.failure = uvs__outcome_status(w);
-    } else if (!x.won) {
-      x.won = true;
-      x.winner = i;
-    }
+    return rc;
   }
-  return x;
+  g->open = (uint32_t *)(void *)(g->ids + n);
+  for (size_t i = 0; i < n; i++)
+    g->open[i] = (uint32_t)i;
+  return 0;
 }
 
-/* Cancel what is not over, wait until all is quiet, read the outcomes (ret may be NULL), let go. */
-static void end_group(struct group *g, uvs_outcome_t *ret) {
-  uvs_t *s = g->s;
+/* Until all are quiet, one after the other. No lock but to sleep: what is quiet stays so. */
+static int await_quiet(struct group *g, uint64_t until_ns) {
+  int rc = 0;
 
+  for (;;) {
+    /* acquire, both: pairs with the release that ended it */
+    while (g->quiet < g->n && uvs__quiet(uvs__load(&member_slot(g, g->quiet)->word, acquire)))
+      g->quiet++;
+    if (g->quiet == g->n)
+      return 0;
+    if (rc < 0)
+      return rc;
+    uv_mutex_lock(&g->s->pool.lock); /* under which it becomes quiet */
+    if (!uvs__quiet(uvs__locked_load(&member_slot(g, g->quiet)->word, acquire)))
+      rc = uvs__wait_locked(g->s, &g->s->pool.settled, until_ns);
+    uv_mutex_unlock(&g->s->pool.lock);
+  }
+}
+
+/* Cancel what is not over, with token, and wait until all is quiet. */
+static void hush(struct group *g) {
   for (size_t i = 0; i < g->n; i++)
-    uvs_cancel(s, g->ids[i], UVS_CANCEL_TOKEN);
-  uv_mutex_lock(&s->pool.lock);
-  while (stand_locked(g).quiet < g->n)
-    uvs__wait_locked(s, &s->pool.settled, UVS__NEVER);
-  for (size_t i = 0; i < g->n; i++) {
-    struct uvs__slot *t = uvs__slot(s, member(g, i));
+    uvs_cancel(g->s, g->ids[i], UVS_CANCEL_TOKEN);
+  await_quiet(g, UVS__NEVER);
+}
 
-    if (ret != NULL)
-      read_locked(s, t, uvs__locked_load(&t->word, acquire), &ret[i]); /* as in stand_locked */
-    uvs__agenda_cold(&s->agenda, t)->pins--;
-  }
-  uv_mutex_unlock(&s->pool.lock);
-  for (size_t i = 0; i < g->n; i++) {
-    uvs_forget(s, g->ids[i]); /* unless its body did */
-    let_go(s, member(g, i));
-  }
-  free_group(g);
-  uvs_release(s);
+/* It is quiet: read its outcome and let it go. */
+static uvs_outcome_t leave(struct group *g, size_t i) {
+  struct uvs__slot *t = member_slot(g, i);
+  struct uvs__cold *c = uvs__agenda_cold(&g->s->agenda, t);
+  uvs_outcome_t o;
+
+  uv_mutex_lock(&g->s->pool.lock);
+  read_locked(t, c, uvs__locked_load(&t->word, acquire), &o); /* as in await_quiet */
+  c->pins--;
+  uv_mutex_unlock(&g->s->pool.lock);
+  uvs_forget(g->s, g->ids[i]); /* unless its body did */
+  let_go(g->s, member(g, i));
+  return o;
 }
 
 int uvs_all(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns, uvs_outcome_t *ret) {
   uint64_t until_ns = uvs__later(uv_hrtime(), timeout_ns);
   struct group g;
+  size_t size;
   int rc;
 
   if (n == 0) {
@@ -302,48 +336,118 @@ int uvs_all(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns, uvs_out
   rc = start(&g, s, t, n, ret);
   if (rc < 0)
     return rc;
-  uv_mutex_lock(&s->pool.lock);
-  while (stand_locked(&g).quiet < n && rc == 0)
-    rc = uvs__wait_locked(s, &s->pool.settled, until_ns);
-  uv_mutex_unlock(&s->pool.lock);
-  end_group(&g, ret);
+  size = ret == NULL ? 0 : ret->size;
+  rc = await_quiet(&g, until_ns);
+  if (rc < 0)
+    hush(&g);
+  for (size_t i = 0; i < n; i++) {
+    uvs_outcome_t o = leave(&g, i);
+
+    if (ret != NULL)
+      give((char *)ret + i * size, size, o);
+  }
+  free_group(&g);
   return rc;
+}
+
+/* ---- the first of many ---- */
+
+struct race {
+  size_t left;          /* members in `open` */
+  uint64_t ended, good; /* of all tasks of the scheduler, when it last looked */
+  bool won;
+  size_t winner;
+  int failure;
+};
+
+static uint64_t ended_locked(const struct uvs__pool *p) {
+  uint64_t n = 0;
+
+  for (int i = 0; i < UVS__OUTCOMES; i++)
+    n += p->ended[i];
+  return n;
+}
+
+/* Neither failed nor cancelled. */
+static uint64_t good_locked(const struct uvs__pool *p) {
+  return ended_locked(p) - p->ended[UVS__FAILED] - p->ended[UVS__CANCELED];
+}
+
+/* Somebody may have won, or so many have ended that the others may all be among them. An end is
+ * counted under the lock under which it happens, so none is missed. */
+static bool news_locked(const struct race *r, const struct uvs__pool *p) {
+  return good_locked(p) != r->good || ended_locked(p) - r->ended >= r->left;
+}
+
+/* No lock: what is settled stays so. */
+static void look(struct race *r, struct group *g) {
+  size_t left = 0;
+
+  for (size_t k = 0; k < r->left; k++) {
+    /* acquire: pairs with the release that settled it */
+    uint64_t w = uvs__load(&member_slot(g, g->open[k])->word, acquire);
+
+    if (!uvs__settled(w)) {
+      g->open[left++] = g->open[k];
+    } else if (uvs__outcome_status(w) == 0) {
+      r->won = true;
+      r->winner = g->open[k];
+      return;
+    } else if (r->failure == 0 || r->failure == UV_ECANCELED) {
+      r->failure = uvs__outcome_status(w); /* one that failed says more than one that never ran */
+    }
+  }
+  r->left = left;
+}
+
+/* 0: somebody won; the failure of one of them; UV_ETIMEDOUT. */
+static int await_winner(struct group *g, uint64_t until_ns, size_t *ret_winner) {
+  struct race r = {.left = g->n, .good = UINT64_MAX}; /* so that there is news at first */
+  struct uvs__pool *p = &g->s->pool;
+  int rc = 0;
+
+  for (;;) {
+    uv_mutex_lock(&p->lock);
+    while (!news_locked(&r, p) && rc == 0)
+      rc = uvs__wait_locked(g->s, &p->settled, until_ns);
+    r.ended = ended_locked(p);
+    r.good = good_locked(p);
+    uv_mutex_unlock(&p->lock);
+    if (uv_hrtime() >= until_ns) /* there may always be news */
+      rc = UV_ETIMEDOUT;
+    look(&r, g);
+    *ret_winner = r.winner;
+    if (r.won || r.left == 0)
+      return r.won ? 0 : r.failure;
+    if (rc < 0)
+      return rc;
+  }
 }
 
 int uvs_any(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns, size_t *ret_index,
             uvs_outcome_t *ret) {
   uint64_t until_ns = uvs__later(uv_hrtime(), timeout_ns);
-  struct standing x;
-  uvs_outcome_t *outcomes;
   struct group g;
+  size_t winner;
   int rc;
 
-  rc = uvs__enter(s);
+  if (n == 0) {
+    rc = uvs__enter(s);
+    return rc < 0 ? rc : UV_EINVAL;
+  }
+  rc = start(&g, s, t, n, ret);
   if (rc < 0)
     return rc;
-  if (n == 0)
-    return UV_EINVAL;
-  outcomes = uvs__mem_alloc(&s->mem, n, sizeof *outcomes, 0);
-  if (outcomes == NULL)
-    return UV_ENOMEM;
-  uvs_retain(s); /* for `outcomes` */
-  rc = start(&g, s, t, n, ret);
-  if (rc == 0) {
-    uv_mutex_lock(&s->pool.lock);
-    for (x = stand_locked(&g); !x.won && x.settled < n && rc == 0; x = stand_locked(&g))
-      rc = uvs__wait_locked(s, &s->pool.settled, until_ns);
-    uv_mutex_unlock(&s->pool.lock);
-    if (x.won)
-      rc = 0;
-    else if (x.settled == n)
-      rc = x.failure;
-    end_group(&g, outcomes);
-    if (rc == 0 && ret_index != NULL)
-      *ret_index = x.winner;
-    if (rc == 0 && ret != NULL)
-      *ret = outcomes[x.winner];
+  rc = await_winner(&g, until_ns, &winner);
+  hush(&g);
+  for (size_t i = 0; i < n; i++) {
+    uvs_outcome_t o = leave(&g, i);
+
+    if (rc == 0 && i == winner && ret != NULL)
+      give(ret, ret->size, o);
   }
-  uvs__mem_free(&s->mem, outcomes);
-  uvs_release(s);
+  free_group(&g);
+  if (rc == 0 && ret_index != NULL)
+    *ret_index = winner;
   return rc;
 }

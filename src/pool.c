@@ -72,48 +72,79 @@ void uvs__pool_destroy(struct uvs__pool *p) {
   uv_mutex_destroy(&p->lock);
 }
 
-int uvs__pool_set_concurrency(struct uvs__pool *p, int concurrency) {
-  struct uvs__runner *made = NULL;
-  struct uvs__runner **last = &made;
-  struct uvs__runner *newest;
-  int rc = 0;
+/* A list by `next`. */
+static void free_runners(struct uvs__pool *p, struct uvs__runner *r) {
+  while (r != NULL) {
+    struct uvs__runner *next = r->next;
 
-  uv_mutex_lock(&p->lock);
-  newest = p->all;
-  for (int i = p->made; i < concurrency; i++) {
+    uvs__mem_free(p->mem, r);
+    r = next;
+  }
+}
+
+/* So many, linked by `next`, for uvs__pool_set_concurrency to number. NULL with n > 0: no memory.
+ */
+static struct uvs__runner *make_runners(struct uvs__pool *p, int n) {
+  struct uvs__runner *made = NULL;
+
+  for (int i = 0; i < n; i++) {
     struct uvs__runner *r = uvs__mem_alloc(p->mem, 1, sizeof *r, 0);
 
     if (r == NULL) {
-      rc = UV_ENOMEM;
-      break;
+      free_runners(p, made);
+      return NULL;
     }
     memset(r, 0, sizeof *r);
     r->arg = p->runner_arg;
-    r->index = i;
-    r->all = newest;
-    newest = r;
-    *last = r;
+    r->next = made;
+    made = r;
+  }
+  return made;
+}
+
+int uvs__pool_set_concurrency(struct uvs__pool *p, int concurrency) {
+  struct uvs__runner *made;
+  struct uvs__runner *spare;
+  struct uvs__runner **last;
+  int missing;
+
+  /* Taken without the lock, since many are much memory. Runners never become fewer, so the second
+   * look finds no more missing than the first. */
+  uv_mutex_lock(&p->lock);
+  missing = concurrency - p->made;
+  uv_mutex_unlock(&p->lock);
+  made = make_runners(p, missing);
+  if (missing > 0 && made == NULL)
+    return UV_ENOMEM;
+
+  uv_mutex_lock(&p->lock);
+  last = &made;
+  while (p->made < concurrency) {
+    struct uvs__runner *r = *last;
+
+    UVS_ASSERT(r != NULL);
+    r->index = p->made++;
+    r->all = p->all;
+    p->all = r;
     last = &r->next;
   }
-  if (rc == 0) {
-    if (made != NULL) {
-      *last = p->idle;
-      p->idle = made;
-      p->made = concurrency;
-      p->all = newest;
-    }
-    uvs__locked_store(&p->concurrency, concurrency,
-                      relaxed); /* a setting; what follows from it is under the lock */
-    made = NULL;
-  }
+  spare = *last;
+  *last = p->idle;
+  p->idle = made;
+  uvs__locked_store(&p->concurrency, concurrency,
+                    relaxed); /* a setting; what follows from it is under the lock */
   uv_mutex_unlock(&p->lock);
-  while (made != NULL) {
-    struct uvs__runner *r = made;
+  free_runners(p, spare);
+  return 0;
+}
 
-    made = r->next;
-    uvs__mem_free(p->mem, r);
-  }
-  return rc;
+struct uvs__runner *uvs__pool_runners(struct uvs__pool *p) {
+  struct uvs__runner *newest;
+
+  uv_mutex_lock(&p->lock);
+  newest = p->all;
+  uv_mutex_unlock(&p->lock);
+  return newest;
 }
 
 uint64_t uvs__pool_settle_locked(struct uvs__pool *p, uint64_t w, enum uvs__outcome outcome) {
@@ -130,32 +161,43 @@ uint64_t uvs__pool_settle_locked(struct uvs__pool *p, uint64_t w, enum uvs__outc
   return uvs__locked_sub(&p->load, one, relaxed) - one;
 }
 
-uint64_t uvs__pool_settle(struct uvs__pool *p, uint64_t w, enum uvs__outcome outcome) {
-  uint64_t load;
-
-  uv_mutex_lock(&p->lock);
-  load = uvs__pool_settle_locked(p, w, outcome);
-  uv_mutex_unlock(&p->lock);
-  return load;
-}
-
-bool uvs__pool_cancel(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t flags,
-                      uint64_t *ret_load) {
-  bool running = uvs__word_state(*w) == UVS__RUNNING;
-  uint64_t to = *w | UVS__CANCELLED | flags;
+bool uvs__pool_decide(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t to,
+                      enum uvs__outcome outcome, uint64_t *ret_load) {
   uint64_t load = 0;
   bool done;
 
-  if (!running)
-    to = uvs__word_in(to, UVS__ENDED) | UVS__INBOX;
   uv_mutex_lock(&p->lock);
   done = uvs__word_try_locked(uvs__agenda_slot(p->agenda, slot), w, to);
   if (done)
-    load = uvs__pool_settle_locked(p, *w, UVS__CANCELED);
+    load = uvs__pool_settle_locked(p, *w, outcome);
   uv_mutex_unlock(&p->lock);
   if (ret_load != NULL)
     *ret_load = load;
   return done;
+}
+
+bool uvs__pool_cancel(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t flags,
+                      uint64_t *ret_load) {
+  uint64_t to = (*w & ~UVS__PUSHES) | UVS__CANCELLED | flags;
+
+  if (uvs__word_state(*w) != UVS__RUNNING)
+    to = uvs__word_in(to, UVS__ENDED) | UVS__INBOX;
+  return uvs__pool_decide(p, slot, w, to, UVS__CANCELED, ret_load);
+}
+
+bool uvs__pool_drop(struct uvs__pool *p, uint32_t slot, uint64_t *w) {
+  uint64_t to = uvs__word_in((*w & ~UVS__PUSHES) | UVS__CANCELLED | UVS__INBOX, UVS__ENDED);
+
+  return uvs__pool_decide(p, slot, w, to, UVS__DROPPED, NULL);
+}
+
+/* Move 4. */
+static bool start_locked(struct uvs__pool *p, struct uvs__slot *t, uint64_t *w) {
+  if (!uvs__word_try_locked(t, w, uvs__word_in(*w & ~UVS__LISTED, UVS__RUNNING)))
+    return false;
+  p->ready_count[uvs__on_which(*w)]--;
+  p->running_count++;
+  return true;
 }
 
 uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__list *list) {
@@ -167,9 +209,7 @@ uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__list *list) {
 
     uvs__list_unlink(p->agenda, list, slot);
     while (uvs__word_state(w) == UVS__READY) {
-      if (uvs__word_try_locked(t, &w, uvs__word_in(w & ~UVS__LISTED, UVS__RUNNING))) {
-        p->ready_count[uvs__on_which(w)]--;
-        p->running_count++;
+      if (start_locked(p, t, &w)) {
         p->runs++;
         return slot;
       }
@@ -179,7 +219,18 @@ uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__list *list) {
   return UVS__NONE;
 }
 
-struct uvs__runner *uvs__pool_call_out(struct uvs__pool *p) {
+bool uvs__pool_withdraw(struct uvs__pool *p, struct uvs__list *list, uint32_t slot, uint64_t *w) {
+  bool done;
+
+  uv_mutex_lock(&p->lock);
+  done = start_locked(p, uvs__agenda_slot(p->agenda, slot), w);
+  if (done)
+    uvs__list_unlink(p->agenda, list, slot);
+  uv_mutex_unlock(&p->lock);
+  return done;
+}
+
+struct uvs__runner *uvs__pool_call_out(struct uvs__pool *p, uint64_t now_ns) {
   struct uvs__runner *called = NULL;
   struct uvs__runner **last = &called;
 
@@ -196,6 +247,8 @@ struct uvs__runner *uvs__pool_call_out(struct uvs__pool *p) {
     last = &r->next;
   }
   *last = NULL;
+  if (called != NULL && p->called_ns < p->home_ns)
+    p->called_ns = now_ns;
   uv_mutex_unlock(&p->lock);
   return called;
 }

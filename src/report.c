@@ -4,6 +4,8 @@
  */
 #include "scheduler.h"
 
+#include "late.h"
+
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
@@ -31,17 +33,25 @@ static int look(uvs_t *s, uint32_t slot, uint64_t w, uvs_info_t *ret) {
   ret->kind = uvs__word_kind(w);
   ret->from = (w & UVS__WALL) != 0 ? UVS_FROM_WALL : UVS_FROM_MONOTONIC;
   ret->cancelled = (w & UVS__CANCELLED) != 0;
+  ret->timed_out = (w & UVS__LATE) != 0;
   /* relaxed, all: the second look at the word tells whether they are this task's */
   due_ns = uvs__load(&t->deadline_ns, relaxed);
   ret->due_ns = (int64_t)due_ns;
-  ret->period_ns = (int64_t)uvs__load(&t->period_ns, relaxed);
+  ret->period_ns = ret->kind == UVS_ONCE ? 0 : (int64_t)uvs__load(&t->period_ns, relaxed);
+  ret->work = uvs__load(&t->fn, relaxed);
   ret->runs = uvs__load(&t->runs, relaxed);
   ret->arg = uvs__load(&t->arg, relaxed);
   if (c != NULL) {
     ret->missed = uvs__load(&c->missed_total, relaxed);
+    ret->failures = uvs__load(&c->failures, relaxed);
+    for (int i = 0; i < UVS_LATE_CAUSES; i++) {
+      ret->late_by_ns[i] = uvs__load(&c->late_by_ns[i], relaxed);
+      ret->late_ns += ret->late_by_ns[i];
+    }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
       words[i] = uvs__load(&c->name[i], relaxed);
   }
+  ret->culprit = uvs__culprit(ret->late_by_ns);
   memcpy(ret->name, words, sizeof words);
   if ((w & UVS__WALL) != 0)
     now_ns = uvs__clock_wall(&s->clock);
@@ -112,16 +122,19 @@ static void snapshot(uvs_t *s, uvs_counts_t *c) {
   c->completed = p->ended[UVS__COMPLETED];
   c->failed = p->ended[UVS__FAILED];
   c->cancelled = p->ended[UVS__CANCELED];
+  c->timed_out = p->ended[UVS__TIMED_OUT];
+  c->dropped = p->ended[UVS__DROPPED];
   c->ready = p->ready_count[0] + p->ready_count[1];
   c->running = p->running_count;
   c->rejected = p->rejected;
   c->runs = p->runs;
+  c->failed_runs = p->failed_runs;
   c->missed = p->missed;
   c->runners = p->active;
   c->peak_runners = p->peak;
   uv_mutex_unlock(&p->lock);
   c->waiting = live - c->ready - c->running;
-  c->submitted = live + c->completed + c->failed + c->cancelled;
+  c->submitted = live + c->completed + c->failed + c->cancelled + c->timed_out + c->dropped;
   c->slots = uvs__slab_made(&s->agenda.slots);
 }
 
@@ -147,7 +160,15 @@ const char *uvs_state_name(int state) {
   return state >= UVS_WAITING && state <= UVS_ENDED ? names[state] : names[0];
 }
 
+const char *uvs_outcome_name(int status) {
+  if (status >= 0)
+    return "completed";
+  return status == UV_ECANCELED ? "cancelled" : status == UV_ETIMEDOUT ? "timed out" : "failed";
+}
+
 const char *uvs_strerror(int code) {
+  if (code == 0)
+    return "success";
   return code == UVS_EDEADLK ? "resource deadlock would occur" : uv_strerror(code);
 }
 
@@ -166,7 +187,10 @@ static int dump_one(uvs_t *s, const uvs_info_t *i, void *arg) {
   else
     fprintf(out, "%+10.3f s", (double)i->remaining_ns / 1e9);
   fprintf(out, "  runs %" PRIu64 "  missed %" PRIu64 "%s%s%s\n", i->runs, i->missed,
-          i->cancelled ? "  cancelled" : "", i->name[0] != 0 ? "  " : "", i->name);
+          i->cancelled   ? "  cancelled"
+          : i->timed_out ? "  timed out"
+                         : "",
+          i->name[0] != 0 ? "  " : "", i->name);
   return 0;
 }
 
@@ -218,9 +242,10 @@ int uvs_dump(uvs_t *s, FILE *out) {
             uvs_concurrency(s));
     fprintf(out,
             "  submitted %" PRIu64 " = completed %" PRIu64 " + failed %" PRIu64
-            " + cancelled %" PRIu64 " + waiting %" PRIu64 " + ready %" PRIu64 " + running %" PRIu64
-            "\n",
-            c.submitted, c.completed, c.failed, c.cancelled, c.waiting, c.ready, c.running);
+            " + cancelled %" PRIu64 " + timed out %" PRIu64 " + dropped %" PRIu64
+            " + waiting %" PRIu64 " + ready %" PRIu64 " + running %" PRIu64 "\n",
+            c.submitted, c.completed, c.failed, c.cancelled, c.timed_out, c.dropped, c.waiting,
+            c.ready, c.running);
     fprintf(out,
             "  runs %" PRIu64 ", missed %" PRIu64 ", rejected %" PRIu64 ", runners %" PRIu64
             " (peak %" PRIu64 ")\n",

@@ -9,6 +9,8 @@
  */
 #include "scheduler.h"
 
+#include "late.h"
+
 #define MS UINT64_C(1000000)
 
 /* What is left to do when the body has returned. */
@@ -19,81 +21,190 @@ enum rest {
   REST_NONE   /* it is pending, and somebody else's */
 };
 
-static uint64_t mix(uint64_t x) {
-  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-  return x ^ x >> 31;
-}
+/* Who runs it. */
+struct seat {
+  int runner;                  /* as in uvs_run_t */
+  struct uvs__cell *cell;      /* whose one writer this thread is; NULL: it has none */
+  uint64_t home_ns, called_ns; /* see struct uvs__pool */
+};
 
-uint64_t uvs__jitter(const uvs_t *s, uvs_id_t id, uint64_t run, uint64_t jitter_ns) {
-  return jitter_ns == 0 ? 0 : mix(mix(s->seed + id) + run) % (jitter_ns + 1);
-}
+/* ---- statistics ---- */
 
-struct uvs__recur uvs__recur_of(const struct uvs__slot *t, const struct uvs__cold *c, uint64_t w) {
-  return (struct uvs__recur){
-      .kind = uvs__word_kind(w),
-      .policy = c == NULL ? UVS_MISSED_CATCH_UP : c->policy,
-      .max_burst = c == NULL ? 0 : c->max_burst,
-      .period_ns = uvs__load(&t->period_ns, relaxed), /* constant */
-  };
-}
-
-void uvs__count_missed(uvs_t *s, struct uvs__cold *c, uint64_t missed) {
-  if (missed == 0)
+static void record_start(uvs_t *s, struct uvs__cell *cell, const uvs_run_t *run,
+                         uint64_t queue_ns) {
+  if (cell != NULL) {
+    uvs__cell_start(cell, (uint64_t)run->late_ns, run->culprit, queue_ns);
     return;
-  uvs__add(&c->missed_total, missed, relaxed); /* a count */
+  }
   uv_mutex_lock(&s->pool.lock);
-  s->pool.missed += missed;
+  uvs__cell_start(&s->shared_cell, (uint64_t)run->late_ns, run->culprit, queue_ns);
   uv_mutex_unlock(&s->pool.lock);
 }
 
-/* RUNNING gives us the fields. */
-static void begin(uvs_t *s, uint32_t slot, int runner, uint64_t start_ns, uvs_run_t *run) {
+static void record_end(uvs_t *s, struct uvs__cell *cell, uint64_t run_ns) {
+  if (cell != NULL) {
+    uvs__cell_end(cell, run_ns);
+    return;
+  }
+  uv_mutex_lock(&s->pool.lock);
+  uvs__cell_end(&s->shared_cell, run_ns);
+  uv_mutex_unlock(&s->pool.lock);
+}
+
+/* ---- the start of a run ---- */
+
+/* How did it come to be due at due_ns and start at start_ns? RUNNING gives us the fields. */
+static struct uvs__late how_late(uvs_t *s, struct uvs__slot *t, const struct uvs__cold *c,
+                                 const struct seat *seat, uint64_t w, uint64_t due_ns,
+                                 uint64_t start_ns) {
+  struct uvs__late l = {
+      .due_ns = (int64_t)due_ns,
+      .start_ns = (int64_t)start_ns,
+      .home_ns = (int64_t)seat->home_ns,
+      .again_ns = (int64_t)seat->called_ns,
+  };
+
+  if ((w & UVS__ONLOOP) != 0) { /* then we are the loop */
+    l.on_loop = true;
+    l.home_ns = (int64_t)(s->turn_ns - s->overrun_ns);
+    l.again_ns = (int64_t)s->turn_ns;
+  }
+
+  /* relaxed, all: ours since READY -> RUNNING acquired them */
+  if (c == NULL) {
+    l.ready_ns = (int64_t)uvs__load(&t->period_ns, relaxed);
+    uvs__late_unpack(uvs__load(&t->next, relaxed), &l);
+    return l;
+  }
+  l.first = uvs__load(&t->runs, relaxed) == 0;
+  l.since_ns = (int64_t)c->since_ns;
+  l.ended_ns = c->run.end_ns;
+  l.after_ns = (int64_t)c->after_ns;
+  l.turn_ns = (int64_t)c->turn_ns;
+  l.ready_ns = (int64_t)c->ready_ns;
+  if ((w & UVS__WALL) != 0) {
+    l.due_ns = l.ready_ns - (int64_t)c->wall_late_ns;
+    l.step_ns = (int64_t)c->step_ns;
+  }
+  l.timed = !uvs__clock_replaced(&s->clock) && l.since_ns < l.due_ns;
+  return l;
+}
+
+/* Which point of the grid does this run stand for? Others may be left out, or merged into it. */
+static struct uvs__point choose_point(uvs_t *s, struct uvs__slot *t, struct uvs__cold *c,
+                                      uint64_t w, const struct uvs__late *l) {
+  struct uvs__recur r = uvs__recur_of(t, c, w);
+  uint64_t start_ns = (uint64_t)l->start_ns;
+  /* relaxed, both: ours while RUNNING */
+  uint64_t ideal_ns = uvs__load(&t->deadline_ns, relaxed) - uvs__load(&c->jitter_now_ns, relaxed);
+  int64_t by_ns[UVS_LATE_CAUSES];
+  struct uvs__point p;
+
+  if (uvs__retrying(c))
+    return (struct uvs__point){ideal_ns, 0}; /* it is not on the grid */
+  /* Points after the end time are not missed. */
+  p = uvs__recur_start(&r, ideal_ns, start_ns < c->until_ns ? start_ns : c->until_ns);
+  if (p.missed > 0)
+    uvs__miss(s, c, p.missed, uvs__late_split(l, by_ns));
+  return p;
+}
+
+static void begin(uvs_t *s, uint32_t slot, const struct seat *seat, uint64_t start_ns,
+                  uvs_run_t *run) {
   struct uvs__slot *t = uvs__slot(s, slot);
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
   /* relaxed, all: ours since READY -> RUNNING acquired them */
   uint64_t w = uvs__load(&t->word, relaxed);
   uint64_t due_ns = uvs__load(&t->deadline_ns, relaxed);
   uint32_t runs = uvs__load(&t->runs, relaxed);
-  uint64_t ideal_ns = due_ns;
-  uint64_t missed = 0;
-  uint64_t at_ns;
+  struct uvs__late l;
+  struct uvs__point p = {due_ns, 0};
 
   if ((w & UVS__WALL) == 0 && start_ns < due_ns)
     start_ns = uvs__now(s); /* it became due after the runner had read its clock */
-  at_ns = (w & UVS__WALL) != 0 ? uvs__clock_wall(&s->clock) : start_ns;
-  if (runs < UINT32_MAX)
-    uvs__store(&t->runs, ++runs, relaxed);
-  if (c != NULL) {
-    struct uvs__recur r = uvs__recur_of(t, c, w);
-    struct uvs__point p;
-
-    ideal_ns = due_ns - uvs__load(&c->jitter_now_ns, relaxed);
-    /* Points after the end time are not missed. */
-    p = uvs__recur_start(&r, ideal_ns, start_ns < c->until_ns ? start_ns : c->until_ns);
-    uvs__count_missed(s, c, p.missed);
-    due_ns += p.ideal_ns - ideal_ns;
-    ideal_ns = p.ideal_ns;
-    missed = c->missed_next + p.missed;
-    c->missed_next = 0;
-  }
+  l = how_late(s, t, c, seat, w, due_ns, start_ns);
   *run = (uvs_run_t){
       .scheduler = s,
       .id = uvs__id(w, slot),
-      .arg = c != NULL ? c->decoration.arg : uvs__load(&t->arg, relaxed),
-      .runner = runner,
-      .ideal_ns = (int64_t)ideal_ns,
+      .runner = seat->runner,
       .start_ns = (int64_t)start_ns,
-      .late_ns = at_ns <= due_ns ? 0 : (int64_t)(at_ns - due_ns),
-      .number = runs,
-      .missed = missed,
       .state = t,
   };
-  if (c != NULL) {
-    c->run = *run;
-    c->run_result = c->result;
+  if (c == NULL) {
+    run->arg = uvs__load(&t->arg, relaxed);
+  } else {
+    p = choose_point(s, t, c, w, &l);
+    due_ns -= uvs__load(&c->jitter_now_ns, relaxed);
+    l.due_ns += (int64_t)(p.ideal_ns - due_ns); /* points left out are not waited for */
+    run->arg = c->decoration.arg;
+    run->missed = c->missed_next + p.missed;
+    c->missed_next = 0;
   }
+  if (runs < UINT32_MAX)
+    uvs__store(&t->runs, ++runs, relaxed);
+  run->number = runs;
+  run->ideal_ns = (int64_t)p.ideal_ns;
+  run->late_ns = l.start_ns <= l.due_ns ? 0 : l.start_ns - l.due_ns;
+  run->culprit = uvs__late_split(&l, run->late_by_ns);
+  record_start(s, seat->cell, run, start_ns - (uint64_t)l.ready_ns);
+  if (c == NULL) {
+    uvs__store(&t->period_ns, start_ns, relaxed); /* if it becomes pending: see uvs__run_finished */
+    return;
+  }
+  c->run = (struct uvs__record){
+      .ideal_ns = run->ideal_ns,
+      .start_ns = run->start_ns,
+      .missed = run->missed,
+      .merged = c->policy == UVS_MISSED_ONCE ? p.missed : 0,
+      .runner = seat->runner,
+  };
+  c->run_result = c->result;
+  for (int i = 0; i < UVS_LATE_CAUSES; i++) /* relaxed: for uvs_info */
+    uvs__store(&c->late_by_ns[i], run->late_by_ns[i], relaxed);
 }
+
+/* It was RUNNING for a moment, but there is no run. */
+static void uncount_run(uvs_t *s) {
+  uv_mutex_lock(&s->pool.lock);
+  s->pool.runs--;
+  uv_mutex_unlock(&s->pool.lock);
+}
+
+/* SKIP, and a whole period has gone by while it waited for its turn: on to the next point, without
+ * a run. *status: 0, or UVS_STOP if that point is after the end time; then the last run's failure,
+ * if it failed, is the outcome (end_locked). */
+static bool leave_out(uvs_t *s, uint32_t slot, const struct seat *seat, uint64_t now_ns,
+                      int *status) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+  int64_t by_ns[UVS_LATE_CAUSES];
+  struct uvs__recur r;
+  struct uvs__point p;
+  struct uvs__late l;
+  uint64_t jitter_ns;
+  uint64_t due_ns;
+  uint64_t w;
+
+  if (c == NULL || c->policy != UVS_MISSED_SKIP || uvs__retrying(c))
+    return false;
+  /* relaxed, all: ours while RUNNING */
+  w = uvs__load(&t->word, relaxed);
+  r = uvs__recur_of(t, c, w);
+  jitter_ns = uvs__load(&c->jitter_now_ns, relaxed);
+  due_ns = uvs__load(&t->deadline_ns, relaxed);
+  p = uvs__recur_due(&r, due_ns - jitter_ns, now_ns);
+  if (p.missed == 0)
+    return false;
+  l = how_late(s, t, c, seat, w, due_ns, now_ns);
+  uvs__miss(s, c, p.missed, uvs__late_split(&l, by_ns));
+  uncount_run(s);
+  c->missed_next += p.missed;
+  uvs__store(&t->deadline_ns, uvs__steps_later(p.ideal_ns, 1, jitter_ns), relaxed);
+  *status = p.ideal_ns > c->until_ns ? UVS_STOP : 0;
+  return true;
+}
+
+/* ---- the body ---- */
 
 /* The body returned UVS_PENDING. Returns the status if uvs_finish was faster, or UVS_PENDING. */
 static int pend(struct uvs__slot *t) {
@@ -104,98 +215,99 @@ static int pend(struct uvs__slot *t) {
   return (w & UVS__FINISHED) != 0 ? uvs__word_status(w) : UVS_PENDING;
 }
 
-/* SKIP, and a whole period has gone by while it waited for its turn: on to the next point, without
- * a run. *status: 0, or UVS_STOP if that point is after the end time. */
-static bool leave_out(uvs_t *s, uint32_t slot, uint64_t now_ns, int *status) {
-  struct uvs__slot *t = uvs__slot(s, slot);
-  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
-  struct uvs__recur r;
-  struct uvs__point p;
-  uint64_t jitter_ns;
+/* Both bits: the body has returned, and not as pending. */
+static void mark_body_over(struct uvs__slot *t) {
+  uint64_t w = uvs__load(&t->word, relaxed); /* the CAS acquires */
 
-  if (c == NULL || c->policy != UVS_MISSED_SKIP)
-    return false;
-  /* relaxed, all: ours while RUNNING */
-  r = uvs__recur_of(t, c, uvs__load(&t->word, relaxed));
-  jitter_ns = uvs__load(&c->jitter_now_ns, relaxed);
-  p = uvs__recur_due(&r, uvs__load(&t->deadline_ns, relaxed) - jitter_ns, now_ns);
-  if (p.missed == 0)
-    return false;
-  uvs__count_missed(s, c, p.missed);
-  uv_mutex_lock(&s->pool.lock);
-  s->pool.runs--; /* it was not one after all */
-  uv_mutex_unlock(&s->pool.lock);
-  c->missed_next += p.missed;
-  uvs__store(&t->deadline_ns, uvs__steps_later(p.ideal_ns, 1, jitter_ns), relaxed);
-  *status = p.ideal_ns > c->until_ns ? UVS_STOP : 0;
-  return true;
+  while (!uvs__word_try(t, &w, w | UVS__PENDING | UVS__FINISHED)) {
+  }
 }
 
-/* Returns the rest; *status is set unless it is REST_NONE. */
-static enum rest call_body(uvs_t *s, uint32_t slot, int runner, uint64_t *now_ns, int *status) {
+static int call(uvs_t *s, struct uvs__slot *t, const struct uvs__cold *c, uvs_run_t *run,
+                uint64_t *ret_end_ns) {
+  uvs_work_cb body =
+      s->decorate_cb != NULL ? c->decoration.work : uvs__load(&t->fn, relaxed); /* constant */
+  int returned;
+
+  if (s->before_cb != NULL)
+    s->before_cb(run);
+  returned = body(run);
+  *ret_end_ns = uvs__now(s);
+  if (returned != UVS_PENDING && c != NULL && c->limit_ns != UVS__NEVER)
+    mark_body_over(t); /* the limit comes too late now, however long the hook takes */
+  if (s->after_cb != NULL)
+    s->after_cb(run, returned);
+  return returned;
+}
+
+/* The run that ended at end_ns, whatever its body says, if it has passed its limit. */
+static int heed_limit(struct uvs__cold *c, int status, uint64_t end_ns) {
+  if (!uvs__limit_passed(c, end_ns))
+    return status;
+  c->run.timed_out = true;
+  return c->limit_status;
+}
+
+/* No run, since its limit has passed before it could start. Returns the status. */
+static int time_out_unstarted(struct uvs__slot *t, struct uvs__cold *c) {
+  uint64_t ideal_ns;
+
+  UVS_ASSERT(c != NULL); /* it has a limit */
+  /* relaxed, both: ours while RUNNING */
+  ideal_ns = uvs__load(&t->deadline_ns, relaxed) - uvs__load(&c->jitter_now_ns, relaxed);
+  c->run = (struct uvs__record){.ideal_ns = (int64_t)ideal_ns, .timed_out = true};
+  return c->limit_status;
+}
+
+/* Returns the rest; *status is set unless it is REST_NONE. *now_ns: before and after. *end_ns: the
+ * end of the run, of which the hook behind the body is no part. */
+static enum rest call_body(uvs_t *s, uint32_t slot, const struct seat *seat, uint64_t *now_ns,
+                           uint64_t *end_ns, int *status) {
   struct uvs__slot *t = uvs__slot(s, slot);
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
   uint64_t w = uvs__load(&t->word, relaxed); /* for its constants */
   uvs_run_t run;
 
-  if (leave_out(s, slot, *now_ns, status))
+  *end_ns = *now_ns;
+  if (c != NULL && c->limit_due_ns != UVS__NEVER)
+    *end_ns = *now_ns = uvs__now(s); /* the runner may have looked before the task was ready */
+  if (c != NULL && uvs__limit_passed(c, *now_ns)) {
+    uncount_run(s);
+    *status = time_out_unstarted(t, c);
+    return REST_END;
+  }
+  if (leave_out(s, slot, seat, *now_ns, status))
     return REST_SKIP;
-  begin(s, slot, runner, *now_ns, &run);
-  *status = t->fn(&run);
-  *now_ns = uvs__now(s);
+  begin(s, slot, seat, *now_ns, &run);
+  *status = call(s, t, c, &run, end_ns);
+  *now_ns = s->after_cb == NULL ? *end_ns : uvs__now(s);
   if (*status == UVS_PENDING)
     *status = pend(t);
   if (*status == UVS_PENDING)
     return REST_NONE; /* not even a look at the task any more */
   *status = uvs__status_of(*status);
-  if (c != NULL)
-    c->run.end_ns = (int64_t)*now_ns;
+  record_end(s, seat->cell, *end_ns - (uint64_t)run.start_ns);
+  if (c != NULL) {
+    c->run.end_ns = (int64_t)*end_ns;
+    *status = heed_limit(c, *status, *end_ns);
+  }
   if ((w & UVS__HAS_AFTER) == 0)
     return REST_END;
   return REST_AFTER;
 }
 
-/* Does another run follow? Then the fields say when. RUNNING gives us the fields. */
-static bool plan_next(uvs_t *s, uint32_t slot, int status, uint64_t end_ns) {
-  struct uvs__slot *t = uvs__slot(s, slot);
-  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
-  /* relaxed, all: ours while RUNNING */
-  uint64_t w = uvs__load(&t->word, relaxed);
-  uint32_t runs = uvs__load(&t->runs, relaxed);
-  struct uvs__recur r;
-  struct uvs__point p;
-  uint64_t jitter_ns;
-
-  if (status != 0 || uvs__word_kind(w) == UVS_ONCE)
-    return false;
-  r = uvs__recur_of(t, c, w);
-  if (c == NULL) {
-    p = uvs__recur_next(&r, uvs__load(&t->deadline_ns, relaxed), 0, end_ns);
-    uvs__store(&t->deadline_ns, p.ideal_ns, relaxed);
-    return true;
-  }
-  if (c->max_runs != 0 && runs >= c->max_runs)
-    return false;
-  p = uvs__recur_next(&r, (uint64_t)c->run.ideal_ns, c->run.missed, end_ns);
-  if (p.ideal_ns > c->until_ns)
-    return false;
-  uvs__count_missed(s, c, p.missed);
-  c->missed_next = p.missed;
-  jitter_ns = uvs__jitter(s, uvs__id(w, slot), runs, c->jitter_ns);
-  if (jitter_ns > UVS__NEVER - p.ideal_ns)
-    jitter_ns = UVS__NEVER - p.ideal_ns;
-  uvs__store(&c->jitter_now_ns, jitter_ns, relaxed);
-  uvs__store(&t->deadline_ns, p.ideal_ns + jitter_ns, relaxed);
-  return true;
-}
+/* ---- the end of a run ---- */
 
 /* The run is over, and so perhaps the task: its result, and those who wait for it to be quiet. */
-static void keep_result_locked(uvs_t *s, struct uvs__slot *t, uint64_t w, int status) {
-  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
-
-  if ((w & UVS__CANCELLED) == 0 && status >= 0)
-    c->result = c->run_result;
-  uv_cond_broadcast(&s->pool.settled);
+static void keep_result_locked(uvs_t *s, struct uvs__cold *c, uint64_t w, int status, bool last) {
+  if ((w & (UVS__CANCELLED | UVS__LATE)) == 0 && status >= 0) {
+    if (!c->run.timed_out)
+      c->result = c->run_result;
+    else if (last) /* a run that follows does not give the limit's */
+      c->result = c->limit_result;
+  }
+  if ((w & (UVS__CANCELLED | UVS__LATE)) != 0) /* it is quiet; else who settles it tells */
+    uv_cond_broadcast(&s->pool.settled);
 }
 
 /* Move 5, with the lock. `list`: INBOX if the slot is about to travel to the loop. Returns the new
@@ -205,29 +317,42 @@ static uint64_t end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on, ui
   struct uvs__slot *t = uvs__slot(s, slot);
   uint64_t w = uvs__locked_load(&t->word, relaxed); /* the CAS acquires */
   uint64_t to;
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+  bool failed = status < 0;
 
+  if (status == UVS_STOP && c != NULL && c->run.failure < 0)
+    status = c->run.failure;
   do {
     uint64_t rest = w & ~(UVS__RUN_BITS | UVS__INBOX);
     bool cancelled = (w & UVS__CANCELLED) != 0;
+    bool late = (w & UVS__LATE) != 0;
 
-    if (goes_on && !cancelled)
+    if (goes_on && !cancelled && !late)
       to = uvs__word_in(rest, UVS__WAITING) | list;
-    else if ((w & UVS__LIGHT) != 0 && (w & UVS__PENDING) == 0 && (cancelled || status >= 0))
+    else if (uvs__is_light(w, c) && (w & UVS__PENDING) == 0 && (cancelled || status >= 0))
       to = (uint64_t)UVS__FREE | (uvs__word_generation(w) + 1) << UVS__GENERATION_SHIFT;
+    else if (late)
+      to = uvs__word_in(rest, UVS__ENDED) | (w & UVS__STATUS_MASK) | UVS__INBOX;
     else
       to = uvs__word_with_status(uvs__word_in(rest, UVS__ENDED), cancelled ? 0 : status) |
            UVS__INBOX;
   } while (!uvs__word_try_locked(t, &w, to));
 
   *ret_ref = (w & UVS__REF) != 0;
+  s->pool.failed_runs += (w & UVS__LATE) != 0 ? uvs__word_status(w) < 0 : failed;
+  if (c != NULL && uvs__word_state(to) == UVS__ENDED)
+    c->failed_news = 0; /* it was decided in its run: what that says is discarded (F5, F12) */
   if ((w & UVS__KEEP) != 0)
-    keep_result_locked(s, t, w, status);
-  if ((w & UVS__CANCELLED) != 0)
-    return to; /* counted by the canceller */
+    keep_result_locked(s, c, w, status, uvs__word_state(to) != UVS__WAITING);
+  if ((w & (UVS__CANCELLED | UVS__LATE)) != 0)
+    return to; /* counted by whoever decided it */
   if (uvs__word_state(to) == UVS__WAITING)
     s->pool.running_count--;
   else
-    uvs__pool_settle_locked(&s->pool, w, status < 0 ? UVS__FAILED : UVS__COMPLETED);
+    uvs__pool_settle_locked(&s->pool, w,
+                            c != NULL && c->run.timed_out ? UVS__TIMED_OUT
+                            : status < 0                  ? UVS__FAILED
+                                                          : UVS__COMPLETED);
   return to;
 }
 
@@ -246,7 +371,8 @@ static void mark_for_after(uvs_t *s, uint32_t slot, int status) {
   struct uvs__slot *t = uvs__slot(s, slot);
   uint64_t w = uvs__load(&t->word, relaxed); /* the CAS acquires */
 
-  while (!uvs__word_try(t, &w, uvs__word_with_status(w, status) | UVS__INBOX)) {
+  while (!uvs__word_try(
+      t, &w, ((w & UVS__LATE) != 0 ? w : uvs__word_with_status(w, status)) | UVS__INBOX)) {
   }
 }
 
@@ -264,12 +390,16 @@ static uint64_t hear_by(uvs_t *s, uint32_t slot, uint64_t w, uint64_t now_ns) {
 
 /* The run is over: the task goes back to the queue, or to its end. */
 static void end_on_loop(uvs_t *s, uint32_t slot, int status, bool goes_on) {
+  bool news = uvs__has_news(uvs__agenda_cold(&s->agenda, uvs__slot(s, slot)));
   bool ref;
-  uint64_t w = end_run(s, slot, status, goes_on, 0, &ref);
+  uint64_t w = end_run(s, slot, status, goes_on, news ? UVS__INBOX : 0, &ref);
 
   switch (uvs__word_state(w)) {
   case UVS__WAITING:
-    uvs__wait_for_due(s, slot, w);
+    if (news)
+      uvs__list_news(s, slot);
+    else
+      uvs__wait_for_due(s, slot, w);
     break;
   case UVS__ENDED:
     uvs__conclude(s, slot, w);
@@ -285,39 +415,68 @@ static void end_on_loop(uvs_t *s, uint32_t slot, int status, bool goes_on) {
 static int call_after(uvs_t *s, uint32_t slot, int status) {
   struct uvs__slot *t = uvs__slot(s, slot);
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
-  uvs_run_t run = c->run;
+  uvs_run_t run = {
+      .scheduler = s,
+      .id = uvs__id(uvs__load(&t->word, relaxed), slot), /* relaxed, all: ours while RUNNING */
+      .arg = uvs__load(&t->arg, relaxed),
+      .runner = c->run.runner,
+      .status = status == UVS_STOP ? 0 : status,
+      .ideal_ns = c->run.ideal_ns,
+      .start_ns = c->run.start_ns,
+      .end_ns = c->run.end_ns,
+      .number = uvs__load(&t->runs, relaxed),
+      .missed = c->run.missed,
+      .state = t,
+  };
   int rc;
 
-  run.status = status == UVS_STOP ? 0 : status;
-  run.arg = uvs__load(&t->arg, relaxed); /* constant */
+  for (int i = 0; i < UVS_LATE_CAUSES; i++) {
+    run.late_by_ns[i] = uvs__load(&c->late_by_ns[i], relaxed);
+    run.late_ns += run.late_by_ns[i];
+  }
+  run.culprit = uvs__culprit(run.late_by_ns);
+  c->run.seen = run.status;
+  c->after_ns = uvs__now(s);
   rc = uvs__status_of(c->after(&run));
-  return status < 0 || rc == 0 ? status : rc;
+  return status < 0 || rc == 0 || c->run.timed_out ? status : rc;
 }
 
 void uvs__run_on_loop(uvs_t *s, uint32_t slot) {
+  struct seat seat = {UVS_ON_LOOP, &s->loop_cell, 0, 0};
   uint64_t now_ns = uvs__now(s);
+  uint64_t end_ns;
   enum rest rest;
   int status;
 
-  rest = call_body(s, slot, UVS_ON_LOOP, &now_ns, &status);
+  rest = call_body(s, slot, &seat, &now_ns, &end_ns, &status);
   if (rest == REST_NONE)
     return;
   if (rest == REST_AFTER) {
     mark_for_after(s, slot, status); /* as on a runner: from here on uvs_finish comes too late */
-    status = call_after(s, slot, status);
+    uvs__run_after(s, slot);
+    return;
   }
   end_on_loop(s, slot, status,
-              rest == REST_SKIP ? status == 0 : plan_next(s, slot, status, now_ns));
+              rest == REST_SKIP ? status == 0 : uvs__plan_next(s, slot, status, end_ns, now_ns));
 }
 
 void uvs__run_after(uvs_t *s, uint32_t slot) {
   struct uvs__slot *t = uvs__slot(s, slot);
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
   uint64_t w =
       uvs__load(&t->word, acquire); /* pairs with the word's release by who ended the body */
-  uint64_t end_ns = (uint64_t)uvs__agenda_cold(&s->agenda, t)->run.end_ns;
-  int status = call_after(s, slot, uvs__word_status(w));
+  int worked = c->run.timed_out ? c->limit_status : uvs__word_status(w);
+  int status = call_after(s, slot, worked);
 
-  end_on_loop(s, slot, status, plan_next(s, slot, status, end_ns));
+  end_on_loop(s, slot, status,
+              uvs__plan_next(s, slot, status, (uint64_t)c->run.end_ns, uvs__now(s)));
+}
+
+void uvs__run_unstarted(uvs_t *s, uint32_t slot, uint64_t now_ns) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  int status = time_out_unstarted(t, uvs__agenda_cold(&s->agenda, t));
+
+  end_on_loop(s, slot, status, uvs__plan_next(s, slot, status, now_ns, now_ns));
 }
 
 /* ---- on a runner ---- */
@@ -350,12 +509,14 @@ static void retire_light(uvs_t *s, struct uvs__runner *r, uint32_t slot, bool re
 }
 
 /* With the lock: the next task for a runner that already counts as one of `active`. */
-static uint32_t next_locked(uvs_t *s) {
+static uint32_t next_locked(uvs_t *s, struct uvs__runner *r) {
   /* relaxed: a setting; stop: whoever sets it lets the loop end what is ready, under the same lock
    */
   if ((int)s->pool.active > uvs__locked_load(&s->pool.concurrency, relaxed) ||
       uvs__locked_load(&s->stop, relaxed))
     return UVS__NONE;
+  r->home_ns = s->pool.home_ns;
+  r->called_ns = s->pool.called_ns;
   return uvs__pool_start_locked(&s->pool, &s->pool.ready);
 }
 
@@ -363,18 +524,20 @@ static uint32_t next_locked(uvs_t *s) {
  * who sees the end of the last one never finds this runner still counted as busy (S24b). */
 static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct finished *f,
                         uint64_t leave_ns, uint64_t *now_ns) {
+  struct seat seat = {r->index, &r->cell, r->home_ns, r->called_ns};
   bool ref = false;
   bool goes_on = false;
   uint64_t w = 0;
+  uint64_t end_ns;
   enum rest rest;
   uint32_t next;
   int status;
 
-  rest = call_body(s, slot, r->index, now_ns, &status);
+  rest = call_body(s, slot, &seat, now_ns, &end_ns, &status);
   if (rest == REST_AFTER)
     mark_for_after(s, slot, status);
   if (rest == REST_END)
-    goes_on = plan_next(s, slot, status, *now_ns);
+    goes_on = uvs__plan_next(s, slot, status, end_ns, *now_ns);
   if (rest == REST_SKIP) {
     goes_on = status == 0;
     rest = REST_END;
@@ -383,9 +546,9 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
   uv_mutex_lock(&s->pool.lock);
   if (rest == REST_END)
     w = end_locked(s, slot, status, goes_on, UVS__INBOX, &ref);
-  next = *now_ns >= leave_ns ? UVS__NONE : next_locked(s);
-  if (next == UVS__NONE)
-    s->pool.active--;
+  next = *now_ns >= leave_ns ? UVS__NONE : next_locked(s, r);
+  if (next == UVS__NONE && --s->pool.active == 0 && s->pool.ready_count[0] > 0)
+    s->pool.home_ns = *now_ns;
   uv_mutex_unlock(&s->pool.lock);
 
   if (rest == REST_AFTER)
@@ -408,7 +571,7 @@ void uvs__runner_work(uv_work_t *req) {
   uv_mutex_lock(&s->pool.lock);
   s->pool.seeking--;
   s->pool.active++;
-  slot = next_locked(s);
+  slot = next_locked(s, r);
   if (slot == UVS__NONE)
     s->pool.active--;
   else if (s->pool.active > s->pool.peak)
@@ -427,14 +590,52 @@ void uvs__runner_work(uv_work_t *req) {
 /* ---- by anybody ---- */
 
 void uvs__run_finished(uvs_t *s, uint32_t slot, uint64_t w) {
-  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, uvs__slot(s, slot));
+  struct uvs__slot *t = uvs__slot(s, slot);
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
   uint64_t now_ns = uvs__now(s);
+  uint64_t start_ns =
+      c != NULL ? (uint64_t)c->run.start_ns : uvs__load(&t->period_ns, relaxed); /* ours */
+  int status = uvs__word_status(w);
   bool ref;
 
-  if (c != NULL)
+  record_end(s, NULL, now_ns - start_ns);
+  if (c != NULL) {
     c->run.end_ns = (int64_t)now_ns;
+    status = heed_limit(c, status, now_ns);
+  }
   if ((w & UVS__HAS_AFTER) == 0) /* else it is marked for it */
-    end_run(s, slot, uvs__word_status(w), plan_next(s, slot, uvs__word_status(w), now_ns),
-            UVS__INBOX, &ref);
+    end_run(s, slot, status, uvs__plan_next(s, slot, status, now_ns, now_ns), UVS__INBOX, &ref);
   uvs__send_in(s, slot, slot, false, 0);
+}
+
+/* ---- on the thread of its submitter ---- */
+
+bool uvs__run_here(uvs_t *s, uint32_t slot) {
+  struct seat seat = {UVS_ON_CALLER, NULL, 0, 0};
+  struct uvs__slot *t = uvs__slot(s, slot);
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+  uint64_t now_ns = uvs__now(s);
+  uint64_t end_ns;
+  enum rest rest;
+  int status;
+  bool ref;
+
+  if (c == NULL) { /* relaxed, both: RUNNING, ours. It is ready just now. */
+    uvs__store(&t->period_ns, now_ns, relaxed);
+    uvs__store(&t->next, uvs__late_pack(now_ns, now_ns, false), relaxed);
+  } else {
+    c->turn_ns = c->ready_ns = now_ns;
+  }
+  rest = call_body(s, slot, &seat, &now_ns, &end_ns, &status);
+  if (rest == REST_NONE)
+    return false;
+  if (rest == REST_AFTER) {
+    mark_for_after(s, slot, status);
+  } else if (uvs__word_state(end_run(s, slot, status, false, UVS__INBOX, &ref)) == UVS__FREE) {
+    uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
+    uvs__sub(&s->pool.here, UVS__LOAD_ONE + (ref ? UVS__LOAD_REF : 0), relaxed); /* a count */
+    return false;
+  }
+  uvs__send_in(s, slot, slot, false, now_ns + MS);
+  return true;
 }

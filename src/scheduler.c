@@ -15,7 +15,7 @@
 void (*uvs__step_hook)(void);
 #endif
 
-#define OWNER_PATIENCE_MS 100
+#define OWNER_PATIENCE_MS 20
 #define STRUCT_SIZE_MAX \
   4096 /* no version of any struct will be larger: a size beyond is a mistake */
 #define OPTIONS_SIZE_MIN offsetof(uvs_options_t, seed)
@@ -91,10 +91,13 @@ void uvs__owe_turn(uvs_t *s) {
 void uvs__update_keep(uvs_t *s) {
   bool keep = s->closing;
 
+  uvs__learn_of_here(s);
   if (s->keep_alive == UVS_KEEP_AUTO)
     keep |= s->taken_ref > 0 || s->owed;
   if (s->keep_alive == UVS_KEEP_ALWAYS)
     keep |= !uvs__load(&s->terminated, relaxed); /* written by this thread */
+  if (s->keep_alive != UVS_KEEP_NEVER)
+    keep |= uvs__load(&s->queues.refs, relaxed) > 0; /* a count; the news order it */
   uvs__ticker_keep(&s->ticker, keep);
 }
 
@@ -144,6 +147,10 @@ static int read_options(const uvs_options_t *given, uvs_options_t *o) {
     return UV_EINVAL;
   if (o->budget_ns < UVS_US(1) || o->budget_ns > UVS_SEC(1))
     return UV_EINVAL;
+  if (o->rejected != NULL && o->rejection == UVS_REJECT_ABORT)
+    o->rejection = UVS_REJECT_ASK;
+  if (!uvs__rejection_known(o->rejection, o->rejected))
+    return UV_EINVAL;
   if ((o->clock.monotonic_ns == NULL) != (o->clock.wall_ns == NULL))
     return UV_EINVAL;
   if ((o->allocator.alloc == NULL) != (o->allocator.free == NULL))
@@ -173,6 +180,11 @@ static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {
   s->error_cb = o->error;
   s->terminated_cb = o->terminated;
   s->decorate_cb = o->decorate;
+  s->missed_cb = o->missed;
+  s->before_cb = o->before_body;
+  s->after_cb = o->after_body;
+  s->rejected_cb = o->rejected;
+  atomic_init(&s->rejection, o->rejection);
   s->data = o->data;
   atomic_init(&s->refs, 1);
   atomic_init(&s->survive[UVS_SURVIVE_DELAYED], o->survive_delayed);
@@ -185,6 +197,7 @@ static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {
   s->todo.head = UVS__NONE;
   uvs__list_init(&s->due);
   uvs__inbox_init(&s->inbox, &s->agenda);
+  uvs__queues_init(&s->queues);
   uvs__wallwatch_init(&s->watch, on_wall_changed);
 }
 
@@ -305,6 +318,7 @@ static int close_in_child(uvs_t *s, uvs_close_cb cb) {
   if (s->closed_in_child)
     return UV_EALREADY;
   s->closed_in_child = true;
+  uvs__queues_forget(s);
   if (cb != NULL)
     cb(s);
   uvs_release(s);

@@ -6,11 +6,17 @@
  *   tick.c       the main flow: a turn of the loop
  *   ending.c     the end of a task, on the loop
  *   run.c        one run from start to end, on a runner, on the loop, or finished by somebody else
+ *   plan.c       does another run follow, and when
+ *   news.c       what the hooks are told of a task that goes on
+ *   limit.c      runs that take too long
  *   submit.c     in
+ *   reject.c     no room: refused, dropped, somebody else dropped, or run by the submitter
  *   control.c    cancel, reschedule, finish, ref
  *   outcome.c    wait, forget, all of them, any of them
  *   shutdown.c   the ways to an end
+ *   queues.c     the delay queues of values: the loop's part (queue.c: everybody's)
  *   report.c     what can be asked
+ *   metrics.c    the statistics: read, and written out
  */
 #ifndef UVS__SCHEDULER_H
 #define UVS__SCHEDULER_H
@@ -22,7 +28,9 @@
 #include "fork.h"
 #include "inbox.h"
 #include "pool.h"
+#include "queue.h"
 #include "recur.h"
+#include "stats.h"
 #include "thread.h"
 #include "ticker.h"
 #include "wallwatch.h"
@@ -38,6 +46,7 @@ struct uvs_s {
   struct uvs__agenda agenda;
   struct uvs__pool pool;
   struct uvs__ticker ticker;
+  struct uvs__queues queues;
   struct uvs__fork fork;
   _Atomic uint32_t refs;
   _Atomic uintptr_t loop_thread; /* 0 until the first turn */
@@ -45,6 +54,7 @@ struct uvs_s {
   _Atomic uint32_t
       policy; /* counts changes of shutdown and survive policies, for the loop to notice */
   _Atomic int survive[2];
+  _Atomic int rejection;
   _Atomic uint64_t shutdown_ns, shutdown_wall_ns; /* UVS__NEVER until shut down */
   _Atomic uint64_t kill_ns; /* when the grace of uvs_shutdown_within is over */
   _Atomic bool stop;        /* uvs_shutdown_now: bodies are asked to stop, none starts */
@@ -66,6 +76,10 @@ struct uvs_s {
   uvs_error_cb error_cb;
   uvs_terminated_cb terminated_cb;
   uvs_decorate_cb decorate_cb;
+  uvs_missed_cb missed_cb;
+  uvs_before_body_cb before_cb;
+  uvs_after_body_cb after_cb;
+  uvs_rejected_cb rejected_cb;
   void *data;
 
   /* Written by whoever sets now_called, before `stop`; read by the loop after it. */
@@ -79,9 +93,15 @@ struct uvs_s {
   struct uvs__list due;     /* ready, to run on the loop */
   uint64_t taken;           /* tasks that the loop knows and that are not over */
   uint64_t taken_ref;       /* those of them that keep it alive */
+  uint64_t turn_ns;         /* this turn began */
+  uint64_t overrun_ns;      /* a body made the one before longer than its budget by so much */
+  uint64_t carried_ns;      /* the first of several turns that could not hand over all; 0: none */
+  bool wall_known;          /* wall_offset_ns is true of the last turn */
+  int64_t wall_offset_ns;   /* wall clock minus monotonic */
   uint32_t policy_seen;
   bool stop_seen;
   bool in_tick;
+  bool taking_in;
   bool owed; /* a turn is on its way, and the loop must not end before it: callbacks, a shutdown */
   bool in_each;
   bool brought; /* this turn brought completions */
@@ -89,6 +109,10 @@ struct uvs_s {
   bool closed_in_child;
   int closers; /* handles of which the end is awaited */
   uvs_close_cb close_cb;
+
+  /* Statistics of runs that are on no runner; anybody reads. */
+  struct uvs__cell loop_cell;   /* the loop thread writes */
+  struct uvs__cell shared_cell; /* whoever has the pool's lock writes: runs that others finish */
 };
 
 /* ---- threads and entry ---- */
@@ -165,7 +189,9 @@ uint32_t uvs__chain_pop(const uvs_t *s, struct uvs__chain *c);
 /* Move 6, by the loop. False if it is not waiting or ready any more, or not the task `id` (0:
  * whichever is there). */
 bool uvs__end_on_loop(uvs_t *s, uint32_t slot, uvs_id_t id, uint64_t flags);
-/* It waits, but its next run would be after its end time: a success. */
+/* The same, dropped by the rejection policy. */
+bool uvs__drop_on_loop(uvs_t *s, uvs_id_t id);
+/* It waits, but its next run would be after its end time. */
 void uvs__complete_waiting(uvs_t *s, uint32_t slot);
 /* Out of whichever queue or list it is in, by its word. */
 void uvs__unlink_ended(uvs_t *s, uint32_t slot, uint64_t w);
@@ -182,23 +208,80 @@ void uvs__runner_work(uv_work_t *req);
 void uvs__run_on_loop(uvs_t *s, uint32_t slot);
 /* `after` of a run that came back. */
 void uvs__run_after(uvs_t *s, uint32_t slot);
+/* A task that its submitter has made RUNNING, on this thread, its run's end included. False if the
+ * loop does not hear of it: it was a light one, or it is pending. Any thread. */
+bool uvs__run_here(uvs_t *s, uint32_t slot);
 /* The rest of uvs_finish: the run of w ended with the status that w holds. Any thread. */
 void uvs__run_finished(uvs_t *s, uint32_t slot, uint64_t w);
+/* Loop thread: it was withdrawn from its list, since its limit has passed before it started. */
+void uvs__run_unstarted(uvs_t *s, uint32_t slot, uint64_t now_ns);
+
+/* ---- plan.c (whom the task's fields belong to) ---- */
+/* Does another run follow the one that ended with `status` at end_ns, and was over (`after`
+ * included) at over_ns? Then the fields say when. */
+bool uvs__plan_next(uvs_t *s, uint32_t slot, int status, uint64_t end_ns, uint64_t over_ns);
 struct uvs__recur uvs__recur_of(const struct uvs__slot *t, const struct uvs__cold *c, uint64_t w);
-void uvs__count_missed(uvs_t *s, struct uvs__cold *c, uint64_t missed);
+/* So many points of the grid have no run of their own, because of `reason`. */
+void uvs__miss(uvs_t *s, struct uvs__cold *c, uint64_t count, int reason);
 uint64_t uvs__jitter(const uvs_t *s, uvs_id_t id, uint64_t run, uint64_t jitter_ns);
+
+/* ---- news.c ---- */
+/* Is a hook to be told something about a task that goes on? */
+bool uvs__has_news(const struct uvs__cold *c);
+/* Loop thread: onto the to-do list, since it has some; and off it: was it there for that? */
+void uvs__list_news(uvs_t *s, uint32_t slot);
+bool uvs__unlist_news(struct uvs__cold *c);
+/* Loop thread; calls back. */
+void uvs__tell(uvs_t *s, uint32_t slot, uint64_t w);
+
+/* ---- limit.c ---- */
+/* Has the run in progress passed its limit, by now_ns? For whom it belongs to. */
+bool uvs__limit_passed(const struct uvs__cold *c, uint64_t now_ns);
+/* Loop thread: it has just become READY, and the lock is held; the run is over. */
+void uvs__limit_begin_locked(uvs_t *s, uint32_t slot, struct uvs__cold *c, uint64_t w);
+void uvs__limit_end(uvs_t *s, uint32_t slot);
+/* What has passed, until the time is over. True if something may be left. */
+bool uvs__limits_expire(uvs_t *s, uint64_t now_ns, uint64_t until_ns);
 
 /* ---- submit.c ---- */
 /* The caller's struct of `size` bytes as ours. UV_EINVAL: a size that we cannot read. */
 int uvs__read_spec(const void *given, size_t size, uvs_task_t *ret);
 int uvs__check_spec(const uvs_task_t *t);
 /* As uvs_submit_many, of specs that were checked, `refs` of them ref'd; `keep` may also be
- * ...PINNED: kept, and with a pin from the start. */
+ * ...PINNED: kept, and with a pin from the start. `given`: as the caller has them. */
 #define UVS__KEEP_PINNED 2
-int uvs__submit_specs(uvs_t *s, const uvs_task_t *specs, size_t n, uint64_t refs,
-                      uvs_id_t *ret_ids);
+int uvs__submit_specs(uvs_t *s, const uvs_task_t *given, const uvs_task_t *specs, size_t n,
+                      uint64_t refs, uvs_id_t *ret_ids);
 /* Push a chain and wake the loop if it must know. */
 bool uvs__send_in(uvs_t *s, uint32_t first, uint32_t last, bool fresh, uint64_t due_ns);
+
+/* ---- reject.c ---- */
+/* On which terms a submission comes in. */
+enum uvs__terms {
+  UVS__TERMS_ROOM,   /* there is room for it */
+  UVS__TERMS_DROP,   /* it ends at once, without a run */
+  UVS__TERMS_PUSH,   /* for each of its tasks the oldest has to go */
+  UVS__TERMS_HERE,   /* its tasks run on this thread, inside the call */
+  UVS__TERMS_REFUSED /* it does not */
+};
+bool uvs__rejection_known(int rejection, uvs_rejected_cb handler);
+/* A submission found no room (code UV_EAGAIN) or came too late (UV_ESHUTDOWN): what now? May call
+ * the handler. */
+enum uvs__terms uvs__terms_without_room(uvs_t *s, const uvs_task_t *given, size_t n, int code);
+/* Would running it now, here, be a run as any other? */
+bool uvs__fits_here(const uvs_t *s, const uvs_task_t *t, uint64_t due_ns, uint64_t now_ns);
+/* This thread is about to run tasks that it submits: false if we are shut down. */
+bool uvs__caller_enters(uvs_t *s);
+/* Runs them, oldest first, linked by `next`; then the thread is no caller any more. */
+void uvs__caller_runs(uvs_t *s, uint32_t oldest);
+/* The rest: loop thread. */
+/* Shut down: does a thread still run tasks that it submitted? If none does, none will. */
+bool uvs__callers_inside(uvs_t *s);
+/* Count tasks that were started by their submitters among those that we know. */
+void uvs__learn_of_here(uvs_t *s);
+/* The word of a newcomer was w: if there is no room for it, drop the oldest task that is not
+ * running. False if that was the newcomer itself. */
+bool uvs__make_room(uvs_t *s, uint32_t newcomer, uint64_t w);
 
 /* ---- outcome.c ---- */
 /* May this thread wait for this scheduler? 0 or UVS_EDEADLK. */
@@ -206,11 +289,13 @@ int uvs__may_wait(uvs_t *s);
 /* Wait for cond until until_ns by uv_hrtime. With the pool's lock. 0 or UV_ETIMEDOUT, never early.
  */
 int uvs__wait_locked(uvs_t *s, uv_cond_t *cond, uint64_t until_ns);
+/* The same with any lock. */
+int uvs__wait_on(uv_cond_t *cond, uv_mutex_t *lock, uint64_t until_ns);
 
 /* ---- shutdown.c ---- */
 /* False if it was done before. */
 bool uvs__stop_now(uvs_t *s, uvs_never_ran_cb each, void *arg);
-/* May this task, waiting or ready, still run? Loop thread. */
+/* May this task, waiting or ready, still run? Loop thread, or who is about to let it wait. */
 bool uvs__may_run(uvs_t *s, struct uvs__slot *t, uint64_t w);
 /* The loop noticed a change of policy, or the stop. */
 void uvs__apply_policies(uvs_t *s);

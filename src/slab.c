@@ -2,6 +2,7 @@
 #include "slab.h"
 
 #define BATCH 64u
+#define ALIGN 64u /* a cache line */
 
 static _Atomic uint32_t *next_of(const struct uvs__slab *b, uint32_t index) {
   return (_Atomic uint32_t *)(void *)((char *)uvs__slab_at(b, index) + b->next_offset);
@@ -18,8 +19,7 @@ static void set_next(const struct uvs__slab *b, uint32_t index, uint32_t next) {
 }
 
 static int add_chunk(struct uvs__slab *b, unsigned k) {
-  size_t align = b->element_size;
-  void *raw = uvs__mem_alloc(b->mem, uvs__chunk_size(k), b->element_size, align - 1);
+  void *raw = uvs__mem_alloc(b->mem, uvs__chunk_size(k), b->element_size, ALIGN - 1);
   int rc;
 
   if (raw == NULL)
@@ -30,7 +30,7 @@ static int add_chunk(struct uvs__slab *b, unsigned k) {
     return rc;
   }
   b->raw[k] = raw;
-  b->chunk[k] = (char *)raw + (align - (uintptr_t)raw % align) % align;
+  b->chunk[k] = (char *)raw + (ALIGN - (uintptr_t)raw % ALIGN) % ALIGN;
   return 0;
 }
 

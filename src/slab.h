@@ -25,7 +25,7 @@ struct uvs__stripe {
 
 struct uvs__slab {
   const uvs_allocator_t *mem;
-  size_t element_size; /* a power of two, at least 64, is also the alignment */
+  size_t element_size; /* a multiple of 64, the alignment */
   size_t next_offset;
   /* Both may be NULL. `grow`: chunk k is about to exist; `init`: element `index` is made. Under
    * `lock`. */

@@ -4,7 +4,8 @@
  *
  * First everything that can fail: the spec, the cap, memory for the slot and its place in the
  * queue. Then one CAS on the inbox, the instant of acceptance. The loop's own submissions skip the
- * inbox when it is empty, and keep their order with it when it is not.
+ * inbox when it is empty, and keep their order with it when it is not. If there is no room,
+ * reject.c names other terms, and all of this is done once more.
  */
 #include "scheduler.h"
 
@@ -39,6 +40,32 @@ static int check_periodic(const uvs_task_t *t) {
   return 0;
 }
 
+static int check_failure(const uvs_task_t *t) {
+  if (t->failure < UVS_FAIL_STOP || t->failure > UVS_FAIL_RETRY)
+    return UV_EINVAL;
+  if (t->failure == UVS_FAIL_STOP && t->max_failures != 0)
+    return UV_EINVAL;
+  if (t->failure == UVS_FAIL_GO_ON && t->kind == UVS_ONCE)
+    return UV_EINVAL;
+  if (t->failure != UVS_FAIL_RETRY)
+    return t->retry_ns == 0 && t->retry_max_ns == 0 && t->retry_jitter == 0 ? 0 : UV_EINVAL;
+  if (t->retry_ns <= 0 || (t->retry_max_ns != 0 && t->retry_max_ns < t->retry_ns))
+    return UV_EINVAL;
+  return t->retry_jitter < 0 || t->retry_jitter > 100 ? UV_EINVAL : 0;
+}
+
+static int check_limit(const uvs_task_t *t) {
+  if (t->limit_ns < 0 || (t->substitute & ~1) != 0 || (t->limit_ns > 0 && t->work == NULL))
+    return UV_EINVAL;
+  if (t->substitute != 0)
+    return t->limit_ns > 0 && t->limit_status <= 0 &&
+                   uvs__status_of(t->limit_status) == t->limit_status &&
+                   (t->limit_result == NULL || (t->keep != 0 && t->limit_status == 0))
+               ? 0
+               : UV_EINVAL;
+  return t->limit_status == 0 && t->limit_result == NULL ? 0 : UV_EINVAL;
+}
+
 int uvs__check_spec(const uvs_task_t *t) {
   if (t->work == NULL && t->after == NULL)
     return UV_EINVAL;
@@ -56,13 +83,18 @@ int uvs__check_spec(const uvs_task_t *t) {
     return UV_EINVAL;
   if ((t->keep & ~1) != 0 || (t->result != NULL && t->keep == 0))
     return UV_EINVAL;
+  if (check_failure(t) < 0 || check_limit(t) < 0)
+    return UV_EINVAL;
   return check_periodic(t);
 }
 
-static bool needs_cold(const uvs_t *s, const uvs_task_t *t) {
-  return s->decorate_cb != NULL || (t->work != NULL && t->after != NULL) ||
-         t->missed != UVS_MISSED_CATCH_UP || t->max_burst != 0 || t->max_runs != 0 ||
-         t->until_ns != 0 || t->jitter_ns != 0 || t->name != NULL || t->keep != 0;
+/* A plain one-shot needs none. (One that was due before it was submitted has to remember when that
+ * was.) */
+static bool needs_cold(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
+  return s->decorate_cb != NULL || t->kind != UVS_ONCE || t->from == UVS_FROM_WALL ||
+         (t->from == UVS_FROM_MONOTONIC && uvs__instant(t->delay_ns) < now_ns) ||
+         (t->work != NULL && t->after != NULL) || t->jitter_ns != 0 || t->name != NULL ||
+         t->keep != 0 || t->failure != UVS_FAIL_STOP || t->limit_ns != 0;
 }
 
 static uint64_t instant_of(const uvs_task_t *t, int64_t ns, uint64_t now_ns) {
@@ -76,14 +108,29 @@ static void fill_cold(uvs_t *s, struct uvs__cold *c, const uvs_task_t *t, uvs_id
   uint64_t jitter_ns = uvs__jitter(s, id, 0, (uint64_t)t->jitter_ns);
 
   c->after = t->work != NULL ? t->after : NULL;
-  c->policy = t->missed;
+  c->policy = (uint8_t)t->missed;
   c->max_burst = t->max_burst;
   c->max_runs = t->max_runs;
   c->until_ns = t->until_ns == 0 ? UVS__NEVER : instant_of(t, t->until_ns, now_ns);
   c->jitter_ns = (uint64_t)t->jitter_ns;
   c->missed_next = 0;
+  c->failure = (uint8_t)t->failure;
+  c->max_failures = t->max_failures;
+  c->retry_ns = (uint64_t)t->retry_ns;
+  c->retry_max_ns = t->retry_max_ns == 0 ? UVS__NEVER : (uint64_t)t->retry_max_ns;
+  c->retry_jitter = (uint8_t)t->retry_jitter;
+  c->limit_ns = t->limit_ns == 0 ? UVS__NEVER : (uint64_t)t->limit_ns;
+  c->limit_due_ns = UVS__NEVER;
+  c->limit_status = t->substitute != 0 ? t->limit_status : UV_ETIMEDOUT;
+  c->limit_result = t->limit_result;
+  c->since_ns = now_ns;
+  c->after_ns = 0;
+  c->failed_news = 0;
+  c->news_listed = false;
+  c->missed_count = 0;
   c->decoration = (uvs_decoration_t){t->work != NULL ? t->work : t->after, t->arg, NULL};
   c->result = t->result;
+  c->run_result = t->result; /* also if its first run is left out */
   c->pins = t->keep == UVS__KEEP_PINNED;
   memset(&c->run, 0, sizeof c->run);
   if (t->name != NULL)
@@ -92,11 +139,14 @@ static void fill_cold(uvs_t *s, struct uvs__cold *c, const uvs_task_t *t, uvs_id
   uvs__store(&c->jitter_now_ns,
              jitter_ns > UVS__NEVER - first_ns ? UVS__NEVER - first_ns : jitter_ns, relaxed);
   uvs__store(&c->missed_total, 0, relaxed);
+  uvs__store(&c->failures, 0, relaxed);
+  for (size_t i = 0; i < UVS_LATE_CAUSES; i++)
+    uvs__store(&c->late_by_ns[i], 0, relaxed);
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
     uvs__store(&c->name[i], words[i], relaxed);
 }
 
-static uint64_t constants_of(const uvs_task_t *t, bool cold) {
+static uint64_t constants_of(const uvs_task_t *t) {
   uint64_t w = (uint64_t)t->kind << UVS__KIND_SHIFT;
 
   if (t->work == NULL)
@@ -111,15 +161,26 @@ static uint64_t constants_of(const uvs_task_t *t, bool cold) {
     w |= UVS__WALL;
   if ((t->flags & UVS_UNREF) == 0)
     w |= UVS__REF;
-  if (t->kind == UVS_ONCE && t->work != NULL && t->done == NULL && !cold)
-    w |= UVS__LIGHT;
   return w;
 }
 
-/* Move 1 up to the push: a slot with all that the spec says. Its word makes it WAITING|INBOX. */
-static int make_task(uvs_t *s, const uvs_task_t *t, uint64_t now_ns, uint32_t *ret_slot,
-                     uvs_id_t *ret_id) {
-  bool cold = needs_cold(s, t);
+/* Counted in inbox.dead. */
+static bool is_dead(uint64_t w) {
+  return uvs__word_state(w) == UVS__ENDED && (w & UVS__DEAD) != 0;
+}
+
+/* State and flags of a task that comes in on these terms. One that is dropped is like one that was
+ * cancelled on its way. */
+static uint64_t state_for(uvs_t *s, enum uvs__terms terms) {
+  if (terms == UVS__TERMS_DROP)
+    return (uint64_t)UVS__ENDED | UVS__CANCELLED | UVS__INBOX | (uvs__on_loop(s) ? 0 : UVS__DEAD);
+  return (uint64_t)UVS__WAITING | UVS__INBOX | (terms == UVS__TERMS_PUSH ? UVS__PUSHES : 0);
+}
+
+/* Move 1 up to the push: a slot with all that the spec says. */
+static int make_task(uvs_t *s, const uvs_task_t *t, enum uvs__terms terms, uint64_t now_ns,
+                     uint32_t *ret_slot, uvs_id_t *ret_id) {
+  bool cold = needs_cold(s, t, now_ns);
   uint64_t deadline_ns = instant_of(t, t->delay_ns, now_ns);
   struct uvs__slot *slot;
   struct uvs__cold *c;
@@ -129,6 +190,13 @@ static int make_task(uvs_t *s, const uvs_task_t *t, uint64_t now_ns, uint32_t *r
   rc = uvs__agenda_take_slot(&s->agenda, uvs__stripe(), cold, t->from == UVS_FROM_WALL, ret_slot);
   if (rc < 0)
     return rc == UV_E2BIG ? UV_ENOMEM : rc;
+  if (t->limit_ns != 0) {
+    rc = uvs__agenda_reserve_limit(&s->agenda, *ret_slot);
+    if (rc < 0) {
+      uvs__agenda_give_slot(&s->agenda, uvs__stripe(), *ret_slot);
+      return rc;
+    }
+  }
   slot = uvs__slot(s, *ret_slot);
   /* relaxed, all: the slot is private until the word's release */
   w = uvs__load(&slot->word, relaxed);
@@ -139,15 +207,16 @@ static int make_task(uvs_t *s, const uvs_task_t *t, uint64_t now_ns, uint32_t *r
     fill_cold(s, c, t, *ret_id, now_ns);
     deadline_ns += uvs__load(&c->jitter_now_ns, relaxed);
   }
-  slot->fn = t->work != NULL ? t->work : t->after;
+  uvs__store(&slot->fn, t->work != NULL ? t->work : t->after, relaxed);
   slot->done = t->done;
   uvs__store(&slot->arg, t->arg, relaxed);
-  uvs__store(&slot->period_ns, (uint64_t)t->period_ns, relaxed);
+  uvs__store(&slot->period_ns, t->kind == UVS_ONCE ? now_ns : (uint64_t)t->period_ns, relaxed);
   uvs__store(&slot->deadline_ns, deadline_ns, relaxed);
   uvs__store(&slot->runs, 0, relaxed);
-  w = (w & ~(UVS__BIT(UVS__GENERATION_SHIFT) - 1)) | constants_of(t, cold) | UVS__INBOX |
-      (uint64_t)UVS__WAITING;
-  uvs__store(&slot->word, w, release); /* pairs with the acquire of whoever finds the id */
+  w = (w & ~(UVS__BIT(UVS__GENERATION_SHIFT) - 1)) | constants_of(t) | state_for(s, terms);
+  if (is_dead(w))
+    uvs__add(&s->inbox.dead, 1, relaxed); /* a count */
+  uvs__store(&slot->word, w, release);    /* pairs with the acquire of whoever finds the id */
   return 0;
 }
 
@@ -162,17 +231,17 @@ static void unmake_task(uvs_t *s, uint32_t slot) {
   } while (!uvs__cas(&t->word, &w,
                      (uint64_t)UVS__FREE | (uvs__word_generation(w) + 1) << UVS__GENERATION_SHIFT,
                      acq_rel));
+  if ((w & UVS__KEEP) != 0) { /* he may even wait for it: let him see that it is gone */
+    uv_mutex_lock(&s->pool.lock);
+    uv_cond_broadcast(&s->pool.settled);
+    uv_mutex_unlock(&s->pool.lock);
+  }
   one = UVS__LOAD_ONE + ((w & UVS__REF) != 0 ? UVS__LOAD_REF : 0);
   if (uvs__word_state(w) == UVS__WAITING)
     uvs__sub(&s->pool.load, one, relaxed); /* a count; else the canceller took it back */
+  if (is_dead(w))
+    uvs__sub(&s->inbox.dead, 1, relaxed); /* a count */
   uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
-}
-
-static int reject(uvs_t *s, int code) {
-  uv_mutex_lock(&s->pool.lock);
-  s->pool.rejected++;
-  uv_mutex_unlock(&s->pool.lock);
-  return code;
 }
 
 bool uvs__send_in(uvs_t *s, uint32_t first, uint32_t last, bool fresh, uint64_t due_ns) {
@@ -185,8 +254,32 @@ bool uvs__send_in(uvs_t *s, uint32_t first, uint32_t last, bool fresh, uint64_t 
   return true;
 }
 
+/* ---- many at once, all or none ---- */
+
+struct batch {
+  const char *specs; /* n checked ones, `stride` apart */
+  size_t stride;
+  size_t n;
+  uint64_t refs;           /* so many of them are ref'd */
+  const uvs_task_t *given; /* as the caller has them, for the handler */
+  uvs_id_t *ret_ids;       /* or NULL */
+  uint64_t now_ns;
+};
+
+/* Tasks that are made, linked by `next` from newest to oldest. */
+struct made {
+  uint32_t newest, oldest;
+  size_t count;
+  uint64_t due_ns; /* the loop must know by then */
+  bool with_done;
+};
+
+static int read_nth(const struct batch *b, size_t i, uvs_task_t *ret) {
+  return uvs__read_spec(b->specs + i * b->stride, b->stride, ret);
+}
+
 /* By the loop itself, oldest first. */
-static void accept_on_loop(uvs_t *s, uint32_t oldest, uint64_t now_ns) {
+static void accept_on_loop(uvs_t *s, uint32_t oldest, enum uvs__terms terms, uint64_t now_ns) {
   for (uint32_t slot = oldest; slot != UVS__NONE;) {
     struct uvs__slot *t = uvs__slot(s, slot);
     /* relaxed, all: ours */
@@ -195,10 +288,13 @@ static void accept_on_loop(uvs_t *s, uint32_t oldest, uint64_t now_ns) {
     uint64_t deadline_ns = uvs__load(&t->deadline_ns, relaxed);
 
     uvs__take_in_new(s, slot);
-    uvs__expect(s, w, deadline_ns, now_ns);
+    if (terms != UVS__TERMS_DROP)
+      uvs__expect(s, w, deadline_ns, now_ns);
     slot = next;
   }
-  if (!s->in_tick)
+  if (terms != UVS__TERMS_ROOM)
+    uvs__relax(s); /* somebody may have left a queue, or have a `done` to hear */
+  else if (!s->in_tick)
     uvs__update_keep(s);
 }
 
@@ -216,37 +312,73 @@ static uint32_t reversed(uvs_t *s, uint32_t newest) {
   return oldest;
 }
 
-/* The chain newest .. oldest is made: in with it. */
-static bool accept_chain(uvs_t *s, uint32_t newest, uint32_t oldest, uint64_t due_ns,
-                         uint64_t now_ns) {
+/* Push and count in one, so that nobody sees the one without the other. */
+static bool send_in_dropped(uvs_t *s, const struct made *m) {
+  bool accepted;
+
+  uv_mutex_lock(&s->pool.lock);
+  accepted = uvs__inbox_push_locked(&s->inbox, m->newest, m->oldest);
+  if (accepted)
+    s->pool.ended[UVS__DROPPED] += m->count;
+  uv_mutex_unlock(&s->pool.lock);
+  if (accepted && uvs__inbox_must_wake(&s->inbox, m->with_done ? 0 : UVS__ASLEEP))
+    uvs__ticker_wake(&s->ticker);
+  return accepted;
+}
+
+/* They are made: in with them. */
+static bool accept_made(uvs_t *s, const struct made *m, enum uvs__terms terms, uint64_t now_ns) {
+  if (terms == UVS__TERMS_HERE) {
+    if (!uvs__caller_enters(s))
+      return false;
+    uvs__caller_runs(s, reversed(s, m->newest));
+    return true;
+  }
   if (uvs__on_loop(s)) {
     uvs__take_in(s); /* what was submitted earlier comes first, else equal deadlines swap */
     if (uvs__inbox_is_shut(&s->inbox))
       return false;
-    accept_on_loop(s, reversed(s, newest), now_ns);
+    if (terms == UVS__TERMS_DROP) {
+      uv_mutex_lock(&s->pool.lock);
+      s->pool.ended[UVS__DROPPED] += m->count;
+      uv_mutex_unlock(&s->pool.lock);
+    }
+    accept_on_loop(s, reversed(s, m->newest), terms, now_ns);
     return true;
   }
-  return uvs__send_in(s, newest, oldest, true, due_ns);
+  if (terms == UVS__TERMS_DROP)
+    return send_in_dropped(s, m);
+  return uvs__send_in(s, m->newest, m->oldest, true, terms == UVS__TERMS_PUSH ? 0 : m->due_ns);
 }
 
 /* Only as far as the oldest: its `next` may name what is in the inbox, after a push that was
  * refused at its second try. */
-static void unmake_chain(uvs_t *s, uint32_t newest, uint32_t oldest) {
+static void unmake(uvs_t *s, const struct made *m) {
+  uint32_t newest = m->newest;
+
   while (newest != UVS__NONE) {
     uint32_t next = uvs__load(&uvs__slot(s, newest)->next, relaxed); /* ours */
 
     unmake_task(s, newest);
-    newest = newest == oldest ? UVS__NONE : next;
+    newest = newest == m->oldest ? UVS__NONE : next;
   }
 }
 
-/* Room under the cap for n tasks, `refs` of them ref'd. */
-static bool add_load(uvs_t *s, uint64_t n, uint64_t refs) {
-  uint64_t many = n * UVS__LOAD_ONE + refs * UVS__LOAD_REF;
+static uint64_t most(const uvs_t *s, enum uvs__terms terms) {
+  if (s->max_pending == 0 || terms == UVS__TERMS_HERE)
+    return UINT64_MAX;
+  /* Who has to go goes when the loop comes to it. One that does not come must not cost all memory.
+   */
+  return terms == UVS__TERMS_PUSH ? UINT64_C(2) * s->max_pending : s->max_pending;
+}
+
+/* Room under the cap, as these terms have it. */
+static bool add_load(uvs_t *s, const struct batch *b, enum uvs__terms terms) {
+  uint64_t many = b->n * UVS__LOAD_ONE + b->refs * UVS__LOAD_REF;
   uint64_t load = uvs__load(&s->pool.load, relaxed); /* the CAS decides */
 
   do {
-    if (s->max_pending != 0 && (uint32_t)load + n > s->max_pending)
+    if ((uint32_t)load + b->n > most(s, terms))
       return false;
   } while (!uvs__cas(&s->pool.load, &load, load + many, relaxed)); /* a count, in its own order */
   return true;
@@ -263,92 +395,160 @@ static void let_the_loop_bury(uvs_t *s) {
     sched_yield(); /* relaxed: a count */
 }
 
-/* n checked specs, `stride` apart. */
-static int submit_checked(uvs_t *s, const char *specs, size_t stride, size_t n, uint64_t refs,
-                          uvs_id_t *ret_ids) {
-  uint64_t now_ns = uvs__now(s);
-  uint64_t due_ns = UVS__NEVER;
-  uint32_t newest = UVS__NONE;
-  uint32_t oldest = UVS__NONE;
-  size_t made;
-  int rc = 0;
-
-  if (uvs__inbox_is_shut(&s->inbox))
-    return reject(s, UV_ESHUTDOWN);
-  if (n >= UVS__INDEX_MAX)
-    return UV_ENOMEM;
-  let_the_loop_bury(s);
-  if (!add_load(s, n, refs))
-    return reject(s, UV_EAGAIN);
-  for (made = 0; made < n; made++) {
+/* 0, or an error: then *m has what was made before it. */
+static int make(uvs_t *s, const struct batch *b, enum uvs__terms terms, struct made *m) {
+  *m = (struct made){UVS__NONE, UVS__NONE, 0, UVS__NEVER, false};
+  while (m->count < b->n) {
     uvs_task_t t;
     uvs_id_t id;
     uint32_t slot;
+    uint64_t due_ns;
+    int rc;
 
-    uvs__read_spec(specs + made * stride, stride, &t);
-    rc = make_task(s, &t, now_ns, &slot, &id);
+    read_nth(b, m->count, &t);
+    rc = make_task(s, &t, terms, b->now_ns, &slot, &id);
     if (rc < 0)
-      break;
-    uvs__store(&uvs__slot(s, slot)->next, newest, relaxed); /* the push releases it */
-    newest = slot;
-    if (oldest == UVS__NONE)
-      oldest = slot;
-    if (ret_ids != NULL)
-      ret_ids[made] = id; /* before the body can start */
-    if (t.from == UVS_FROM_WALL)
-      due_ns = 0; /* other clock: let the loop look */
-    else if (due_ns != 0)
-      due_ns =
-          instant_of(&t, t.delay_ns, now_ns) < due_ns ? instant_of(&t, t.delay_ns, now_ns) : due_ns;
+      return rc;
+    uvs__store(&uvs__slot(s, slot)->next, m->newest, relaxed); /* the push releases it */
+    m->newest = slot;
+    if (m->oldest == UVS__NONE)
+      m->oldest = slot;
+    if (b->ret_ids != NULL)
+      b->ret_ids[m->count] = id; /* before the body can start */
+    /* On the other clock: let the loop look. */
+    due_ns = t.from == UVS_FROM_WALL ? 0 : instant_of(&t, t.delay_ns, b->now_ns);
+    if (due_ns < m->due_ns)
+      m->due_ns = due_ns;
+    m->with_done |= t.done != NULL;
+    m->count++;
   }
-  if (rc == 0 && accept_chain(s, newest, oldest, due_ns, now_ns))
+  return 0;
+}
+
+static bool all_fit_here(const uvs_t *s, const struct batch *b) {
+  for (size_t i = 0; i < b->n; i++) {
+    uvs_task_t t;
+
+    read_nth(b, i, &t);
+    if (!uvs__fits_here(s, &t, instant_of(&t, t.delay_ns, b->now_ns), b->now_ns))
+      return false;
+  }
+  return true;
+}
+
+/* 0; UV_EAGAIN and UV_ESHUTDOWN, which are not yet counted as refusals; UV_ENOMEM. */
+static int submit_on(uvs_t *s, const struct batch *b, enum uvs__terms terms) {
+  struct made m;
+  int rc;
+
+  if (uvs__inbox_is_shut(&s->inbox))
+    return UV_ESHUTDOWN;
+  if (b->n >= UVS__INDEX_MAX)
+    return UV_ENOMEM;
+  if (terms == UVS__TERMS_HERE && !all_fit_here(s, b))
+    return UV_EAGAIN;
+  let_the_loop_bury(s);
+  if (terms != UVS__TERMS_DROP && !add_load(s, b, terms))
+    return UV_EAGAIN;
+  rc = make(s, b, terms, &m);
+  if (rc == 0 && accept_made(s, &m, terms, b->now_ns))
     return 0;
 
   /* What was made takes its share of the load back itself. */
-  for (size_t i = made; i < n; i++) {
+  for (size_t i = m.count; i < b->n && terms != UVS__TERMS_DROP; i++) {
     uvs_task_t t;
 
-    uvs__read_spec(specs + i * stride, stride, &t);
+    read_nth(b, i, &t);
     uvs__sub(&s->pool.load, UVS__LOAD_ONE + ((t.flags & UVS_UNREF) == 0 ? UVS__LOAD_REF : 0),
              relaxed); /* a count */
   }
-  unmake_chain(s, newest, oldest);
-  return rc < 0 ? rc : reject(s, UV_ESHUTDOWN);
+  unmake(s, &m);
+  return rc < 0 ? rc : UV_ESHUTDOWN;
+}
+
+/* Are they as they should be, and how many are ref'd? */
+static int check_batch(struct batch *b) {
+  b->refs = 0;
+  for (size_t i = 0; i < b->n; i++) {
+    uvs_task_t t;
+    int rc = read_nth(b, i, &t);
+
+    if (rc == 0)
+      rc = uvs__check_spec(&t);
+    if (rc < 0)
+      return rc;
+    b->refs += (t.flags & UVS_UNREF) == 0;
+  }
+  return 0;
+}
+
+static bool is_refusal(int rc) {
+  return rc == UV_EAGAIN || rc == UV_ESHUTDOWN;
+}
+
+/* There was no room, or it is too late: rc says which. The policy decides. */
+static int submit_without_room(uvs_t *s, struct batch *b, int rc) {
+  enum uvs__terms terms = uvs__terms_without_room(s, b->given, b->n, rc);
+
+  if (terms != UVS__TERMS_REFUSED) {
+    /* The handler may have had its hands on the caller's specs. */
+    rc = b->specs == (const char *)b->given ? check_batch(b) : 0;
+    if (rc == 0)
+      rc = submit_on(s, b, terms);
+  }
+  if (is_refusal(rc)) {
+    uv_mutex_lock(&s->pool.lock);
+    s->pool.rejected++;
+    uv_mutex_unlock(&s->pool.lock);
+  }
+  return rc;
+}
+
+static void restore(const struct batch *b, const uvs_id_t *old) {
+  if (b->ret_ids != NULL)
+    memcpy(b->ret_ids, old, b->n * sizeof *old);
 }
 
 /* Ids are written before we know that the tasks are accepted; on refusal the caller gets back what
  * was there. */
-static int submit_or_restore(uvs_t *s, const char *specs, size_t stride, size_t n, uint64_t refs,
-                             uvs_id_t *ret_ids) {
+static int submit_or_restore(uvs_t *s, struct batch *b) {
+  bool refused;
   uvs_id_t one;
-  uvs_id_t *old = NULL;
+  uvs_id_t *old = &one;
   int rc;
 
-  if (ret_ids != NULL && n == 1)
-    old = &one;
-  else if (ret_ids != NULL)
-    old = uvs__mem_alloc(&s->mem, n, sizeof *old, 0);
-  if (ret_ids != NULL) {
-    if (old == NULL)
-      return UV_ENOMEM;
-    memcpy(old, ret_ids, n * sizeof *old);
+  if (b->ret_ids != NULL && b->n > 1)
+    old = uvs__mem_alloc(&s->mem, b->n, sizeof *old, 0);
+  if (old == NULL)
+    return UV_ENOMEM;
+  if (b->ret_ids != NULL)
+    memcpy(old, b->ret_ids, b->n * sizeof *old);
+  b->now_ns = uvs__now(s);
+  rc = submit_on(s, b, UVS__TERMS_ROOM);
+  refused = is_refusal(rc);
+  if (refused) {
+    restore(b, old);
+    uvs_retain(s); /* close may come while the handler thinks, or while a body runs */
+    rc = submit_without_room(s, b, rc);
   }
-  rc = submit_checked(s, specs, stride, n, refs, ret_ids);
-  if (rc < 0 && ret_ids != NULL)
-    memcpy(ret_ids, old, n * sizeof *old);
+  if (rc < 0)
+    restore(b, old);
   if (old != &one)
     uvs__mem_free(&s->mem, old);
+  if (refused)
+    uvs_release(s);
   return rc;
 }
 
-int uvs__submit_specs(uvs_t *s, const uvs_task_t *specs, size_t n, uint64_t refs,
-                      uvs_id_t *ret_ids) {
-  return submit_or_restore(s, (const char *)specs, sizeof *specs, n, refs, ret_ids);
+int uvs__submit_specs(uvs_t *s, const uvs_task_t *given, const uvs_task_t *specs, size_t n,
+                      uint64_t refs, uvs_id_t *ret_ids) {
+  struct batch b = {(const char *)specs, sizeof *specs, n, refs, given, ret_ids, 0};
+
+  return submit_or_restore(s, &b);
 }
 
 int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) {
-  const char *specs = (const char *)t;
-  uint64_t refs = 0;
+  struct batch b;
   int rc;
 
   rc = uvs__enter(s);
@@ -356,19 +556,13 @@ int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) 
     return rc;
   if (t == NULL || n == 0)
     return UV_EINVAL;
-  for (size_t i = 0; i < n; i++) {
-    uvs_task_t known;
-
-    rc = uvs__read_spec(specs + i * t->size, t->size, &known);
-    if (rc == 0)
-      rc = uvs__check_spec(&known);
-    if (rc < 0)
-      return rc;
-    refs += (known.flags & UVS_UNREF) == 0;
-  }
+  b = (struct batch){(const char *)t, t->size, n, 0, t, ret_ids, 0};
+  rc = check_batch(&b);
+  if (rc < 0)
+    return rc;
   if (uvs__on_loop(s))
     uvs__notice_loss(s);
-  return submit_or_restore(s, specs, t->size, n, refs, ret_ids);
+  return submit_or_restore(s, &b);
 }
 
 int uvs_submit(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {

@@ -4,10 +4,11 @@
 #define TO(state) (1u << (state))
 
 static const unsigned allowed[UVS__STATES] = {
-    [UVS__FREE] = TO(UVS__WAITING),
+    [UVS__FREE] = TO(UVS__WAITING) | TO(UVS__ENDED), /* accepted; accepted and dropped */
     [UVS__WAITING] = TO(UVS__WAITING) | TO(UVS__READY) | TO(UVS__ENDED), /* moved; due; cancelled */
     [UVS__READY] = TO(UVS__READY) | TO(UVS__RUNNING) |
-                   TO(UVS__ENDED), /* to the loop; taken by a runner; cancelled */
+                   TO(UVS__ENDED)      /* to the loop; taken by a runner; cancelled */
+                   | TO(UVS__WAITING), /* it was moved before its submitter could run it */
     [UVS__RUNNING] = TO(UVS__RUNNING) | TO(UVS__WAITING) |
                      TO(UVS__ENDED)   /* cancelled, pending; next period; last run */
                      | TO(UVS__FREE), /* a light one's last run */
@@ -26,8 +27,7 @@ int uvs__status_of(int returned) {
 bool uvs__word_legal(uint64_t from, uint64_t to) {
   if ((allowed[uvs__word_state(from)] & TO(uvs__word_state(to))) == 0)
     return false;
-  if ((from & UVS__CANCELLED) != 0 && (to & UVS__CANCELLED) == 0 &&
-      uvs__word_state(to) != UVS__FREE)
+  if ((from & ~to & (UVS__CANCELLED | UVS__LATE)) != 0 && uvs__word_state(to) != UVS__FREE)
     return false; /* an outcome, once decided, stays */
   if (uvs__word_state(to) == UVS__READY && (to & (UVS__INBOX | UVS__MOVING)) != 0)
     return false; /* what is ready is on no list that travels, and in nobody's hand */

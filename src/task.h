@@ -50,15 +50,17 @@ enum uvs__state {
 #define UVS__LOOP UVS__BIT(15)      /* `fn` is `after`: never leaves the loop */
 #define UVS__HAS_AFTER UVS__BIT(16) /* `work` and `after` */
 #define UVS__HAS_DONE UVS__BIT(17)
-#define UVS__LIGHT \
-  UVS__BIT(18) /* a one-shot that nobody on the loop waits for: its runner retires it */
 #define UVS__WALL UVS__BIT(19)      /* deadline_ns is of the wall clock */
 #define UVS__KIND_SHIFT 20          /* 2 bits */
 #define UVS__KEEP UVS__BIT(22)      /* its outcome is kept until uvs_forget */
 #define UVS__FORGOTTEN UVS__BIT(23) /* uvs_forget was called */
 #define UVS__STATUS_SHIFT 24        /* 12 bits: minus the status of the run that ended */
 #define UVS__STATUS_MASK (UINT64_C(0xfff) << UVS__STATUS_SHIFT)
-#define UVS__DEAD UVS__BIT(36) /* cancelled off the loop before it ran, and on its way there */
+#define UVS__LATE UVS__BIT(18) /* the outcome is decided: the time limit's */
+/* Of an ENDED task: it never ran, is on its way to the loop, and counts as dead. Of a WAITING one
+ * that is not TAKEN: somebody has to go for it. */
+#define UVS__DEAD UVS__BIT(36)
+#define UVS__PUSHES UVS__DEAD
 #define UVS__GENERATION_SHIFT 37
 #ifndef UVS__GENERATION_BITS
 #define UVS__GENERATION_BITS 27 /* a test build has 3 */
@@ -106,42 +108,84 @@ int uvs__status_of(int returned);
 struct uvs__slot { /* 64 bytes, aligned 64 */
   _Atomic uint64_t word;
   _Atomic uint64_t deadline_ns; /* the next run is due: ideal time plus jitter */
-  _Atomic uint64_t period_ns;
-  uvs_work_cb fn; /* `work`, or `after` of a LOOP task */
+  _Atomic uint64_t period_ns;   /* ONCE: from READY on, when it was made so */
+  _Atomic(uvs_work_cb) fn;      /* `work`, or `after` of a LOOP task */
   _Atomic(void *) arg;
   uvs_done_cb done;
   _Atomic uint64_t
       seq_cold; /* sequence << 26 | cold record's index + 1, 0 if none. The sequence is given by the
                    loop when it first takes the task in, and kept over runs */
-  _Atomic uint32_t
-      next; /* inbox, chain, to-do list, free list: who turned INBOX 0 -> 1 writes it */
+  _Atomic uint32_t next; /* inbox, chain, to-do list, free list: who turned INBOX 0 -> 1 writes it.
+                            From READY on, if there is no cold record: see uvs__late_pack */
   _Atomic uint32_t runs; /* started; saturates */
 };
 
-/* What few tasks have. In a slab of its own; reserved at submit. */
+/* The run in progress, or the last one. RUNNING: its runner's. */
+struct uvs__record {
+  int64_t ideal_ns, start_ns, end_ns;
+  uint64_t missed; /* as the body sees it */
+  uint64_t merged; /* points after `ideal` that it stands for as well */
+  int runner;
+  int failure;    /* how it failed, or 0 */
+  int seen;       /* the failure that somebody was told of, or 0: `after`, or the error hook */
+  bool timed_out; /* it passed its limit */
+};
+
+/* What one-shots of the plain kind do without. In a slab of its own; reserved at submit. Constant
+ * where nothing is said; "as deadline_ns": written by whom that field belongs to. */
 struct uvs__cold {
   uvs_after_cb after;          /* when `work` exists too */
-  uvs_decoration_t decoration; /* what runs, where there is a decorate hook */
-  uvs_run_t run;               /* the run in progress, for `after` and for a pending end */
-  uint32_t max_runs;
+  uvs_decoration_t decoration; /* what runs, where there is a decorate hook; set on the loop */
+
+  /* When next. */
   uint64_t until_ns;
   uint64_t jitter_ns;
   _Atomic uint64_t jitter_now_ns; /* part of deadline_ns, and owned as that is */
-  uint64_t missed_next;           /* for the next run to learn of */
-  void *result;                   /* of the task; under the pool's lock once it has ended */
-  void *run_result;               /* what this run has set; counts if the run does */
-  uint32_t pins;                  /* threads that wait for it; under the pool's lock */
+  uint64_t missed_next;           /* for the next run to learn of; as deadline_ns */
+  uint64_t grid_ns;               /* the point of the grid that is being retried; as deadline_ns */
+  uint32_t max_runs;
+  uint32_t max_burst;
+  uint8_t policy; /* UVS_MISSED_... */
+
+  /* Failures and the time limit. */
+  uint8_t failure; /* UVS_FAIL_... */
+  uint8_t retry_jitter;
+  bool limit_final; /* no run would follow one that passes its limit; the loop's */
+  uint32_t max_failures;
+  uint64_t retry_ns, retry_max_ns;
+  uint64_t limit_ns;     /* UVS__NEVER: none */
+  uint64_t limit_due_ns; /* of this run; written by the loop as it becomes READY; UVS__NEVER */
+  void *limit_result;
+  int limit_status;
+  _Atomic uint32_t failures; /* in a row; RUNNING */
+
+  /* How it became READY; written by the loop as it does. src/late.h */
+  uint64_t turn_ns, ready_ns;
+  uint64_t wall_late_ns, step_ns; /* tasks of the wall clock */
+  uint64_t after_ns;              /* `after` of the run before was called; 0: there is none */
+  uint64_t since_ns; /* submitted, or the run before was over: no run could start earlier */
+  _Atomic int64_t late_by_ns[UVS_LATE_CAUSES]; /* of the last run; for uvs_info, too */
+
+  struct uvs__record run;
+
+  /* News for the hooks; as deadline_ns, until told on the loop. */
+  int failed_news;       /* a run failed, and the task goes on */
+  uint8_t missed_reason; /* UVS_LATE_... */
+  bool news_listed;      /* on the to-do list, to be told; the loop's */
+  uint64_t missed_count; /* points of the grid without a run */
+
+  uint32_t pins;    /* threads that wait for it; under the pool's lock */
+  void *result;     /* of the task; under the pool's lock once it has ended */
+  void *run_result; /* what this run has set; counts if the run does */
   _Atomic uint64_t missed_total;
   _Atomic uint64_t
       name[(UVS_NAME_MAX + 1) / 8]; /* atomic: uvs_info may read it while the slot is reused */
-  uint32_t max_burst;
-  int policy;
   _Atomic uint32_t next;
 };
 
-#define UVS__COLD_SIZE 256
+#define UVS__COLD_SIZE 384
 _Static_assert(sizeof(struct uvs__slot) == 64, "a slot is one cache line");
-_Static_assert(sizeof(struct uvs__cold) <= UVS__COLD_SIZE, "a cold record is four");
+_Static_assert(sizeof(struct uvs__cold) <= UVS__COLD_SIZE, "a cold record is six");
 _Static_assert((UVS_NAME_MAX + 1) % 8 == 0, "a name is whole words");
 _Static_assert(UVS__GENERATION_SHIFT + 27 == 64, "the generation is at the top");
 
@@ -155,7 +199,7 @@ bool uvs__word_try_locked(struct uvs__slot *t, uint64_t *w, uint64_t to);
 
 /* The outcome is final: becomes true once, and never false again (F1). */
 static inline bool uvs__settled(uint64_t w) {
-  return uvs__word_state(w) >= UVS__ENDED || (w & UVS__CANCELLED) != 0;
+  return uvs__word_state(w) >= UVS__ENDED || (w & (UVS__CANCELLED | UVS__LATE)) != 0;
 }
 
 /* No run is in progress, and nothing but `done` will touch `arg`. */
@@ -170,6 +214,16 @@ static inline int uvs__outcome_status(uint64_t w) {
   if ((w & UVS__CANCELLED) != 0)
     return UV_ECANCELED;
   return status == UVS_STOP ? 0 : status;
+}
+
+/* A one-shot that nobody on the loop waits for: its runner retires it. */
+static inline bool uvs__is_light(uint64_t w, const struct uvs__cold *c) {
+  return c == NULL && uvs__word_kind(w) == UVS_ONCE && (w & (UVS__LOOP | UVS__HAS_DONE)) == 0;
+}
+
+/* Its next, or present, run is a retry. For whom the fields belong to. */
+static inline bool uvs__retrying(const struct uvs__cold *c) {
+  return c->failure == UVS_FAIL_RETRY && uvs__load(&c->failures, relaxed) > 0;
 }
 
 /* Is this move in the table of legal moves? */

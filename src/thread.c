@@ -14,3 +14,13 @@ void uvs__thread_begin(void) {
   uvs__thread.self = (uintptr_t)((x ^ x >> 32) | 1); /* never 0 */
   uvs__thread.tid = uvs__thread_tid();
 }
+
+bool uvs__thread_inside(const void *scheduler) {
+  const struct uvs__frame *f = uvs__thread.outer;
+
+  if (uvs__thread.running == scheduler)
+    return true;
+  while (f != NULL && f->running != scheduler)
+    f = f->outer;
+  return f != NULL;
+}

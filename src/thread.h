@@ -8,15 +8,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A body that submits may have to run a task of another scheduler inside itself. */
+struct uvs__frame {
+  const void *running;
+  const struct uvs__frame *outer;
+};
+
 struct uvs__thread {
-  const void *running; /* the scheduler whose body runs on this thread */
-  uintptr_t self;      /* no other thread has it, nor had or will have; 0: not yet known */
-  int tid;             /* for uvs__thread_gone */
+  const void *running;            /* the scheduler whose body runs on this thread */
+  const struct uvs__frame *outer; /* those around it */
+  uintptr_t self; /* no other thread has it, nor had or will have; 0: not yet known */
+  int tid;        /* for uvs__thread_gone */
 };
 
 extern _Thread_local struct uvs__thread uvs__thread;
 
 void uvs__thread_begin(void);
+/* Does a body of this scheduler run on this thread, if only around another? */
+bool uvs__thread_inside(const void *scheduler);
 
 static inline uintptr_t uvs__self(void) {
   if (uvs__thread.self == 0)

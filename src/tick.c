@@ -9,18 +9,43 @@
  */
 #include "scheduler.h"
 
+#include "late.h"
+
 #define MS UINT64_C(1000000)
 #define BATCH 64
 
+/* What the tasks that a turn hands over have in common, to tell later why they were late. */
+struct handing {
+  uint64_t turn_ns;  /* the turn began; if it is one of several that were too short, the first */
+  uint64_t ready_ns; /* now */
+  uint64_t wall_ns;
+  uint64_t step_ns; /* so far was the wall clock set forward since the last turn */
+};
+
 /* ---- in ---- */
 
+/* How far the wall clock was set forward since the last look at both. */
+static uint64_t step_of_wall(uvs_t *s, uint64_t wall_ns, uint64_t now_ns) {
+  int64_t offset_ns = (int64_t)wall_ns - (int64_t)now_ns;
+  int64_t step_ns = s->wall_known ? offset_ns - s->wall_offset_ns : 0;
+
+  s->wall_known = true;
+  s->wall_offset_ns = offset_ns;
+  return step_ns < 0 ? 0 : (uint64_t)step_ns;
+}
+
 void uvs__wait_for_due(uvs_t *s, uint32_t slot, uint64_t w) {
+  uvs__limit_end(s, slot);
   if (!uvs__may_run(s, uvs__slot(s, slot), w)) {
     uvs__end_refused(s, slot);
     return;
   }
-  if ((w & UVS__WALL) != 0 && !uvs__clock_replaced(&s->clock))
-    uvs__wallwatch_open(&s->watch, s->loop);
+  if ((w & UVS__WALL) != 0) {
+    if (!uvs__clock_replaced(&s->clock))
+      uvs__wallwatch_open(&s->watch, s->loop);
+    if (!s->wall_known)
+      step_of_wall(s, uvs__clock_wall(&s->clock), uvs__now(s)); /* from here on one is noticed */
+  }
   uvs__agenda_insert(&s->agenda, slot, w);
 }
 
@@ -38,9 +63,8 @@ static void decorate(uvs_t *s, uint32_t slot, uint64_t w) {
 
   s->decorate_cb(s, uvs__id(w, slot), &d);
   if (d.work == NULL)
-    d.work = t->fn; /* not a body: it stays as it was */
+    d.work = uvs__load(&t->fn, relaxed); /* not a body: it stays as it was */
   uvs__agenda_cold(&s->agenda, t)->decoration = d;
-  t->fn = d.work;
 }
 
 void uvs__take_in_new(uvs_t *s, uint32_t slot) {
@@ -54,14 +78,19 @@ void uvs__take_in_new(uvs_t *s, uint32_t slot) {
   }
   /* A guessed id may have cancelled it already: then it is ENDED, and still INBOX. */
   while (!uvs__word_try(t, &w,
-                        uvs__word_state(w) == UVS__WAITING ? (w & ~UVS__INBOX) | UVS__TAKEN
-                                                           : w | UVS__TAKEN)) {
+                        uvs__word_state(w) == UVS__WAITING
+                            ? (w & ~(UVS__INBOX | UVS__PUSHES)) | UVS__TAKEN
+                            : w | UVS__TAKEN)) {
   }
   s->taken++;
   s->taken_ref += (w & UVS__REF) != 0;
-  if (uvs__word_state(w) != UVS__WAITING)
+  if (uvs__word_state(w) != UVS__WAITING) {
     bury(s, slot, w);
-  else if ((w & UVS__MOVING) == 0)
+    return;
+  }
+  if ((w & UVS__PUSHES) != 0 && !uvs__make_room(s, slot, w))
+    return;
+  if ((w & UVS__MOVING) == 0)
     uvs__wait_for_due(s, slot, w);
 }
 
@@ -77,6 +106,10 @@ static void take_in_one(uvs_t *s, uint32_t slot) {
   }
   s->brought = true;
   while (uvs__word_state(w) == UVS__WAITING) {
+    if ((w & UVS__MOVING) == 0 && uvs__has_news(uvs__agenda_cold(&s->agenda, t))) {
+      uvs__list_news(s, slot); /* it comes here again when they are told */
+      return;
+    }
     if (!uvs__word_try(t, &w, w & ~UVS__INBOX))
       continue;
     if ((w & UVS__MOVING) == 0) /* else the mover sends it again */
@@ -103,6 +136,7 @@ static bool take_in_until(uvs_t *s, uint64_t until_ns) {
   bool shut;
 
   first = uvs__inbox_take(&s->inbox, &last, &shut);
+  uvs__learn_of_here(s); /* before what is among them can be over */
   if (first != UVS__NONE) {
     if (s->intake.head == UVS__NONE)
       s->intake.head = first;
@@ -111,11 +145,15 @@ static bool take_in_until(uvs_t *s, uint64_t until_ns) {
                  relaxed); /* loop only while INBOX is set */
     s->intake.tail = last;
   }
+  if (s->taking_in)
+    return false; /* the decorate hook called us: who called that goes on with these */
+  s->taking_in = true;
   for (unsigned n = 1; s->intake.head != UVS__NONE; n++) {
     take_in_one(s, uvs__chain_pop(s, &s->intake));
     if (n % BATCH == 0 && until_ns != UVS__NEVER && uvs__now(s) >= until_ns)
       break;
   }
+  s->taking_in = false;
   return s->intake.head != UVS__NONE;
 }
 
@@ -125,17 +163,53 @@ void uvs__take_in(uvs_t *s) {
 
 /* ---- due ---- */
 
+/* SKIP has moved it on: it waits again. Tell the hook first, if there is one. */
+static void wait_again(uvs_t *s, uint32_t slot, uint64_t w) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+
+  if (!uvs__has_news(uvs__agenda_cold(&s->agenda, t))) {
+    uvs__agenda_insert(&s->agenda, slot, w);
+    return;
+  }
+  while (uvs__word_state(w) == UVS__WAITING && (w & (UVS__INBOX | UVS__MOVING)) == 0) {
+    if (uvs__word_try(t, &w, w | UVS__INBOX)) {
+      uvs__list_news(s, slot);
+      return;
+    }
+  } /* else it was cancelled or moved, and the inbox brings it */
+}
+
+static int why_late(const uvs_t *s, const struct uvs__cold *c, uint64_t due_ns, uint32_t runs,
+                    const struct handing *h) {
+  int64_t by_ns[UVS_LATE_CAUSES];
+  struct uvs__late l = {
+      .due_ns = (int64_t)due_ns,
+      .ended_ns = c->run.end_ns,
+      .after_ns = (int64_t)c->after_ns,
+      .since_ns = (int64_t)c->since_ns,
+      .turn_ns = (int64_t)h->turn_ns,
+      .ready_ns = (int64_t)h->ready_ns,
+      .start_ns = (int64_t)h->ready_ns,
+      .timed = !uvs__clock_replaced(&s->clock) && c->since_ns < due_ns,
+      .first = runs == 0,
+  };
+
+  return uvs__late_split(&l, by_ns);
+}
+
 /* A point of the grid may have to be left out, or the end time may have come: then the task is not
  * due after all. */
-static bool still_due(uvs_t *s, uint32_t slot, uint64_t w, uint64_t now_ns) {
+static bool still_due(uvs_t *s, uint32_t slot, uint64_t w, const struct handing *h) {
   struct uvs__slot *t = uvs__slot(s, slot);
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+  uint64_t now_ns = h->ready_ns;
+  uint64_t missed_ns;
   struct uvs__recur r;
   struct uvs__point p;
   uint64_t jitter_ns;
   uint64_t due_ns;
 
-  if (c == NULL || (w & UVS__WALL) != 0)
+  if (c == NULL || uvs__word_kind(w) == UVS_ONCE)
     return true;
   /* relaxed, both: the loop's while it waits, unless a mover has come: then the CAS below fails */
   jitter_ns = uvs__load(&c->jitter_now_ns, relaxed);
@@ -143,31 +217,35 @@ static bool still_due(uvs_t *s, uint32_t slot, uint64_t w, uint64_t now_ns) {
   if (due_ns > now_ns || due_ns < jitter_ns)
     return true; /* just moved: the inbox brings it */
   r = uvs__recur_of(t, c, w);
-  p = uvs__recur_due(&r, due_ns - jitter_ns, now_ns);
+  p = (struct uvs__point){due_ns - jitter_ns, 0};
+  if (!uvs__retrying(c)) /* else it is not on the grid */
+    p = uvs__recur_due(&r, p.ideal_ns, now_ns);
   if (p.ideal_ns > c->until_ns) {
     uvs__complete_waiting(s, slot);
     return false;
   }
   if (p.missed == 0)
     return true;
+  missed_ns = due_ns;
   while (!uvs__cas(&t->deadline_ns, &due_ns, uvs__steps_later(p.ideal_ns, 1, jitter_ns), relaxed)) {
     if (due_ns > now_ns)
       return true; /* a mover was faster: the inbox brings it */
   }
   c->missed_next += p.missed;
-  uvs__count_missed(s, c, p.missed);
-  uvs__agenda_insert(&s->agenda, slot, w);
+  /* relaxed: not RUNNING, so nobody writes it */
+  uvs__miss(s, c, p.missed, why_late(s, c, missed_ns, uvs__load(&t->runs, relaxed), h));
+  wait_again(s, slot, w);
   return false;
 }
 
 /* Up to a batch of entries that are due, out of the queue; those that can be made ready into
  * `batch`. *ret_more: there may be others. */
-static unsigned collect_due(uvs_t *s, uint64_t now_ns, uint64_t wall_ns, uint32_t batch[BATCH],
+static unsigned collect_due(uvs_t *s, const struct handing *h, uint32_t batch[BATCH],
                             bool *ret_more) {
   unsigned n = 0;
 
   for (unsigned looked = 0; looked < BATCH; looked++) {
-    uint32_t slot = uvs__agenda_take_due(&s->agenda, now_ns, wall_ns);
+    uint32_t slot = uvs__agenda_take_due(&s->agenda, h->ready_ns, h->wall_ns);
     uint64_t w;
 
     *ret_more = slot != UVS__NONE;
@@ -177,14 +255,39 @@ static unsigned collect_due(uvs_t *s, uint64_t now_ns, uint64_t wall_ns, uint32_
     w = uvs__load(&uvs__slot(s, slot)->word, acquire);
     if (uvs__word_state(w) != UVS__WAITING || (w & (UVS__INBOX | UVS__MOVING)) != 0)
       continue; /* the inbox brings it */
-    if (still_due(s, slot, w, now_ns))
+    if (still_due(s, slot, w, h))
       batch[n++] = slot;
   }
   return n;
 }
 
+/* With the lock: it has just become READY. */
+static void note_ready(uvs_t *s, uint32_t slot, uint64_t w, const struct handing *h) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+
+  if (c == NULL) { /* relaxed, all: READY, ours; the lock hands them to the runner */
+    bool waited =
+        uvs__locked_load(&t->period_ns, relaxed) < uvs__locked_load(&t->deadline_ns, relaxed);
+
+    uvs__locked_store(&t->period_ns, h->ready_ns, relaxed);
+    uvs__locked_store(
+        &t->next,
+        uvs__late_pack(h->turn_ns, h->ready_ns, waited && !uvs__clock_replaced(&s->clock)),
+        relaxed);
+    return;
+  }
+  c->turn_ns = h->turn_ns;
+  c->ready_ns = h->ready_ns;
+  if ((w & UVS__WALL) != 0) {
+    c->wall_late_ns = h->wall_ns - uvs__locked_load(&t->deadline_ns, relaxed); /* READY: ours */
+    c->step_ns = h->step_ns;
+  }
+  uvs__limit_begin_locked(s, slot, c, w);
+}
+
 /* Move 3. */
-static void make_ready(uvs_t *s, const uint32_t *batch, unsigned n) {
+static void make_ready(uvs_t *s, const uint32_t *batch, unsigned n, const struct handing *h) {
   bool all_on_loop;
 
   uv_mutex_lock(&s->pool.lock);
@@ -200,26 +303,46 @@ static void make_ready(uvs_t *s, const uint32_t *batch, unsigned n) {
         continue;
       uvs__list_append(&s->agenda, on_loop ? &s->due : &s->pool.ready, batch[i]);
       s->pool.ready_count[on_loop]++;
+      note_ready(s, batch[i], w, h);
       break;
     } /* else it was cancelled or moved, and the inbox brings it */
   }
   uv_mutex_unlock(&s->pool.lock);
 }
 
+/* The wall clock, if there are tasks of it. */
+static void look_at_wall(uvs_t *s, struct handing *h) {
+  if (s->agenda.wall.count == 0) {
+    s->wall_known = false;
+    return;
+  }
+  h->wall_ns = uvs__clock_wall(&s->clock);
+  h->step_ns = step_of_wall(s, h->wall_ns, h->ready_ns);
+}
+
 /* True if something due may be left. */
-static bool hand_over(uvs_t *s, uint64_t now_ns, uint64_t until_ns) {
-  uint64_t wall_ns = s->agenda.wall.count == 0 ? 0 : uvs__clock_wall(&s->clock);
+static bool hand_over(uvs_t *s, uint64_t until_ns) {
+  struct handing h = {.turn_ns = s->turn_ns, .ready_ns = s->turn_ns};
   uint32_t batch[BATCH];
   bool more;
 
+  if (s->carried_ns != 0)
+    h.turn_ns = s->carried_ns;
+  look_at_wall(s, &h);
   for (;;) {
-    unsigned n = collect_due(s, now_ns, wall_ns, batch, &more);
+    uint64_t now_ns;
+    unsigned n = collect_due(s, &h, batch, &more);
 
     if (n > 0)
-      make_ready(s, batch, n);
-    if (!more || uvs__now(s) >= until_ns)
-      return more;
+      make_ready(s, batch, n, &h);
+    now_ns = uvs__now(s);
+    if (!more || now_ns >= until_ns)
+      break;
+    h.wall_ns += h.wall_ns == 0 ? 0 : now_ns - h.ready_ns; /* both clocks go on alike */
+    h.ready_ns = now_ns;
   }
+  s->carried_ns = more ? h.turn_ns : 0;
+  return more;
 }
 
 /* With concurrency set to 0, what was ready for the pool is the loop's to run. */
@@ -263,7 +386,7 @@ static void on_runner_home(uv_work_t *req, int status) {
 }
 
 static void call_out_runners(uvs_t *s) {
-  struct uvs__runner *r = uvs__pool_call_out(&s->pool);
+  struct uvs__runner *r = uvs__pool_call_out(&s->pool, s->turn_ns);
 
   while (r != NULL) {
     struct uvs__runner *next = r->next;
@@ -287,13 +410,18 @@ static bool make_callbacks(uvs_t *s, uint64_t until_ns) {
   uint32_t slot;
 
   while ((slot = uvs__chain_pop(s, &s->todo)) != UVS__NONE) {
-    uint64_t w = uvs__load(&uvs__slot(s, slot)->word,
-                           acquire); /* pairs with the release of who ended the run */
+    struct uvs__slot *t = uvs__slot(s, slot);
+    uint64_t w = uvs__load(&t->word, acquire); /* pairs with the release of who ended the run */
 
-    if (uvs__word_state(w) == UVS__RUNNING)
+    if (uvs__unlist_news(uvs__agenda_cold(&s->agenda, t))) {
+      if (uvs__word_state(w) == UVS__WAITING)
+        uvs__tell(s, slot, w);
+      take_in_one(s, slot); /* the hook, or somebody before, may have ended it */
+    } else if (uvs__word_state(w) == UVS__RUNNING) {
       uvs__run_after(s, slot);
-    else
+    } else {
       uvs__call_back_end(s, slot, w);
+    }
     if (slot == last || uvs__now(s) >= until_ns)
       break;
   }
@@ -339,6 +467,8 @@ uint64_t uvs__next_due(uvs_t *s, uint64_t now_ns, bool exact) {
   uint64_t next_ns = uvs__agenda_next(&s->agenda, exact);
   uint64_t wall_ns = uvs__agenda_next_wall(&s->agenda, exact);
 
+  next_ns = min_ns(next_ns, uvs__agenda_next_limit(&s->agenda));
+  next_ns = min_ns(next_ns, uvs__queues_next(s, exact));
   if (wall_ns != UVS__NEVER)
     next_ns = min_ns(next_ns, uvs__wall_to_monotonic(s, wall_ns, now_ns));
   if (!uvs__load(&s->stop, relaxed)) /* a hint; the turn that follows decides */
@@ -359,6 +489,16 @@ static uint64_t next_look(uvs_t *s, uint64_t now_ns) {
   return next_ns;
 }
 
+/* Publish it. False if something has come meanwhile: look again. */
+static bool fall_asleep(uvs_t *s, uint64_t next_wake) {
+  if (!uvs__inbox_sleep(&s->inbox, next_wake))
+    return false;
+  if (uvs__queues_quiet(s))
+    return true;
+  uvs__inbox_lower(&s->inbox, UVS__AWAKE);
+  return false;
+}
+
 /* Arm for the next look and publish it. False if there is something to do at once. */
 static bool rest(uvs_t *s) {
   uint64_t now_ns = uvs__now(s);
@@ -367,13 +507,13 @@ static bool rest(uvs_t *s) {
   if (next_ns <= now_ns)
     return false;
   if (uvs__clock_replaced(&s->clock))
-    return uvs__inbox_sleep(&s->inbox, UVS__ASLEEP);
+    return fall_asleep(s, UVS__ASLEEP);
   if (next_ns == UVS__NEVER) {
     uvs__ticker_disarm(&s->ticker);
-    return uvs__inbox_sleep(&s->inbox, UVS__ASLEEP);
+    return fall_asleep(s, UVS__ASLEEP);
   }
   uvs__ticker_arm(&s->ticker, next_ns, now_ns);
-  return uvs__inbox_sleep(&s->inbox, s->ticker.armed_ns);
+  return fall_asleep(s, s->ticker.armed_ns);
 }
 
 void uvs__expect(uvs_t *s, uint64_t w, uint64_t deadline_ns, uint64_t now_ns) {
@@ -409,13 +549,16 @@ void uvs__relax(uvs_t *s) {
 /* ---- the turn ---- */
 
 static void check_terminated(uvs_t *s) {
+  bool drained;
+
+  if (uvs__load(&s->terminated, relaxed)) /* only this thread writes it */
+    return;
+  if (!uvs__inbox_is_shut(&s->inbox) || uvs__callers_inside(s))
+    return;
   /* seq_cst: with the tag set no fresh push can follow, so an empty inbox stays empty of
    * submissions */
-  bool drained = uvs__load(&s->inbox.head, seq_cst) == UVS__SHUTDOWN_TAG;
-
+  drained = uvs__load(&s->inbox.head, seq_cst) == UVS__SHUTDOWN_TAG;
   if (!drained || s->taken > 0 || s->pool.out > 0 || s->intake.head != UVS__NONE)
-    return;
-  if (uvs__load(&s->terminated, relaxed)) /* only this thread writes it */
     return;
   uv_mutex_lock(&s->pool.lock);
   uvs__locked_store(&s->terminated, true, release); /* pairs with the acquire of those who ask */
@@ -452,15 +595,25 @@ void uvs__tick(uvs_t *s) {
   uvs__inbox_lower(&s->inbox, UVS__AWAKE);
   uvs__notice_loss(s);
   now_ns = uvs__now(s);
+  s->turn_ns = now_ns;
   until_ns = now_ns + s->budget_ns;
 
   more = take_in_until(s, until_ns);
   follow_policies(s, now_ns);
-  more |= hand_over(s, now_ns, until_ns);
+  if (s->closing)
+    uvs__queues_close(s);
+  more |= uvs__limits_expire(s, now_ns, until_ns);
+  more |= hand_over(s, until_ns);
   take_over_ready(s);
   call_out_runners(s);
+  more |= uvs__queues_serve(s, until_ns);
   more |= run_due(s, until_ns);
   more |= make_callbacks(s, until_ns);
+  s->overrun_ns = 0;
+  if (s->due.head != UVS__NONE) { /* what is left waits for the next turn */
+    now_ns = uvs__now(s);
+    s->overrun_ns = now_ns <= until_ns ? 0 : now_ns - until_ns;
+  }
 
   do {
     more |= take_in_until(s, until_ns);

@@ -402,7 +402,7 @@ TEST a_cold_record_comes_and_goes_with_its_slot(void) {
       begin(&b, slot[i], i, false); /* the number shares a word with the cold record's */
       cold[i] = uvs__agenda_cold(&b.agenda, uvs__agenda_slot(&b.agenda, slot[i]));
       ASSERT(cold[i] != NULL);
-      ASSERT_U64(0, (uintptr_t)cold[i] % UVS__COLD_SIZE);
+      ASSERT_U64(0, (uintptr_t)cold[i] % 64);
       cold[i]->max_runs = i;
     }
     plain = add(&b, 1000, false);

@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "uvsched.h"
+#include "uvsched/queue.h"
 
 #include "lib/unit.h"
 
@@ -17,6 +17,7 @@
   X(uvs_all) \
   X(uvs_any) \
   X(uvs_await) \
+  X(uvs_bucket_ns) \
   X(uvs_cancel) \
   X(uvs_cancelled) \
   X(uvs_clock_changed) \
@@ -30,16 +31,47 @@
   X(uvs_finish) \
   X(uvs_forget) \
   X(uvs_has_ref) \
+  X(uvs_histogram) \
   X(uvs_info) \
   X(uvs_is_shutdown) \
   X(uvs_is_terminated) \
   X(uvs_is_terminating) \
+  X(uvs_late_name) \
   X(uvs_loop) \
   X(uvs_next_due) \
   X(uvs_now) \
   X(uvs_open) \
+  X(uvs_outcome_name) \
   X(uvs_owns_handle) \
+  X(uvs_quantile_ns) \
+  X(uvs_queue_abandon) \
+  X(uvs_queue_clear) \
+  X(uvs_queue_close) \
+  X(uvs_queue_consume) \
+  X(uvs_queue_contains) \
+  X(uvs_queue_drain) \
+  X(uvs_queue_dump) \
+  X(uvs_queue_each) \
+  X(uvs_queue_has_ref) \
+  X(uvs_queue_open) \
+  X(uvs_queue_peek) \
+  X(uvs_queue_poll) \
+  X(uvs_queue_poll_within) \
+  X(uvs_queue_put) \
+  X(uvs_queue_put_at) \
+  X(uvs_queue_put_many) \
+  X(uvs_queue_ref) \
+  X(uvs_queue_release) \
+  X(uvs_queue_remove) \
+  X(uvs_queue_remove_value) \
+  X(uvs_queue_retain) \
+  X(uvs_queue_scheduler) \
+  X(uvs_queue_size) \
+  X(uvs_queue_take) \
+  X(uvs_queue_unref) \
   X(uvs_ref) \
+  X(uvs_rejection) \
+  X(uvs_rejection_handler) \
   X(uvs_release) \
   X(uvs_reschedule) \
   X(uvs_retain) \
@@ -48,12 +80,14 @@
   X(uvs_schedule_at_fixed_rate) \
   X(uvs_schedule_with_fixed_delay) \
   X(uvs_set_concurrency) \
+  X(uvs_set_rejection) \
   X(uvs_set_result) \
   X(uvs_set_survive) \
   X(uvs_shutdown) \
   X(uvs_shutdown_now) \
   X(uvs_shutdown_within) \
   X(uvs_state_name) \
+  X(uvs_stats_write) \
   X(uvs_strerror) \
   X(uvs_submit) \
   X(uvs_submit_many) \
@@ -140,20 +174,13 @@ TEST the_shared_library_exports_just_the_headers_functions(void) {
   PASS();
 }
 
-TEST the_header_declares_just_the_functions_that_are_tested_here(void) {
-  static const char ours[] = "test/test_api.c", header[] = "include/uvsched.h";
-  static struct words w;
-  char path[PATH_MAX], line[512];
-  size_t base = sizeof __FILE__ - sizeof ours;
-  FILE *in;
+/* Declarations begin a line. False if the file cannot be read. */
+static bool read_header(struct words *w, const char *path) {
+  char line[512];
+  FILE *in = fopen(path, "r"); /* relative to the build directory, where meson runs us */
 
-  w.n = 0;
-  if (sizeof __FILE__ < sizeof ours || strcmp(&__FILE__[base], ours) != 0)
-    SKIPm("where is the header?");
-  snprintf(path, sizeof path, "%.*s%s", (int)base, __FILE__, header);
-  in = fopen(path, "r"); /* relative to the build directory, where meson runs us */
   if (in == NULL)
-    SKIPm("where is the header?");
+    return false;
   while (fgets(line, sizeof line, in) != NULL) {
     const char *name;
 
@@ -163,9 +190,27 @@ TEST the_header_declares_just_the_functions_that_are_tested_here(void) {
     while (name != NULL && name[name_length(name)] != '(') /* a type */
       name = strstr(name + 1, "uvs_");
     if (name != NULL)
-      add_word(&w, name, name_length(name));
+      add_word(w, name, name_length(name));
   }
   fclose(in);
+  return true;
+}
+
+TEST the_headers_declare_just_the_functions_that_are_tested_here(void) {
+  static const char ours[] = "test/test_api.c";
+  static const char *const headers[] = {"include/uvsched.h", "include/uvsched/queue.h"};
+  static struct words w;
+  char path[PATH_MAX];
+  size_t base = sizeof __FILE__ - sizeof ours;
+
+  w.n = 0;
+  if (sizeof __FILE__ < sizeof ours || strcmp(&__FILE__[base], ours) != 0)
+    SKIPm("where is the header?");
+  for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
+    snprintf(path, sizeof path, "%.*s%s", (int)base, __FILE__, headers[i]);
+    if (!read_header(&w, path))
+      SKIPm("where is the header?");
+  }
   CHECK_CALL(is_our_list(&w));
   PASS();
 }
@@ -238,6 +283,12 @@ static int visit(uvs_t *s, const uvs_info_t *info, void *arg) {
   return 0;
 }
 
+static int count_bytes(const char *data, size_t size, void *arg) {
+  (void)data;
+  *(size_t *)arg += size;
+  return 0;
+}
+
 static void find_ours(uv_handle_t *h, void *arg) {
   uvs_t *s = arg;
   struct seen *n = uvs_data(s);
@@ -274,6 +325,8 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   uvs_task_t t, many[2];
   uvs_info_t info;
   uvs_counts_t counts;
+  uvs_histogram_t histogram;
+  size_t bytes = 0;
   uvs_id_t id, pending, ids[2], far;
   uvs_outcome_t outcome;
   int64_t due_ns;
@@ -283,7 +336,10 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   ASSERT_U64(UVS_VERSION_HEX, uvs_version());
   ASSERT_STR_EQ(UVS_VERSION_STRING, uvs_version_string());
   ASSERT_STR_EQ("running", uvs_state_name(UVS_RUNNING));
+  ASSERT_STR_EQ("completed", uvs_outcome_name(0));
   ASSERT_STR_EQ(uv_strerror(UV_ENOENT), uvs_strerror(UV_ENOENT));
+  ASSERT_STR_EQ("timer", uvs_late_name(UVS_LATE_TIMER));
+  ASSERT_U64(1024, uvs_bucket_ns(0));
   ASSERT(out != NULL);
   memset(&n, 0, sizeof n);
   ASSERT_RC(0, uv_loop_init(&loop));
@@ -303,6 +359,10 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   ASSERT_RC(1, uvs_concurrency(s));
   ASSERT_RC(0, uvs_set_survive(s, UVS_SURVIVE_PERIODIC, 1));
   ASSERT_RC(1, uvs_survive(s, UVS_SURVIVE_PERIODIC));
+  ASSERT_RC(UVS_REJECT_ABORT, uvs_rejection(s));
+  ASSERT_RC(0, uvs_set_rejection(s, UVS_REJECT_DISCARD));
+  ASSERT_RC(UVS_REJECT_DISCARD, uvs_rejection(s));
+  ASSERT(uvs_rejection_handler(s) == NULL);
 
   ASSERT_RC(0, uvs_execute(s, work, &n));
   ASSERT_RC(0, uvs_schedule(s, UVS_MS(1), work, &n, NULL));
@@ -333,12 +393,13 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   ASSERT_RC(1, atomic_load(&n.after));
   t.work = work_fails;
   t.after = NULL;
+  t.done = NULL;
   many[0] = many[1] = t;
   ASSERT_RC(0, uvs_submit_many(s, many, 2, ids));
-  ASSERT(turn_until(&loop, &n.done, 3));
-  ASSERT_RC(2, atomic_load(&n.failed));
+  ASSERT(turn_until(&loop, &n.failed, 2));
 
   t.work = work;
+  t.done = done;
   t.delay_ns = UVS_HOUR(1);
   ASSERT_RC(0, uvs_submit(s, &t, &id));
   ASSERT_RC(0, uvs_submit(s, &t, &far));
@@ -358,11 +419,16 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   fclose(out);
   ASSERT_RC(0, uvs_reschedule(s, id, 0));
   ASSERT_RC(0, uvs_clock_changed(s));
-  ASSERT(turn_until(&loop, &n.done, 4));
+  ASSERT(turn_until(&loop, &n.done, 2));
   uvs_counts_init(&counts);
   ASSERT_RC(0, uvs_counts(s, &counts));
   ASSERT_U64(2, counts.failed);
   ASSERT_U64(1, counts.waiting);
+  uvs_histogram_init(&histogram);
+  ASSERT_RC(0, uvs_histogram(s, UVS_STAT_LATE, &histogram));
+  ASSERT(uvs_quantile_ns(&histogram, 1) <= (int64_t)histogram.max_ns);
+  ASSERT_RC(0, uvs_stats_write(s, UVS_TEXT, count_bytes, &bytes));
+  ASSERT(bytes > 0);
 
   t = (uvs_task_t){.size = sizeof t, .after = after_sets_result, .keep = 1};
   ASSERT_RC(0, uvs_submit(s, &t, &id));
@@ -392,7 +458,106 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   ASSERT_RC(0, a.rc);
   ASSERT_RC(1, uvs_is_terminated(s));
   ASSERT_RC(1, atomic_load(&n.never_ran));
-  ASSERT_RC(5, atomic_load(&n.done));
+  ASSERT_RC(3, atomic_load(&n.done));
+  ASSERT_RC(0, uvs_close(s, closed));
+  ASSERT(turn_until(&loop, &n.closed, 1));
+  ASSERT_RC(0, uv_loop_close(&loop));
+  PASS();
+}
+
+static void on_value(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
+  (void)q;
+  (void)e;
+  atomic_fetch_add(&((struct seen *)arg)->visited, 1);
+}
+
+static int on_entry(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
+  on_value(q, e, arg);
+  return 0;
+}
+
+struct taker {
+  uvs_queue_t *q;
+  uvs_waiter_t waiter;
+  uvs_entry_t e;
+  int rc;
+};
+
+static void take_main(void *arg) {
+  struct taker *t = arg;
+
+  t->rc = uvs_queue_take(t->q, &t->waiter, &t->e);
+  if (t->rc == UV_EINTR)
+    t->rc = uvs_queue_poll_within(t->q, PATIENCE_NS, &t->waiter, &t->e);
+  uvs_queue_release(t->q);
+}
+
+TEST every_function_of_the_queue_does_its_work_through_the_shared_library(void) {
+  static struct seen n;
+  static struct taker t;
+  uv_thread_t thread;
+  uv_loop_t loop;
+  uvs_queue_options_t o;
+  uvs_entry_t e[2];
+  uvs_item_t item;
+  FILE *out = tmpfile();
+  uvs_options_t so;
+  uvs_queue_t *q;
+  uvs_t *s;
+
+  ASSERT(out != NULL);
+  memset(&n, 0, sizeof n);
+  ASSERT_RC(0, uv_loop_init(&loop));
+  uvs_options_init(&so);
+  so.data = &n;
+  ASSERT_RC(0, uvs_open(&loop, &so, &s));
+  uvs_queue_options_init(&o);
+  o.left = on_value;
+  o.arg = &n;
+  ASSERT_RC(0, uvs_queue_open(s, &o, &q));
+  ASSERT_EQ(s, uvs_queue_scheduler(q));
+  uv_run(&loop, UV_RUN_NOWAIT);
+  ASSERT_RC(1, uvs_queue_has_ref(q));
+  ASSERT_RC(0, uvs_queue_unref(q));
+  ASSERT_RC(0, uvs_queue_has_ref(q));
+  ASSERT_RC(0, uvs_queue_ref(q));
+
+  ASSERT_RC(0, uvs_queue_put(q, &n, UVS_HOUR(1), &item));
+  ASSERT_RC(0, uvs_queue_put_at(q, &loop, UVS_NEVER, NULL));
+  e[0].value = &n;
+  e[1].value = &loop;
+  e[0].due_ns = e[1].due_ns = 0;
+  ASSERT_RC(0, uvs_queue_put_many(q, e, 2));
+  ASSERT_RC(4, uvs_queue_size(q));
+  ASSERT_RC(1, uvs_queue_contains(q, &loop));
+  ASSERT_RC(0, uvs_queue_peek(q, e));
+  ASSERT_RC(0, uvs_queue_poll(q, e));
+  ASSERT_EQ((void *)&n, e[0].value);
+  ASSERT_RC(1, uvs_queue_drain(q, UVS_ALL, on_value, &n));
+  ASSERT_RC(0, uvs_queue_each(q, on_entry, &n));
+  ASSERT_RC(3, atomic_exchange(&n.visited, 0));
+  ASSERT_RC(0, uvs_queue_dump(q, out));
+  ASSERT(ftell(out) > 0);
+  fclose(out);
+  ASSERT_RC(0, uvs_queue_remove(q, item, NULL));
+  ASSERT_RC(0, uvs_queue_remove_value(q, &loop, NULL));
+  ASSERT_RC(0, uvs_queue_clear(q, on_value, &n));
+
+  t.q = uvs_queue_retain(q);
+  uvs_waiter_init(&t.waiter);
+  ASSERT_RC(0, uvs_queue_abandon(q, &t.waiter));
+  ASSERT_RC(0, uv_thread_create(&thread, take_main, &t));
+  ASSERT_RC(0, uvs_queue_put(q, &t, 0, NULL));
+  uv_thread_join(&thread);
+  ASSERT_RC(0, t.rc);
+  ASSERT_EQ((void *)&t, t.e.value);
+
+  ASSERT_RC(0, uvs_queue_consume(q, on_value, &n));
+  ASSERT_RC(0, uvs_queue_put(q, &n, UVS_MS(1), NULL));
+  ASSERT(turn_until(&loop, &n.visited, 1));
+  ASSERT_RC(0, uvs_queue_put(q, &n, UVS_HOUR(1), NULL));
+  ASSERT_RC(0, uvs_queue_close(q));
+  ASSERT_RC(2, atomic_load(&n.visited));
   ASSERT_RC(0, uvs_close(s, closed));
   ASSERT(turn_until(&loop, &n.closed, 1));
   ASSERT_RC(0, uv_loop_close(&loop));
@@ -402,8 +567,9 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
 SUITE(api) {
   RUN_TEST(every_function_has_an_address);
   RUN_TEST(the_shared_library_exports_just_the_headers_functions);
-  RUN_TEST(the_header_declares_just_the_functions_that_are_tested_here);
+  RUN_TEST(the_headers_declare_just_the_functions_that_are_tested_here);
   RUN_TEST(every_function_does_its_work_through_the_shared_library);
+  RUN_TEST(every_function_of_the_queue_does_its_work_through_the_shared_library);
 }
 
 TEST_MAIN(RUN_SUITE(api));

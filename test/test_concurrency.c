@@ -2,6 +2,8 @@
  *
  * How many bodies run at once: the default, what may be set, and what a change does.
  */
+#include "scheduler.h"
+
 #include "lib/bodies.h"
 #include "lib/fixture.h"
 #include "lib/threads.h"
@@ -63,6 +65,95 @@ TEST a_failed_change_of_the_concurrency_leaves_the_old_one(void) {
   }
   ASSERT_RC(4, n);
   CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+#define SETTERS 4
+#define MOST 64
+
+static void set_again_and_again(void *arg) {
+  uint64_t seed = test_seed ^ (uint64_t)(uintptr_t)&seed;
+
+  for (int i = 0; i < 30; i++)
+    uvs_set_concurrency(arg, 1 + (int)test_random_below(&seed, MOST));
+}
+
+/* S67: each finds by itself how many runners are missing, and makes them without the lock. */
+TEST runners_made_by_several_threads_at_once_have_a_number_each(void) {
+  for (int round = 0; round < 20; round++) {
+    uv_thread_t threads[SETTERS];
+    bool seen[MOST] = {false};
+    int made = 0, idle = 0;
+    struct fixture f;
+
+    fixture_init(&f);
+    f.options.concurrency = 0;
+    CHECK_CALL(fixture_open(&f));
+    for (int i = 0; i < SETTERS; i++)
+      ASSERT_RC(0, uv_thread_create(&threads[i], set_again_and_again, f.s));
+    for (int i = 0; i < SETTERS; i++)
+      uv_thread_join(&threads[i]);
+    for (struct uvs__runner *r = uvs__pool_runners(&f.s->pool); r != NULL; r = r->all) {
+      ASSERT(r->index >= 0 && r->index < MOST && !seen[r->index]);
+      seen[r->index] = true;
+      made++;
+    }
+    for (struct uvs__runner *r = f.s->pool.idle; r != NULL; r = r->next)
+      idle++;
+    ASSERT_RC(f.s->pool.made, made);
+    ASSERT_RC(made, idle);
+    ASSERT(uvs_concurrency(f.s) <= made);
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
+/* An allocator at whose first call somebody else is faster. */
+struct rival {
+  uvs_allocator_t real;
+  uvs_t *s;
+  int wants; /* 0: nobody is */
+};
+
+static void *alloc_with_rival(size_t size, void *arg) {
+  struct rival *r = arg;
+  int wants = r->wants;
+
+  r->wants = 0;
+  if (wants != 0)
+    uvs_set_concurrency(r->s, wants);
+  return r->real.alloc(size, r->real.arg);
+}
+
+static void free_with_rival(void *ptr, void *arg) {
+  struct rival *r = arg;
+
+  r->real.free(ptr, r->real.arg);
+}
+
+/* S67 L10 */
+TEST runners_that_another_thread_has_made_meanwhile_are_not_made_twice(void) {
+  static const int rivals[] = {1, 3, 5, 8};
+
+  for (unsigned i = 0; i < sizeof rivals / sizeof *rivals; i++) {
+    struct rival rival = {.wants = 0};
+    struct fixture f;
+    long live;
+
+    fixture_init(&f);
+    rival.real = f.options.allocator;
+    f.options.allocator = (uvs_allocator_t){alloc_with_rival, free_with_rival, &rival};
+    f.options.concurrency = 0;
+    CHECK_CALL(fixture_open(&f));
+    live = atomic_load(&f.fault.live);
+    rival.s = f.s;
+    rival.wants = rivals[i];
+    ASSERT_RC(0, uvs_set_concurrency(f.s, 5));
+    ASSERT_RC(5, uvs_concurrency(f.s));
+    ASSERT_RC(rivals[i] > 5 ? rivals[i] : 5, f.s->pool.made);
+    ASSERT_I64(live + f.s->pool.made, atomic_load(&f.fault.live));
+    CHECK_CALL(fixture_close(&f));
+  }
   PASS();
 }
 
@@ -315,6 +406,8 @@ TEST without_runners_the_endless_body_blocks_the_loop_and_its_token_still_reache
 SUITE(setting) {
   RUN_TEST(concurrency_reads_back_and_bad_values_leave_it_alone);
   RUN_TEST(a_failed_change_of_the_concurrency_leaves_the_old_one);
+  RUN_TEST(runners_made_by_several_threads_at_once_have_a_number_each);
+  RUN_TEST(runners_that_another_thread_has_made_meanwhile_are_not_made_twice);
   RUN_TEST(the_default_concurrency_leaves_a_pool_thread_to_others);
   RUN_TEST(the_default_concurrency_reads_the_pools_size_as_libuv_does);
 }

@@ -2,7 +2,7 @@
  *
  * The decorate hook: what wraps a task is what runs.
  */
-#include "lib/fixture.h"
+#include "lib/bodies.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -279,7 +279,34 @@ TEST a_hook_that_takes_the_body_away_changes_nothing(void) {
   PASS();
 }
 
+static unsigned unrefd;
+
+static void unref_in_hook(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
+  (void)d;
+  unrefd += uvs_unref(s, id) == 0;
+}
+
+/* S60. A hook that calls us, which takes in what has come, which calls the hook: not one level for
+ * each task that has come. */
+TEST a_hook_that_calls_back_needs_no_stack_for_each_task(void) {
+  enum { MANY = 60000 };
+  struct fixture f;
+
+  fixture_init(&f);
+  f.options.decorate = unref_in_hook;
+  CHECK_CALL(fixture_open(&f)); /* not turned: all of them go through the inbox */
+  unrefd = 0;
+  for (int i = 0; i < MANY; i++)
+    ASSERT_RC(0, uvs_schedule(f.s, UVS_HOUR(1), work_nothing, NULL, NULL));
+  fixture_turn(&f);
+  ASSERT_U64(MANY, unrefd);
+  ASSERT_U64(MANY, counts_of(f.s).waiting);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 SUITE(decorate) {
+  RUN_TEST(a_hook_that_calls_back_needs_no_stack_for_each_task);
   RUN_TEST(every_task_runs_in_its_wrapper_on_every_execution);
   RUN_TEST(a_task_from_another_thread_is_wrapped_on_the_loop);
   RUN_TEST(a_wrapped_task_answers_delay_order_period_and_cancel);

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "uvsched.h"
+#include "uvsched/queue.h"
 
 #include "lib/unit.h"
 
@@ -18,6 +18,7 @@
 struct world {
   uv_loop_t loop;
   uvs_t *s;
+  uvs_queue_t *q; /* of the tests that have one */
   struct fault fault;
   _Atomic int started, go, done, closed;
 };
@@ -102,6 +103,13 @@ static uvs_task_t spec(int64_t delay_ns, uvs_work_cb work) {
 
 /* ------------------------------------------------------------- in the child --- */
 
+static int write_never(const char *data, size_t size, void *arg) {
+  (void)data;
+  (void)size;
+  (void)arg;
+  return UV_EIO;
+}
+
 /* The number of the first call that does not answer UV_ENOTSUP; 0 if all do. */
 static int refuses_everything(struct world *w, uvs_id_t id) {
   uvs_t *s = w->s;
@@ -109,12 +117,14 @@ static int refuses_everything(struct world *w, uvs_id_t id) {
   uvs_id_t ids[2] = {7, 7};
   uvs_info_t info;
   uvs_counts_t counts;
+  uvs_histogram_t histogram;
   int64_t ns = 7;
   int seen = 0;
   int n = 0;
 
   uvs_info_init(&info);
   uvs_counts_init(&counts);
+  uvs_histogram_init(&histogram);
 #define REFUSED(call) \
   do { \
     n++; \
@@ -137,11 +147,15 @@ static int refuses_everything(struct world *w, uvs_id_t id) {
   REFUSED(uvs_info(s, id, &info));
   REFUSED(uvs_each(s, each, &seen));
   REFUSED(uvs_counts(s, &counts));
+  REFUSED(uvs_histogram(s, UVS_STAT_LATE, &histogram));
+  REFUSED(uvs_stats_write(s, UVS_TEXT, write_never, NULL));
   REFUSED(uvs_dump(s, stdout));
   REFUSED(uvs_concurrency(s));
   REFUSED(uvs_set_concurrency(s, 3));
   REFUSED(uvs_survive(s, UVS_SURVIVE_DELAYED));
   REFUSED(uvs_set_survive(s, UVS_SURVIVE_DELAYED, 0));
+  REFUSED(uvs_rejection(s));
+  REFUSED(uvs_set_rejection(s, UVS_REJECT_ABORT));
   REFUSED(uvs_next_due(s, &ns));
   REFUSED(uvs_clock_changed(s));
   REFUSED(uvs_shutdown(s));
@@ -245,6 +259,83 @@ static int child_opens_its_own(struct world *w, uvs_id_t id) {
   if (uv_loop_close(&own.loop) != 0 || atomic_load(&own.fault.live) != 0)
     return 5;
   return closes_its_copy(w, true);
+}
+
+static void on_value(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
+  struct world *w = arg;
+
+  (void)q;
+  (void)e;
+  atomic_fetch_add(&w->done, 1);
+}
+
+static int on_entry(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
+  on_value(q, e, arg);
+  return 0;
+}
+
+/* As refuses_everything, of a queue. */
+static int queue_refuses_everything(struct world *w) {
+  uvs_entry_t e = {w, 7, 7};
+  uvs_queue_t *other = NULL;
+  uvs_item_t item = 7;
+  uvs_waiter_t waiter;
+  int done = atomic_load(&w->done);
+  int n = 0;
+
+  uvs_waiter_init(&waiter);
+#define REFUSED(call) \
+  do { \
+    n++; \
+    if ((call) != UV_ENOTSUP) \
+      return n; \
+  } while (0)
+  REFUSED(uvs_queue_open(w->s, NULL, &other));
+  REFUSED(uvs_queue_put(w->q, w, 0, &item));
+  REFUSED(uvs_queue_put_at(w->q, w, 0, &item));
+  REFUSED(uvs_queue_put_many(w->q, &e, 1));
+  REFUSED(uvs_queue_poll(w->q, &e));
+  REFUSED(uvs_queue_take(w->q, NULL, &e));
+  REFUSED(uvs_queue_poll_within(w->q, UVS_SEC(1), &waiter, &e));
+  REFUSED(uvs_queue_abandon(w->q, &waiter));
+  REFUSED(uvs_queue_consume(w->q, on_value, w));
+  REFUSED(uvs_queue_drain(w->q, UVS_ALL, on_value, w));
+  REFUSED(uvs_queue_clear(w->q, on_value, w));
+  REFUSED(uvs_queue_remove(w->q, 7, &e));
+  REFUSED(uvs_queue_remove_value(w->q, w, &e));
+  REFUSED(uvs_queue_peek(w->q, &e));
+  REFUSED(uvs_queue_size(w->q));
+  REFUSED(uvs_queue_contains(w->q, w));
+  REFUSED(uvs_queue_each(w->q, on_entry, w));
+  REFUSED(uvs_queue_dump(w->q, stdout));
+  REFUSED(uvs_queue_ref(w->q));
+  REFUSED(uvs_queue_unref(w->q));
+  REFUSED(uvs_queue_has_ref(w->q));
+#undef REFUSED
+  if (other != NULL || item != 7 || e.item != 7 || atomic_load(&w->done) != done)
+    return n + 1;
+  return 0;
+}
+
+/* The queue first (id 0), or the scheduler. With id 2 a thread of the parent waits there, and its
+ * reference is lost with it. */
+static int child_closes_its_queue(struct world *w, uvs_id_t id) {
+  int rc = queue_refuses_everything(w);
+  int done = atomic_load(&w->done);
+
+  if (rc != 0)
+    return rc;
+  uvs_queue_retain(w->q);
+  if (id == 1 && (rc = closes_its_copy(w, false)) != 0)
+    return rc;
+  if (uvs_queue_close(w->q) != 0 || uvs_queue_close(w->q) != UV_EALREADY)
+    return NOT_CLOSED;
+  uvs_queue_release(w->q);
+  if (id != 1 && (rc = closes_its_copy(w, false)) != 0)
+    return rc;
+  if (atomic_load(&w->done) != done) /* `left` was called */
+    return DONE_WAS_CALLED;
+  return id == 2 || atomic_load(&w->fault.live) == 0 ? 0 : MEMORY_LEFT;
 }
 
 /* -------------------------------------------------------------------- tests --- */
@@ -364,6 +455,61 @@ static void hammer_main(void *arg) {
   }
 }
 
+static void wait_in_queue(void *arg) {
+  struct world *w = arg;
+  uvs_entry_t e;
+
+  atomic_store(&w->started, uvs_queue_take(w->q, NULL, &e));
+}
+
+/* Until the thread sleeps there: not in the middle of something when we fork. */
+static bool await_sleeper(uvs_queue_t *q) {
+  bool sleeps = false;
+
+  for (int i = 0; i < 20000 && !sleeps; i++) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    uvs_queue_dump(q, out);
+    fclose(out);
+    sleeps = strstr(text, "1 wait") != NULL;
+    free(text);
+    uv_sleep(sleeps ? 0 : 1);
+  }
+  return sleeps;
+}
+
+/* L8 */
+TEST a_forked_child_can_close_its_copy_of_a_queue(void) {
+  static struct world w;
+  uvs_queue_options_t o;
+  uv_thread_t thread;
+
+  CHECK_CALL(open_world(&w));
+  uvs_queue_options_init(&o);
+  o.left = on_value;
+  o.arg = &w;
+  ASSERT_RC(0, uvs_queue_open(w.s, &o, &w.q));
+  ASSERT_RC(0, uvs_queue_put(w.q, &w, UVS_HOUR(1), NULL));
+  for (uvs_id_t id = 0; id < 4; id++) { /* before and after the loop has seen it */
+    ASSERT_RC(0, in_child(child_closes_its_queue, &w, id % 2));
+    uv_run(&w.loop, UV_RUN_NOWAIT);
+  }
+  ASSERT_RC(0, uv_thread_create(&thread, wait_in_queue, &w));
+  ASSERT(await_sleeper(w.q));
+  ASSERT_RC(0, in_child(child_closes_its_queue, &w, 2));
+  /* The parent has noticed nothing. */
+  ASSERT_RC(1, uvs_queue_size(w.q));
+  ASSERT_RC(0, uvs_queue_put(w.q, &w, 0, NULL));
+  uv_thread_join(&thread);
+  ASSERT_RC(0, atomic_load(&w.started));
+  ASSERT_RC(0, uvs_queue_close(w.q));
+  ASSERT_RC(1, atomic_load(&w.done));
+  CHECK_CALL(close_world(&w));
+  PASS();
+}
+
 /* ThreadSanitizer's own runtime does not survive this: a child hangs in its free() on a lock that
  * another thread of the parent held. */
 #if defined(__SANITIZE_THREAD__)
@@ -417,6 +563,7 @@ SUITE(forked) {
   RUN_TEST(a_fork_while_the_parent_closes_leaves_both_sides_in_order);
   RUN_TEST(a_reference_in_the_child_holds_the_memory_until_it_is_given_back);
   RUN_TEST(a_child_may_have_a_loop_and_a_scheduler_of_its_own);
+  RUN_TEST(a_forked_child_can_close_its_copy_of_a_queue);
   RUN_TEST(a_fork_while_other_threads_hold_locks_hangs_nobody);
 }
 

@@ -5,6 +5,7 @@
  * ever; that every end of a task counts its generation up is the scheduler's.
  */
 #include "agenda.h"
+#include "values.h"
 
 #include <string.h>
 
@@ -90,9 +91,47 @@ TEST a_slot_lives_six_times_and_then_another_takes_over(void) {
   PASS();
 }
 
+/* The items of a delay queue. L18 */
+TEST no_item_names_two_values(void) {
+  static bool seen[4096 << 3];
+  uint64_t random = test_seed;
+  struct uvs__values v;
+  struct fault fault;
+  uvs_allocator_t mem;
+
+  fault_init(&fault);
+  mem = fault_option(&fault);
+  uvs__values_init(&v, &mem);
+  for (int step = 0; step < 10000; step++) {
+    if (v.heap.count < 50 && (v.heap.count == 0 || test_random_below(&random, 2) == 0)) {
+      uvs_item_t item;
+
+      ASSERT_RC(0, uvs__values_reserve(&v, 1));
+      item = uvs__values_add(&v, &v, test_random_below(&random, 50));
+      ASSERT((item & UVS__SLOT_MASK) < 4096);
+      ASSERT(item >> UVS__SLOT_BITS >= 1);
+      ASSERT(item >> UVS__SLOT_BITS <= LIVES);
+      bool *mark = &seen[(item & UVS__SLOT_MASK) << 3 | item >> UVS__SLOT_BITS];
+      ASSERT_FALSE(*mark);
+      *mark = true;
+    } else {
+      uint32_t slot = uvs__values_head(&v);
+
+      uvs__values_take(&v, slot);
+      uvs__values_give(&v, slot);
+    }
+  }
+  ASSERT(v.made > 500); /* about 5000 lives of 6 each */
+  ASSERT(uvs__values_check(&v));
+  uvs__values_free_memory(&v);
+  ASSERT_EQ_FMT(0L, atomic_load(&fault.live), "%ld");
+  PASS();
+}
+
 SUITE(generation_of_three_bits) {
   RUN_TEST(no_slot_has_the_same_generation_twice);
   RUN_TEST(a_slot_lives_six_times_and_then_another_takes_over);
+  RUN_TEST(no_item_names_two_values);
 }
 
 TEST_MAIN(RUN_SUITE(generation_of_three_bits));

@@ -62,7 +62,8 @@ TEST the_one_timer_is_always_started_for_the_heads_deadline(void) {
       uv_run(&f.loop, UV_RUN_NOWAIT);
     ASSERT(log_count(&f, EV_DONE, 'b') == (unsigned)i + 1 || armed_for_head(&f, since_ns));
     ASSERT(fixture_wait_log(&f, EV_DONE, 'b', (unsigned)i + 1));
-    ASSERT(armed_for_head(&f, since_ns));
+    /* Unless the machine is so slow that the head itself has come due meanwhile. */
+    ASSERT(armed_for_head(&f, since_ns) || (int64_t)uv_hrtime() >= nearest_ns);
   }
   ASSERT_U64(1, fakepool_seen().timer_inits);
   ASSERT_U64(1, fakepool_seen().async_inits);

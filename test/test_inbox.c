@@ -361,7 +361,7 @@ static void consume(struct traffic *f, uint32_t slot) {
     f->wrong = "lost, twice, or out of order";
   else
     f->taken[who]++;
-  t->fn = NULL;
+  t->fn = (uvs_work_cb)0;
   uvs__agenda_number(a, slot);
   uvs__agenda_insert(a, slot, atomic_load_explicit(&t->word, memory_order_relaxed));
 }

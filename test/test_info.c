@@ -266,7 +266,8 @@ static bool in_order(const char *dump, const char *const *texts, int n) {
 TEST the_dump_tells_state_counters_and_tasks_with_the_next_due_first(void) {
   static const char *const expected[4] = {
       ": open, concurrency 2\n",
-      "submitted 6 = completed 1 + failed 0 + cancelled 1 + waiting 3 + ready 0 + running 1\n",
+      ("submitted 6 = completed 1 + failed 0 + cancelled 1 + timed out 0 + dropped 0 + waiting 3 + "
+       "ready 0 + running 1\n"),
       "runs 2, missed 0, rejected 1, runners 0 (peak 1)\n",
       "running  once  ",
   };
@@ -378,6 +379,11 @@ TEST states_and_errors_have_names(void) {
   ASSERT_STR_EQ("?", uvs_state_name(0));
   ASSERT_STR_EQ("?", uvs_state_name(-1));
   ASSERT_STR_EQ("?", uvs_state_name(UVS_ENDED + 1));
+  ASSERT_STR_EQ("completed", uvs_outcome_name(0));
+  ASSERT_STR_EQ("failed", uvs_outcome_name(UV_EIO));
+  ASSERT_STR_EQ("cancelled", uvs_outcome_name(UV_ECANCELED));
+  ASSERT_STR_EQ("timed out", uvs_outcome_name(UV_ETIMEDOUT));
+  ASSERT_STR_EQ("success", uvs_strerror(0));
   ASSERT_STR_EQ(uv_strerror(UV_EAGAIN), uvs_strerror(UV_EAGAIN));
   ASSERT_STR_EQ(uv_strerror(UV_ESHUTDOWN), uvs_strerror(UV_ESHUTDOWN));
   ASSERT(strstr(uvs_strerror(UVS_EDEADLK), "deadlock") != NULL);

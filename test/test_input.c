@@ -33,6 +33,13 @@ static int each_never(uvs_t *s, const uvs_info_t *info, void *arg) {
   return 0;
 }
 
+static int write_never(const char *data, size_t size, void *arg) {
+  (void)data;
+  (void)size;
+  (void)arg;
+  return UV_EIO;
+}
+
 static void close_never(uvs_t *s) {
   log_add(uvs_data(s), EV_USER, 'c', 0, 0);
 }
@@ -71,9 +78,11 @@ TEST every_call_without_a_scheduler_is_an_argument_error(void) {
   uvs_task_t t;
   uvs_info_t info;
   uvs_counts_t counts;
+  uvs_histogram_t histogram;
   uvs_id_t id = UNTOUCHED;
   int64_t ns = 7;
 
+  uvs_histogram_init(&histogram);
   uvs_task_init(&t);
   t.work = body;
   uvs_info_init(&info);
@@ -94,11 +103,16 @@ TEST every_call_without_a_scheduler_is_an_argument_error(void) {
   ASSERT_RC(UV_EINVAL, uvs_info(NULL, 1, &info));
   ASSERT_RC(UV_EINVAL, uvs_each(NULL, each_never, NULL));
   ASSERT_RC(UV_EINVAL, uvs_counts(NULL, &counts));
+  ASSERT_RC(UV_EINVAL, uvs_histogram(NULL, UVS_STAT_LATE, &histogram));
+  ASSERT_RC(UV_EINVAL, uvs_stats_write(NULL, UVS_TEXT, write_never, NULL));
   ASSERT_RC(UV_EINVAL, uvs_dump(NULL, stdout));
   ASSERT_RC(UV_EINVAL, uvs_concurrency(NULL));
   ASSERT_RC(UV_EINVAL, uvs_set_concurrency(NULL, 1));
   ASSERT_RC(UV_EINVAL, uvs_survive(NULL, UVS_SURVIVE_DELAYED));
   ASSERT_RC(UV_EINVAL, uvs_set_survive(NULL, UVS_SURVIVE_DELAYED, 1));
+  ASSERT_RC(UV_EINVAL, uvs_rejection(NULL));
+  ASSERT_RC(UV_EINVAL, uvs_set_rejection(NULL, UVS_REJECT_ABORT));
+  ASSERT(uvs_rejection_handler(NULL) == NULL);
   ASSERT_RC(UV_EINVAL, uvs_next_due(NULL, &ns));
   ASSERT_RC(UV_EINVAL, uvs_clock_changed(NULL));
   ASSERT_RC(UV_EINVAL, uvs_shutdown(NULL));
@@ -133,6 +147,8 @@ TEST null_out_pointers_are_refused_or_harmless(void) {
   ASSERT_RC(UV_EINVAL, uvs_submit_many(f.s, NULL, 3, &id));
   ASSERT_RC(UV_EINVAL, uvs_info(f.s, id, NULL));
   ASSERT_RC(UV_EINVAL, uvs_counts(f.s, NULL));
+  ASSERT_RC(UV_EINVAL, uvs_histogram(f.s, UVS_STAT_LATE, NULL));
+  ASSERT_RC(UV_EINVAL, uvs_stats_write(f.s, UVS_TEXT, NULL, NULL));
   ASSERT_RC(UV_EINVAL, uvs_each(f.s, NULL, NULL));
   ASSERT_RC(UV_EINVAL, uvs_dump(f.s, NULL));
   ASSERT_RC(UV_EINVAL, uvs_next_due(f.s, NULL));
@@ -1089,6 +1105,7 @@ TEST calls_after_close_say_shut_down(void) {
   struct fixture f;
   uvs_info_t info;
   uvs_counts_t counts;
+  uvs_histogram_t histogram;
   int64_t ns = 7;
   unsigned events;
   uvs_id_t id;
@@ -1119,11 +1136,16 @@ TEST calls_after_close_say_shut_down(void) {
   ASSERT_RC(UV_ESHUTDOWN, uvs_each(s, each_never, NULL));
   ASSERT_RC(UV_ESHUTDOWN, uvs_counts(s, &counts));
   ASSERT_U64(7, counts.submitted);
+  uvs_histogram_init(&histogram);
+  ASSERT_RC(UV_ESHUTDOWN, uvs_histogram(s, UVS_STAT_LATE, &histogram));
+  ASSERT_RC(UV_ESHUTDOWN, uvs_stats_write(s, UVS_TEXT, write_never, NULL));
   ASSERT_RC(UV_ESHUTDOWN, uvs_dump(s, stdout));
   ASSERT_RC(UV_ESHUTDOWN, uvs_concurrency(s));
   ASSERT_RC(UV_ESHUTDOWN, uvs_set_concurrency(s, 2));
   ASSERT_RC(UV_ESHUTDOWN, uvs_survive(s, UVS_SURVIVE_DELAYED));
   ASSERT_RC(UV_ESHUTDOWN, uvs_set_survive(s, UVS_SURVIVE_DELAYED, 0));
+  ASSERT_RC(UV_ESHUTDOWN, uvs_rejection(s));
+  ASSERT_RC(UV_ESHUTDOWN, uvs_set_rejection(s, UVS_REJECT_ABORT));
   ASSERT_RC(UV_ESHUTDOWN, uvs_next_due(s, &ns));
   ASSERT_I64(7, ns);
   ASSERT_RC(UV_ESHUTDOWN, uvs_clock_changed(s));

@@ -422,8 +422,10 @@ TEST close_works_from_inside_every_callback_of_the_loop(void) {
       t.after = close_in_after;
     if (way == DONE)
       t.done = close_in_done;
-    if (way == ERROR)
+    if (way == ERROR) {
       probe_of(&t)->ret = UV_EIO;
+      t.done = NULL;
+    }
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
     ASSERT_RC(0, uvs_submit(f.s, &neighbour, NULL));
     ASSERT_RC(0, uvs_submit(f.s, &later, NULL));
@@ -450,7 +452,7 @@ TEST close_works_from_inside_every_callback_of_the_loop(void) {
     ASSERT_RC(UV_EALREADY, log_nth(&f, EV_USER, 'd', 0)->status);
     ASSERT_RC(UV_ESHUTDOWN, log_nth(&f, EV_USER, 'e', 0)->status);
     ASSERT_RC(1, log_nth(&f, EV_USER, 'C', 0)->status);
-    ASSERT_U64(1, log_count(&f, EV_DONE, 'a'));
+    ASSERT_U64(way != ERROR, log_count(&f, EV_DONE, 'a'));
     ASSERT_U64(1, log_count(&f, EV_DONE, 'b'));
     ASSERT_U64(1, log_count(&f, EV_DONE, 'l'));
     ASSERT_U64(0, log_count(&f, EV_WORK, 'l') + log_count(&f, 0, 'x'));
@@ -527,7 +529,7 @@ TEST close_waits_for_bodies_and_for_pending_runs(void) {
 
 /* ------------------------------------------------------------- the task object --- */
 
-/* P10 S14 S15 */
+/* P10 S15 */
 TEST the_same_spec_may_be_submitted_again_and_again_also_after_a_refusal(void) {
   struct fixture f;
   uvs_id_t ids[4] = {0, 0, 0, 99};

@@ -1,204 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Kept outcomes: what is left of a task when it is over, those who wait for it, and gather and race
- * on top. Where a wait must sleep, the loop runs on a thread of its own (stage_open) and the test
- * thread waits, or the other way round. What other threads touch is static: a failed ASSERT leaves
- * them running.
+ * Kept outcomes: what is left of a task when it is over, and those who wait for it; gather and race
+ * are in test_group.c. Where a wait must sleep, the loop runs on a thread of its own (lib/stage.h)
+ * and the test thread waits, or the other way round.
  */
 #include <stdlib.h>
 
+#include "lib/bodies.h"
 #include "lib/fixture.h"
-
-#define PATIENCE_NS UVS_SEC(20) /* real time, for waits that end much sooner unless broken */
+#include "lib/stage.h"
 
 /* ----------------------------------------------------------------- helpers --- */
-
-/* How many threads sleep in a wait without end. Counted with the library's lock held, so who is
- * counted is asleep for whoever takes that lock later. */
-static _Atomic int asleep;
-
-void __real_uv_cond_wait(uv_cond_t *cond, uv_mutex_t *mutex);
-void __wrap_uv_cond_wait(uv_cond_t *cond, uv_mutex_t *mutex);
-void __wrap_uv_cond_wait(uv_cond_t *cond, uv_mutex_t *mutex) {
-  atomic_fetch_add(&asleep, 1);
-  __real_uv_cond_wait(cond, mutex);
-  atomic_fetch_sub(&asleep, 1);
-}
-
-static bool patient(bool (*over)(const void *), const void *arg) {
-  int64_t end_ns = (int64_t)uv_hrtime() + PATIENCE_NS;
-
-  while (!over(arg)) {
-    if ((int64_t)uv_hrtime() > end_ns)
-      return false;
-    uv_sleep(1);
-  }
-  return true;
-}
-
-static bool so_many_asleep(const void *n) {
-  return atomic_load(&asleep) == *(const int *)n;
-}
-
-static bool await_asleep(int n) {
-  return patient(so_many_asleep, &n);
-}
-
-static bool flag_is_set(const void *flag) {
-  return atomic_load((const _Atomic int *)flag) != 0;
-}
-
-static bool await_flag(const _Atomic int *flag) {
-  return patient(flag_is_set, (const void *)flag);
-}
-
-/* Only a look: legal everywhere. */
-static int peek_at(uvs_t *s, uvs_id_t id, uvs_outcome_t *o) {
-  uvs_outcome_init(o);
-  return uvs_wait(s, id, 0, 0, o);
-}
-
-static void run_loop(void *arg) {
-  struct fixture *f = arg;
-
-  uv_run(&f->loop, UV_RUN_DEFAULT); /* until terminated: UVS_KEEP_ALWAYS */
-}
-
-/* A scheduler whose loop runs on another thread, with libuv's pool. The clock is virtual unless
- * f->real_clock was set by way of `real`. */
-static enum greatest_test_res stage_open(struct fixture *f, uv_thread_t *thread, int concurrency,
-                                         bool real) {
-  fixture_init(f);
-  f->pool = FAKEPOOL_REAL;
-  f->real_clock = real;
-  f->options.concurrency = concurrency;
-  f->options.keep_alive = UVS_KEEP_ALWAYS;
-  CHECK_CALL(fixture_open(f));
-  ASSERT_RC(0, uv_thread_create(thread, run_loop, f));
-  /* Until the loop has had its first turn there, this thread counts as the loop's. */
-  for (int i = 0; i < 20000 && uvs_await(f->s, 0) == UVS_EDEADLK; i++) {
-    ASSERT_RC(0, uvs_clock_changed(f->s));
-    uv_sleep(1);
-  }
-  ASSERT_RC(UV_ETIMEDOUT, uvs_await(f->s, 0));
-  PASS();
-}
-
-static void stage_join(struct fixture *f, uv_thread_t *thread) {
-  uvs_shutdown_now(f->s, NULL, NULL);
-  uv_thread_join(thread);
-  fixture_jump_ns(f, 0); /* the loop has moved to this thread */
-}
-
-static enum greatest_test_res stage_close(struct fixture *f, uv_thread_t *thread) {
-  stage_join(f, thread);
-  CHECK_CALL(fixture_close(f));
-  PASS();
-}
-
-static void stage_advance(struct fixture *f, int64_t ns) {
-  vclock_advance_ns(&f->clock, ns);
-  uvs_clock_changed(f->s);
-}
-
-/* A thread that waits. */
-struct waiter {
-  uvs_t *s;
-  uvs_id_t id;
-  int64_t timeout_ns;
-  unsigned flags;
-  int rc;
-  int64_t took_ns;
-  uvs_outcome_t o;
-  uv_thread_t thread;
-};
-
-static void waiter_main(void *arg) {
-  struct waiter *w = arg;
-  int64_t start_ns = (int64_t)uv_hrtime();
-
-  uvs_outcome_init(&w->o);
-  w->rc = uvs_wait(w->s, w->id, w->timeout_ns, w->flags, &w->o);
-  w->took_ns = (int64_t)uv_hrtime() - start_ns;
-}
-
-static int waiter_start(struct waiter *w, uvs_t *s, uvs_id_t id, int64_t timeout_ns,
-                        unsigned flags) {
-  memset(w, 0, sizeof *w);
-  w->s = s;
-  w->id = id;
-  w->timeout_ns = timeout_ns;
-  w->flags = flags;
-  w->rc = UV_EAGAIN;
-  return uv_thread_create(&w->thread, waiter_main, w);
-}
-
-static void waiter_join(struct waiter *w) {
-  uv_thread_join(&w->thread);
-}
-
-/* A body that stays inside until it is let go, or until it is asked to stop if token_ends. */
-struct hold {
-  _Atomic int inside, open, saw_token;
-  _Atomic int left; /* set as its last deed */
-  bool token_ends;
-  void *give;
-  int ret;
-};
-
-static int hold_body(uvs_run_t *run, struct hold *h) {
-  int64_t end_ns = (int64_t)uv_hrtime() + PATIENCE_NS;
-  int ret;
-
-  atomic_store(&h->inside, 1);
-  while (!atomic_load(&h->open) && (int64_t)uv_hrtime() < end_ns &&
-         !(h->token_ends && uvs_cancelled(run)))
-    uv_sleep(1);
-  atomic_store(&h->saw_token, uvs_cancelled(run));
-  if (h->give != NULL)
-    uvs_set_result(run, h->give);
-  ret = h->ret;
-  atomic_store(&h->left, 1);
-  return ret;
-}
-
-static int hold_act(struct probe *p, uvs_run_t *run) {
-  return hold_body(run, p->data);
-}
-
-static int hold_work(uvs_run_t *run) {
-  return hold_body(run, run->arg);
-}
-
-static uvs_task_t held_task(struct fixture *f, int tag, struct hold *h) {
-  uvs_task_t t = fixture_once(f, tag, 0);
-
-  memset(h, 0, sizeof *h);
-  probe_of(&t)->act = hold_act;
-  probe_of(&t)->data = h;
-  t.keep = 1;
-  return t;
-}
 
 /* Gives p->data. */
 static int give_act(struct probe *p, uvs_run_t *run) {
   int rc = uvs_set_result(run, p->data);
 
   return rc < 0 ? rc : run->number >= p->ret_from ? p->ret : 0;
-}
-
-static int give_arg(uvs_run_t *run) {
-  return uvs_set_result(run, run->arg);
-}
-
-static int nothing(uvs_run_t *run) {
-  (void)run;
-  return 0;
-}
-
-static int fail_work(uvs_run_t *run) {
-  (void)run;
-  return UV_EIO;
 }
 
 static char value[8]; /* results are addresses in here */
@@ -736,7 +554,7 @@ TEST a_delayed_task_gives_its_value_and_never_starts_early(void) {
     uvs_task_t t;
 
     uvs_task_init(&t);
-    t.work = i % 2 == 0 ? give_arg : nothing;
+    t.work = i % 2 == 0 ? give_arg : work_nothing;
     t.arg = &value[i % 8];
     t.delay_ns = delay_ns;
     t.keep = 1;
@@ -764,7 +582,7 @@ static int wait_act(struct probe *p, uvs_run_t *run) {
   size_t winner;
 
   uvs_task_init(&t);
-  t.work = nothing;
+  t.work = work_nothing;
   uvs_outcome_init(&o);
   log_add(p->f, EV_USER, 'w', 0, uvs_wait(s, p->id, UVS_NEVER, 0, &o));
   log_add(p->f, EV_USER, 'w', 0, uvs_wait(s, p->id, 1, UVS_WAIT_SETTLED, &o));
@@ -855,11 +673,11 @@ TEST a_body_of_another_scheduler_may_wait(void) {
   t.work = wait_for_other;
   t.arg = &w;
   ASSERT_RC(0, uvs_submit(other, &t, NULL));
-  for (int i = 0; i < 20000 && atomic_load(&asleep) == 0; i++) {
+  for (int i = 0; i < 20000 && asleep_now() == 0; i++) {
     uv_run(&loop, UV_RUN_NOWAIT);
     uv_sleep(1);
   }
-  ASSERT_RC(1, atomic_load(&asleep));
+  ASSERT_RC(1, asleep_now());
   stage_advance(&f, UVS_MS(1));
   uv_run(&loop, UV_RUN_DEFAULT);
   ASSERT_RC(0, w.rc);
@@ -1109,7 +927,7 @@ TEST keeping_waiting_and_forgetting_stays_in_constant_memory(void) {
 
   CHECK_CALL(stage_open(&f, &thread, 2, true));
   uvs_task_init(&t);
-  t.work = nothing;
+  t.work = work_nothing;
   t.keep = 1;
   t.delay_ns = UVS_DAY(1);
   ASSERT_RC(0, uvs_submit(f.s, &t, &far_id));
@@ -1189,7 +1007,7 @@ TEST a_forgotten_outcome_that_somebody_waited_for_gives_its_room_back(void) {
   f.pool = FAKEPOOL_REAL; /* the others have condition variables of their own */
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_init(&t);
-  t.work = nothing;
+  t.work = work_nothing;
   t.delay_ns = UVS_DAY(1);
   t.keep = 1;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -1211,384 +1029,6 @@ TEST a_forgotten_outcome_that_somebody_waited_for_gives_its_room_back(void) {
   }
   ASSERT(counts_of(f.s).slots <= slots + 128);
   CHECK_CALL(fixture_close(&f));
-  PASS();
-}
-
-/* -------------------------------------------------------------- gather, race --- */
-
-static uvs_task_t plain(uvs_work_cb work, void *arg) {
-  uvs_task_t t;
-
-  uvs_task_init(&t);
-  t.work = work;
-  t.arg = arg;
-  return t;
-}
-
-/* S49 S50 */
-TEST gather_gives_every_outcome(void) {
-  enum { N = 100 };
-  static struct fixture f;
-  uv_thread_t thread;
-  uvs_outcome_t o[N];
-  uvs_task_t t[N];
-
-  CHECK_CALL(stage_open(&f, &thread, 3, true));
-  for (int round = 0; round < 3; round++) {
-    for (int i = 0; i < N; i++) {
-      t[i] = plain(i % 3 == 0 ? give_arg : i % 3 == 1 ? fail_work : nothing, &value[i % 8]);
-      t[i].delay_ns = i % 7 == 0 ? UVS_MS(2) : 0;
-      uvs_outcome_init(&o[i]);
-    }
-    ASSERT_RC(0, uvs_all(f.s, t, N, round == 1 ? PATIENCE_NS : UVS_NEVER, round == 2 ? NULL : o));
-    for (int i = 0; i < N && round < 2; i++) {
-      ASSERT_RC(UVS_ENDED, o[i].state);
-      ASSERT_RC(i % 3 == 1 ? UV_EIO : 0, o[i].status);
-      ASSERT_EQ(i % 3 == 0 ? &value[i % 8] : NULL, (char *)o[i].result);
-      ASSERT_U64(1, o[i].runs);
-      ASSERT_U64(sizeof o[i], o[i].size);
-    }
-    ASSERT_U64((uint64_t)(round + 1) * N, counts_of(f.s).submitted);
-    ASSERT_U64(0, counts_of(f.s).waiting + counts_of(f.s).ready + counts_of(f.s).running);
-  }
-  ASSERT_RC(0, uvs_all(f.s, NULL, 0, UVS_NEVER, NULL));
-  ASSERT_RC(0, uvs_all(f.s, t, 0, 0, o));
-  ASSERT_U64(3 * N, counts_of(f.s).submitted);
-  CHECK_CALL(stage_close(&f, &thread));
-  PASS();
-}
-
-/* S51 */
-TEST gather_with_a_limit_cancels_the_rest_and_returns_when_all_is_quiet(void) {
-  static const int64_t limits[] = {UVS_MS(30), 1, 0, -1, INT64_MIN};
-
-  for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
-    enum { N = 5 };
-    static struct fixture f;
-    uv_thread_t thread;
-    static struct hold h[2];
-    uvs_outcome_t o[N];
-    uvs_task_t t[N];
-    int64_t start_ns;
-
-    CHECK_CALL(stage_open(&f, &thread, 3, true));
-    memset(h, 0, sizeof h);
-    h[0].token_ends = h[1].token_ends = true;
-    h[0].give = &value[1];
-    h[1].ret = UV_EIO;
-    t[0] = plain(give_arg, &value[2]);
-    t[1] = plain(hold_work, &h[0]);
-    t[2] = plain(hold_work, &h[1]);
-    t[3] = plain(nothing, NULL);
-    t[3].delay_ns = UVS_DAY(1);
-    t[4] = plain(fail_work, NULL);
-    for (int i = 0; i < N; i++)
-      uvs_outcome_init(&o[i]);
-    start_ns = (int64_t)uv_hrtime();
-    ASSERT_RC(UV_ETIMEDOUT, uvs_all(f.s, t, N, limits[k], o));
-    ASSERT((int64_t)uv_hrtime() - start_ns >= limits[k]);
-    for (int i = 0; i < 2; i++) { /* h is on our stack: who is inside must have left */
-      ASSERT_RC(atomic_load(&h[i].inside), atomic_load(&h[i].left));
-      if (atomic_load(&h[i].inside))
-        ASSERT_RC(1, atomic_load(&h[i].saw_token));
-    }
-    for (int i = 0; i < N; i++)
-      ASSERT_RC(UVS_ENDED, o[i].state);
-    for (int i = 1; i < 4; i++) {
-      ASSERT_RC(UV_ECANCELED, o[i].status);
-      ASSERT_EQ(NULL, o[i].result);
-    }
-    if (o[0].status == 0) /* finished in time: it keeps its value */
-      ASSERT_EQ(&value[2], (char *)o[0].result);
-    else
-      ASSERT_RC(UV_ECANCELED, o[0].status);
-    ASSERT(o[4].status == UV_EIO || o[4].status == UV_ECANCELED);
-    ASSERT_U64(0, counts_of(f.s).waiting + counts_of(f.s).ready + counts_of(f.s).running);
-    CHECK_CALL(stage_close(&f, &thread));
-  }
-  PASS();
-}
-
-struct gather {
-  uvs_t *s;
-  const uvs_task_t *t;
-  uvs_outcome_t *o;
-  size_t n;
-  int64_t limit_ns;
-  int rc;
-  _Atomic int returned;
-};
-
-static void gather_main(void *arg) {
-  struct gather *g = arg;
-
-  g->rc = uvs_all(g->s, g->t, g->n, g->limit_ns, g->o);
-  atomic_store(&g->returned, 1);
-}
-
-/* S51: a body that does not listen holds the caller. */
-TEST gather_waits_for_a_body_that_ignores_its_token(void) {
-  static struct fixture f;
-  static struct hold h;
-  static struct gather g;
-  static uvs_outcome_t o;
-  uv_thread_t thread, caller;
-  uvs_task_t t = plain(hold_work, &h);
-
-  CHECK_CALL(stage_open(&f, &thread, 1, true));
-  g.limit_ns = UVS_MS(5);
-  for (int i = 0;; i++) {
-    ASSERT(i < 12);
-    uvs_outcome_init(&o);
-    h.give = &value[1];
-    g.s = f.s;
-    g.t = &t;
-    g.o = &o;
-    g.n = 1;
-    ASSERT_RC(0, uv_thread_create(&caller, gather_main, &g));
-    while (!atomic_load(&h.inside) && !atomic_load(&g.returned))
-      uv_sleep(1);
-    if (atomic_load(&h.inside))
-      break;
-    uv_thread_join(&caller); /* a slow machine: it was cancelled before it could start */
-    ASSERT_RC(UV_ETIMEDOUT, g.rc);
-    atomic_store(&g.returned, 0);
-    g.limit_ns *= 2;
-  }
-  ASSERT(await_asleep(1)); /* past its limit, asleep without end */
-  ASSERT_RC(0, atomic_load(&g.returned));
-  ASSERT_U64(0, counts_of(f.s).running); /* settled */
-  ASSERT_RC(0, atomic_load(&h.left));
-  atomic_store(&h.open, 1);
-  uv_thread_join(&caller);
-  ASSERT_RC(1, atomic_load(&h.saw_token));
-  ASSERT_RC(UV_ETIMEDOUT, g.rc);
-  ASSERT_RC(UV_ECANCELED, o.status);
-  ASSERT_EQ(NULL, o.result);
-  ASSERT_RC(1, atomic_load(&h.left));
-  CHECK_CALL(stage_close(&f, &thread));
-  PASS();
-}
-
-/* S46 S47 S48 */
-TEST race_gives_a_winner_or_a_failure(void) {
-  static struct fixture f;
-  uv_thread_t thread;
-  int64_t start_ns;
-
-  CHECK_CALL(stage_open(&f, &thread, 3, true));
-  for (int round = 0; round < 20; round++) {
-    int64_t limit_ns = round % 2 == 0 ? UVS_NEVER : PATIENCE_NS;
-    uvs_task_t t[4];
-    static struct hold h[2];
-    size_t winner = 99;
-    uvs_outcome_t o;
-
-    memset(h, 0, sizeof h);
-    h[0].token_ends = h[1].token_ends = true;
-    h[0].give = &value[1];
-    t[0] = plain(hold_work, &h[0]);
-    t[1] = plain(fail_work, NULL);
-    t[2] = plain(give_arg, &value[2]);
-    t[2].delay_ns = UVS_US(100) * round;
-    t[3] = plain(nothing, NULL);
-    t[3].delay_ns = UVS_DAY(1);
-    uvs_outcome_init(&o);
-    ASSERT_RC(0, uvs_any(f.s, t, 4, limit_ns, &winner, &o));
-    ASSERT_U64(2, winner);
-    ASSERT_RC(0, o.status);
-    ASSERT_RC(UVS_ENDED, o.state);
-    ASSERT_EQ(&value[2], (char *)o.result);
-    ASSERT_RC(atomic_load(&h[0].inside), atomic_load(&h[0].left));
-    ASSERT_U64(0, counts_of(f.s).waiting + counts_of(f.s).ready + counts_of(f.s).running);
-    ASSERT_RC(0, uvs_any(f.s, &t[1], 2, limit_ns, NULL, NULL));
-
-    /* nobody succeeds */
-    t[0] = plain(fail_work, NULL);
-    winner = 99;
-    ASSERT_RC(UV_EIO, uvs_any(f.s, t, 2, limit_ns, &winner, &o));
-    ASSERT_U64(99, winner);
-
-    /* nobody in time */
-    t[0] = plain(hold_work, &h[1]);
-    t[1] = plain(nothing, NULL);
-    t[1].delay_ns = UVS_DAY(1);
-    start_ns = (int64_t)uv_hrtime();
-    ASSERT_RC(UV_ETIMEDOUT, uvs_any(f.s, t, 2, UVS_MS(2), &winner, &o));
-    ASSERT((int64_t)uv_hrtime() - start_ns >= UVS_MS(2));
-    ASSERT_RC(UV_ETIMEDOUT, uvs_any(f.s, &t[1], 1, round % 2 == 0 ? 0 : INT64_MIN, &winner, &o));
-    ASSERT_RC(atomic_load(&h[1].inside), atomic_load(&h[1].left));
-    ASSERT_U64(99, winner);
-  }
-  CHECK_CALL(stage_close(&f, &thread));
-  PASS();
-}
-
-/* S45 S49 S8 */
-TEST bad_lists_start_nothing(void) {
-  static struct fixture f;
-  uv_thread_t thread;
-  uvs_task_t good[3], t[3];
-  uvs_outcome_t o[3];
-  size_t winner = 99;
-
-  CHECK_CALL(stage_open(&f, &thread, 1, true));
-  for (int i = 0; i < 3; i++) {
-    good[i] = plain(nothing, NULL);
-    uvs_outcome_init(&o[i]);
-  }
-  ASSERT_RC(UV_EINVAL, uvs_all(NULL, good, 3, 0, o));
-  ASSERT_RC(UV_EINVAL, uvs_any(NULL, good, 3, 0, &winner, o));
-  ASSERT_RC(UV_EINVAL, uvs_all(NULL, NULL, 0, 0, NULL));
-  ASSERT_RC(UV_EINVAL, uvs_all(f.s, NULL, 1, 0, o));
-  ASSERT_RC(UV_EINVAL, uvs_any(f.s, NULL, 1, 0, &winner, o));
-  ASSERT_RC(UV_EINVAL, uvs_any(f.s, good, 0, 0, &winner, o));
-  ASSERT_RC(UV_EINVAL, uvs_any(f.s, NULL, 0, 0, &winner, o));
-  ASSERT(uvs_all(f.s, good, SIZE_MAX, 0, NULL) < 0);
-  ASSERT(uvs_all(f.s, good, SIZE_MAX / 2 + 2, 0, NULL) < 0);
-  ASSERT(uvs_any(f.s, good, SIZE_MAX, 0, NULL, NULL) < 0);
-  for (int which = 0; which < 3; which++) {
-    for (int way = 0; way < 9; way++) {
-      memcpy(t, good, sizeof t);
-      switch (way) {
-      case 0:
-        t[which].work = NULL;
-        break;
-      case 1:
-        t[which].kind = UVS_RATE;
-        t[which].period_ns = UVS_MS(1);
-        break;
-      case 2:
-        t[which].kind = UVS_DELAY;
-        t[which].period_ns = UVS_MS(1);
-        break;
-      case 3:
-        t[which].kind = 99;
-        break;
-      case 4:
-        t[which].flags = 0x80;
-        break;
-      case 5:
-        t[which].size = 0;
-        break;
-      case 6:
-        t[which].size -= 8;
-        break; /* not all of one size */
-      case 7:
-        t[which].keep = 2;
-        break;
-      default:
-        t[which].period_ns = 1;
-        break;
-      }
-      if (which == 0 && way == 6)
-        continue; /* then it is the others that differ */
-      ASSERT_RC(UV_EINVAL, uvs_all(f.s, t, 3, UVS_NEVER, o));
-      ASSERT_RC(UV_EINVAL, uvs_any(f.s, t, 3, UVS_NEVER, &winner, o));
-    }
-  }
-  winner = 99;
-  o[0].size = 0;
-  ASSERT_RC(UV_EINVAL, uvs_all(f.s, good, 3, 0, o));
-  ASSERT_RC(UV_EINVAL, uvs_any(f.s, good, 3, 0, &winner, o));
-  o[0].size = sizeof o[0] - 1;
-  ASSERT_RC(UV_EINVAL, uvs_all(f.s, good, 3, 0, o));
-  ASSERT_U64(99, winner);
-  ASSERT_U64(0, counts_of(f.s).submitted);
-  uvs_outcome_init(&o[0]);
-  ASSERT_RC(0, uvs_shutdown(f.s));
-  ASSERT_RC(UV_ESHUTDOWN, uvs_all(f.s, good, 3, 0, o));
-  ASSERT_RC(UV_ESHUTDOWN, uvs_any(f.s, good, 3, 0, &winner, o));
-  CHECK_CALL(stage_close(&f, &thread));
-  PASS();
-}
-
-/* L10 S45 S49 */
-TEST without_memory_gather_and_race_start_nothing_and_lose_nothing(void) {
-  for (int race = 0; race < 2; race++) {
-    for (long n = 0;; n++) {
-      enum { N = 20 };
-      static struct fixture f;
-      uv_thread_t thread;
-      uvs_task_t t[N];
-      uvs_outcome_t o[N];
-      bool failed;
-      long live;
-      int rc;
-
-      ASSERT(n < 100);
-      CHECK_CALL(stage_open(&f, &thread, 1, true)); /* fresh: slabs must grow too */
-      for (int i = 0; i < N; i++) {
-        t[i] = plain(nothing, NULL);
-        uvs_outcome_init(&o[i]);
-      }
-      live = atomic_load(&f.fault.live);
-      fault_after(n);
-      rc = race ? uvs_any(f.s, t, N, UVS_NEVER, NULL, o) : uvs_all(f.s, t, N, UVS_NEVER, o);
-      failed = fault_hit();
-      if (rc < 0) {
-        ASSERT_RC(UV_ENOMEM, rc);
-        ASSERT(failed);
-        ASSERT_U64(0, counts_of(f.s).submitted + counts_of(f.s).runs);
-        ASSERT(atomic_load(&f.fault.live) <= live + 4); /* slabs may have grown */
-        ASSERT_RC(0,
-                  race ? uvs_any(f.s, t, N, UVS_NEVER, NULL, o) : uvs_all(f.s, t, N, UVS_NEVER, o));
-      }
-      ASSERT_U64(N, counts_of(f.s).submitted);
-      CHECK_CALL(stage_close(&f, &thread));
-      if (!failed)
-        break;
-    }
-  }
-  PASS();
-}
-
-/* S50 S55 */
-TEST gather_and_race_stay_in_constant_memory(void) {
-  static struct fixture f;
-  uint64_t slots = 0;
-  uv_thread_t thread;
-  uvs_task_t t[2];
-
-  CHECK_CALL(stage_open(&f, &thread, 2, true));
-  t[0] = plain(nothing, NULL);
-  t[1] = plain(fail_work, NULL);
-  for (int i = 0; i < 2000; i++) {
-    if (i == 100)
-      slots = counts_of(f.s).slots;
-    if (uvs_all(f.s, t, 2, UVS_NEVER, NULL) != 0 || uvs_any(f.s, t, 2, UVS_NEVER, NULL, NULL) != 0)
-      FAILm("gather or race");
-  }
-  ASSERT(counts_of(f.s).slots <= slots + 1024);
-  CHECK_CALL(stage_close(&f, &thread));
-  PASS();
-}
-
-/* A cap that the list does not fit under: all or none. */
-TEST gather_and_race_obey_the_cap(void) {
-  static struct fixture f;
-  uv_thread_t thread;
-  uvs_task_t t[3];
-
-  fixture_init(&f);
-  f.pool = FAKEPOOL_REAL;
-  f.real_clock = true;
-  f.options.max_pending = 2;
-  f.options.keep_alive = UVS_KEEP_ALWAYS;
-  CHECK_CALL(fixture_open(&f));
-  ASSERT_RC(0, uv_thread_create(&thread, run_loop, &f));
-  for (int i = 0; i < 20000 && uvs_await(f.s, 0) == UVS_EDEADLK; i++) {
-    uvs_clock_changed(f.s);
-    uv_sleep(1);
-  }
-  for (int i = 0; i < 3; i++)
-    t[i] = plain(nothing, NULL);
-  ASSERT_RC(UV_EAGAIN, uvs_all(f.s, t, 3, UVS_NEVER, NULL));
-  ASSERT_RC(UV_EAGAIN, uvs_any(f.s, t, 3, UVS_NEVER, NULL, NULL));
-  ASSERT_U64(0, counts_of(f.s).submitted);
-  for (int i = 0; i < 100; i++)
-    ASSERT_RC(0, uvs_all(f.s, t, 2, UVS_NEVER, NULL));
-  CHECK_CALL(stage_close(&f, &thread));
   PASS();
 }
 
@@ -1767,55 +1207,6 @@ TEST waits_race_cancel_forget_and_close(void) {
   PASS();
 }
 
-/* L12 S50: whoever gathers while the scheduler is closed hears the truth about every task. */
-TEST gather_races_close(void) {
-  enum { N = 300 };
-  static uvs_task_t t[N];
-  static uvs_outcome_t o[N];
-  int untold = 0, lies = 0, refused = 0;
-
-  for (int round = 0; round < 100; round++) {
-    static struct fixture f;
-    struct gather g = {0};
-    uv_thread_t caller;
-    uvs_t *s;
-
-    fixture_init(&f);
-    f.pool = FAKEPOOL_REAL;
-    f.real_clock = true;
-    f.options.concurrency = 2;
-    CHECK_CALL(fixture_open_turned(&f));
-    for (int i = 0; i < N; i++) {
-      t[i] = plain(nothing, NULL);
-      t[i].delay_ns = UVS_DAY(1);
-      uvs_outcome_init(&o[i]);
-    }
-    s = f.s;
-    g.s = uvs_retain(s);
-    g.t = t;
-    g.o = o;
-    g.n = N;
-    g.limit_ns = UVS_NEVER;
-    ASSERT_RC(0, uv_thread_create(&caller, gather_main, &g));
-    ASSERT(await_asleep(1));
-    f.s = NULL;
-    ASSERT_RC(0, uvs_close(s, NULL));
-    uv_run(&f.loop, UV_RUN_DEFAULT);
-    uv_thread_join(&caller);
-    uvs_release(s);
-    for (int i = 0; i < N; i++) {
-      untold += o[i].state == 0;
-      lies += o[i].status != UV_ECANCELED;
-    }
-    refused += g.rc != 0;
-    CHECK_CALL(fixture_close(&f));
-  }
-  ASSERT_RC(0, lies); /* a task that never ran is not a success */
-  ASSERT_RC(0, untold);
-  ASSERT_RC(0, refused);
-  PASS();
-}
-
 SUITE(outcomes) {
   RUN_TEST(an_outcome_becomes_final_once_and_stays);
   RUN_TEST(a_periodic_task_is_not_done_before_its_last_run);
@@ -1841,21 +1232,9 @@ SUITE(ends) {
   RUN_TEST(a_forgotten_outcome_that_somebody_waited_for_gives_its_room_back);
 }
 
-SUITE(groups) {
-  RUN_TEST(gather_gives_every_outcome);
-  RUN_TEST(gather_with_a_limit_cancels_the_rest_and_returns_when_all_is_quiet);
-  RUN_TEST(gather_waits_for_a_body_that_ignores_its_token);
-  RUN_TEST(race_gives_a_winner_or_a_failure);
-  RUN_TEST(bad_lists_start_nothing);
-  RUN_TEST(without_memory_gather_and_race_start_nothing_and_lose_nothing);
-  RUN_TEST(gather_and_race_stay_in_constant_memory);
-  RUN_TEST(gather_and_race_obey_the_cap);
-}
-
 SUITE(input_and_races) {
   RUN_TEST(bad_input_changes_nothing);
   RUN_TEST(waits_race_cancel_forget_and_close);
-  RUN_TEST(gather_races_close);
 }
 
-TEST_MAIN(RUN_SUITE(outcomes); RUN_SUITE(ends); RUN_SUITE(groups); RUN_SUITE(input_and_races));
+TEST_MAIN(RUN_SUITE(outcomes); RUN_SUITE(ends); RUN_SUITE(input_and_races));

@@ -246,7 +246,68 @@ TEST a_submit_that_fits_is_accepted_at_any_step_of_one_that_does_not(void) {
   PASS();
 }
 
+static struct {
+  struct fixture f;
+  uvs_id_t id;
+  uv_sem_t go;
+  _Atomic int stopped, over;
+} cancelling;
+
+static void stay_here(void) {
+  atomic_store(&cancelling.stopped, 1);
+  uv_sem_wait(&cancelling.go);
+}
+
+static void cancel_main(void *arg) {
+  (void)arg;
+  under_test = true;
+  uvs_cancel(cancelling.f.s, cancelling.id, 0);
+  under_test = false;
+  atomic_store(&cancelling.over, 1);
+}
+
+/* A cancel off the loop is stopped; the loop shuts down and comes to rest; the cancel goes on. */
+static enum greatest_test_res shut_down_during_cancel(int n, int at_once, bool *ret_came) {
+  struct fixture *f = &cancelling.f;
+  uv_thread_t thread;
+
+  atomic_store(&cancelling.stopped, 0);
+  atomic_store(&cancelling.over, 0);
+  fixture_init(f);
+  CHECK_CALL(fixture_open_turned(f));
+  uvs_task_t t = fixture_once(f, 'a', UVS_DAY(1));
+  t.done = NULL; /* nobody is to be told, so nobody wakes the loop */
+  ASSERT_RC(0, uvs_submit(f->s, &t, &cancelling.id));
+  ASSERT_RC(0, uvs_submit(f->s, &t, NULL));
+  fixture_turn(f);
+  ASSERT_RC(0, uv_sem_init(&cancelling.go, 0));
+  arm(n, stay_here);
+  under_test = false; /* the other thread is */
+  ASSERT_RC(0, uv_thread_create(&thread, cancel_main, NULL));
+  while (!atomic_load(&cancelling.stopped) && !atomic_load(&cancelling.over))
+    uv_sleep(0);
+  ASSERT_RC(0, uvs_set_survive(f->s, UVS_SURVIVE_DELAYED, 0));
+  ASSERT_RC(0, at_once ? uvs_shutdown_now(f->s, NULL, NULL) : uvs_shutdown(f->s));
+  fixture_turn(f);
+  uv_sem_post(&cancelling.go);
+  uv_thread_join(&thread);
+  *ret_came = disarm();
+  uv_sem_destroy(&cancelling.go);
+  fixture_turn(f);
+  ASSERT_RC(1, uvs_is_terminated(f->s));
+  CHECK_CALL(fixture_close(f));
+  PASS();
+}
+
+/* S32 S43. The cancel asked whether we are shut down before it sent the task, and not again. */
+TEST a_cancel_that_a_shutdown_overtakes_does_not_keep_it_from_its_end(void) {
+  CHECK_CALL(at_every_step(shut_down_during_cancel, 0));
+  CHECK_CALL(at_every_step(shut_down_during_cancel, 1));
+  PASS();
+}
+
 SUITE(regress_steps) {
+  RUN_TEST(a_cancel_that_a_shutdown_overtakes_does_not_keep_it_from_its_end);
   RUN_TEST(a_reschedule_at_any_step_of_a_turn_that_skips_is_never_dropped);
   RUN_TEST(a_submit_refused_at_any_step_leaves_what_is_in_the_inbox_alone);
   RUN_TEST(a_submit_that_fits_is_accepted_at_any_step_of_one_that_does_not);

@@ -412,7 +412,6 @@ TEST the_last_run_of_a_periodic_task_may_still_fail_or_stop_it(void) {
     ASSERT_RC(0, uvs_finish(f.s, id, rets[i]));
     fixture_turn(&f);
     ASSERT_RC(outcomes[i], log_nth(&f, EV_DONE, 'a', 0)->status);
-    ASSERT_U64(i == 0, log_count(&f, EV_ERROR, 'a'));
     CHECK_CALL(fixture_close(&f));
   }
   PASS();
@@ -482,7 +481,6 @@ TEST a_body_that_runs_at_shutdown_delivers_its_result(void) {
     fixture_turn(&f);
     ASSERT_RC(outcomes[i], log_nth(&f, EV_AFTER, 'a', 0)->status);
     ASSERT_RC(outcomes[i], log_nth(&f, EV_DONE, 'a', 0)->status);
-    ASSERT_U64(outcomes[i] < 0, log_count(&f, EV_ERROR, 'a'));
     CHECK_CALL(fixture_close(&f));
   }
   PASS();

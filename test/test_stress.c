@@ -179,6 +179,14 @@ static void terminated(uvs_t *s) {
   uvs_counts(s, &side->at_end);
 }
 
+/* Any answer, and some that are none. */
+static int rejected(uvs_t *s, const uvs_task_t *t, size_t n, int code) {
+  (void)s;
+  (void)n;
+  (void)code;
+  return (int)((uintptr_t)t->arg / sizeof(struct job)) % 4;
+}
+
 static void closed(uvs_t *s) {
   struct side *side = uvs_data(s);
 
@@ -309,8 +317,8 @@ static void ask(struct producer *p, struct job *j) {
   uvs_counts_init(&c);
   rc = uvs_counts(s, &c);
   expect(p, "counts", rc, 0, 0, 0);
-  if (rc == 0 &&
-      c.submitted != c.completed + c.failed + c.cancelled + c.waiting + c.ready + c.running)
+  if (rc == 0 && c.submitted != c.completed + c.failed + c.cancelled + c.timed_out + c.dropped +
+                                    c.waiting + c.ready + c.running)
     p->wrong++;
   rc = uvs_is_terminated(s);
   expect(p, "is_terminated", rc, 0, 1, 0);
@@ -321,7 +329,7 @@ static void configure(struct producer *p, struct side *side) {
   int64_t ns;
   int rc;
 
-  switch (any(p, 6)) {
+  switch (any(p, 7)) {
   case 0:
     expect(p, "set_concurrency", uvs_set_concurrency(s, (int)any(p, 5)), 0, 0, 0);
     break;
@@ -337,6 +345,10 @@ static void configure(struct producer *p, struct side *side) {
     break;
   case 4:
     expect(p, "clock_changed", uvs_clock_changed(s), 0, 0, 0);
+    break;
+  case 5: /* the last asks, if there is somebody to ask */
+    expect(p, "set_rejection", uvs_set_rejection(s, (int)any(p, UVS_REJECT_ASK + 1)), 0,
+           uvs_rejection_handler(s) == NULL ? UV_EINVAL : 0, 0);
     break;
   default:
     if (!p->may_shut_down || any(p, 20) != 0)
@@ -518,7 +530,7 @@ static enum greatest_test_res check_side(struct side *side, int index, struct pr
   ASSERT(side->terminated);
   ASSERT_U64(accepted, c->submitted);
   ASSERT_U64(0, c->waiting + c->ready + c->running + c->runners);
-  ASSERT_U64(c->submitted, c->completed + c->failed + c->cancelled);
+  ASSERT_U64(c->submitted, c->completed + c->failed + c->cancelled + c->dropped);
   ASSERT_U64(runs, c->runs);
   ASSERT(c->cancelled >= cancelled);
   ASSERT(c->failed >= failed);
@@ -526,6 +538,7 @@ static enum greatest_test_res check_side(struct side *side, int index, struct pr
 }
 
 static enum greatest_test_res round_of(uint64_t seed) {
+  static const uint32_t caps[] = {0, 0, 5, 50};
   static struct producer producers[PRODUCERS];
   static struct side sides[SIDES];
   static _Atomic int over;
@@ -554,7 +567,9 @@ static enum greatest_test_res round_of(uint64_t seed) {
     o.keep_alive = (int)test_random_below(&random, 3);
     o.survive_delayed = (int)test_random_below(&random, 2);
     o.survive_periodic = (int)test_random_below(&random, 2);
-    o.max_pending = test_random_below(&random, 3) == 0 ? 50 : 0;
+    o.max_pending = caps[test_random_below(&random, 4)];
+    o.rejection = (int)test_random_below(&random, UVS_REJECT_ASK);
+    o.rejected = test_random_below(&random, 2) == 0 ? rejected : NULL;
     o.budget_ns = test_random_below(&random, 2) == 0 ? UVS_US(20) : UVS_MS(1);
     o.terminated = terminated;
     o.data = &sides[i];

@@ -12,9 +12,10 @@
 #define N(array) (sizeof(array) / sizeof(array)[0])
 
 static const uint64_t flags[] = {
-    UVS__INBOX,  UVS__MOVING,    UVS__TOKEN,    UVS__CANCELLED, UVS__PENDING, UVS__FINISHED,
-    UVS__LISTED, UVS__ONLOOP,    UVS__TAKEN,    UVS__NEVER_RAN, UVS__STOPPED, UVS__REF,
-    UVS__LOOP,   UVS__HAS_AFTER, UVS__HAS_DONE, UVS__LIGHT,     UVS__WALL,
+    UVS__INBOX,    UVS__MOVING, UVS__TOKEN,  UVS__CANCELLED, UVS__PENDING,
+    UVS__FINISHED, UVS__LISTED, UVS__ONLOOP, UVS__TAKEN,     UVS__NEVER_RAN,
+    UVS__STOPPED,  UVS__REF,    UVS__LOOP,   UVS__HAS_AFTER, UVS__HAS_DONE,
+    UVS__LATE,     UVS__WALL,   UVS__KEEP,   UVS__FORGOTTEN, UVS__DEAD,
 };
 
 static const uint64_t kind_mask = UINT64_C(3) << UVS__KIND_SHIFT;
@@ -37,9 +38,9 @@ static bool try_hard(struct uvs__slot *t, uint64_t *w, uint64_t to) {
 TEST the_table_of_legal_moves_is_as_written(void) {
   /*                              FREE WAIT READY RUN ENDED OVER */
   static const char *const table[UVS__STATES] = {
-      [UVS__FREE] = "-x----",    /* submit */
+      [UVS__FREE] = "-x--x-",    /* submitted; submitted and dropped */
       [UVS__WAITING] = "-xx-x-", /* taken in or moved; due; cancelled */
-      [UVS__READY] = "--xxx-",   /* given to the loop; started; cancelled */
+      [UVS__READY] = "-xxxx-",   /* moved after all; given to the loop; started; cancelled */
       [UVS__RUNNING] = "xx-xx-", /* a light one is over; next period; token, pending; last run */
       [UVS__ENDED] =
           "x---xx", /* done has returned; still on its way to the loop; a mover holds it */
@@ -240,10 +241,11 @@ TEST the_next_run_finds_nothing_of_the_last_one_but_what_belongs_to_the_task(voi
   ASSERT_RC(0, uvs__word_status(w));
   ASSERT_U64(0, w & (UVS__TOKEN | UVS__PENDING | UVS__FINISHED | UVS__STOPPED | UVS__LISTED |
                      UVS__ONLOOP));
-  ASSERT_U64(UVS__REF | UVS__TAKEN | UVS__CANCELLED | UVS__INBOX | UVS__MOVING | UVS__LOOP |
-                 UVS__HAS_AFTER | UVS__HAS_DONE | UVS__LIGHT | UVS__WALL,
-             w & (UVS__REF | UVS__TAKEN | UVS__CANCELLED | UVS__INBOX | UVS__MOVING | UVS__LOOP |
-                  UVS__HAS_AFTER | UVS__HAS_DONE | UVS__LIGHT | UVS__WALL));
+  ASSERT_U64(
+      UVS__REF | UVS__TAKEN | UVS__CANCELLED | UVS__INBOX | UVS__MOVING | UVS__LOOP |
+          UVS__HAS_AFTER | UVS__HAS_DONE | UVS__LATE | UVS__WALL | UVS__KEEP | UVS__FORGOTTEN,
+      w & (UVS__REF | UVS__TAKEN | UVS__CANCELLED | UVS__INBOX | UVS__MOVING | UVS__LOOP |
+           UVS__HAS_AFTER | UVS__HAS_DONE | UVS__LATE | UVS__WALL | UVS__KEEP | UVS__FORGOTTEN));
   ASSERT_U64(generation_mask, w & generation_mask);
   ASSERT_U64(kind_mask, w & kind_mask);
   PASS();

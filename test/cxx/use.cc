@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The public header from C++17: every initializer, submit, cancel, close. .ci/run compiles it with
- * all warnings as errors, and runs it.
+ * The public headers from C++17: every initializer, submit, cancel, a queue, close. .ci/run
+ * compiles it with all warnings as errors, and runs it.
  */
 #include <uvsched.h>
+#include <uvsched/queue.h>
 
 #include <cstdio>
 #include <type_traits>
@@ -67,10 +68,28 @@ int main() {
   uvs_info_init(&info);
   uvs_counts_t counts;
   uvs_counts_init(&counts);
+  uvs_histogram_t late;
+  uvs_histogram_init(&late);
+  if (uvs_histogram(s, UVS_STAT_LATE, &late) != 0 || uvs_quantile_ns(&late, 0.5) != 0)
+    return 1;
   if (uvs_info(s, id, &info) != 0 || uvs_counts(s, &counts) != 0 || counts.submitted != 2)
     return 1;
 
   if (uvs_cancel(s, id, 0) != UVS_NEVER_RUNS)
+    return 1;
+
+  uvs_queue_options_t queue_options;
+  uvs_queue_options_init(&queue_options);
+  uvs_waiter_t waiter;
+  uvs_waiter_init(&waiter);
+  uvs_queue_t *queue = nullptr;
+  uvs_entry_t entry;
+  if (uvs_queue_open(s, &queue_options, &queue) != 0 ||
+      uvs_queue_put(queue, &seen, 0, nullptr) != 0)
+    return 1;
+  if (uvs_queue_poll_within(queue, 0, &waiter, &entry) != 0 || entry.value != &seen)
+    return 1;
+  if (uvs_queue_close(queue) != 0)
     return 1;
 
   uv_run(&loop, UV_RUN_DEFAULT);

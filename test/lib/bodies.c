@@ -19,6 +19,27 @@ int act_endless(struct probe *p, uvs_run_t *run) {
   return work_endless(run);
 }
 
+int act_script(struct probe *p, uvs_run_t *run) {
+  const char *script = p->data;
+  size_t last = strlen(script) - 1;
+
+  switch (script[run->number - 1 < last ? run->number - 1 : last]) {
+  case 'x':
+    return UV_EIO;
+  case 's':
+    return UVS_STOP;
+  case 'p':
+    return UVS_PENDING;
+  default:
+    return 0;
+  }
+}
+
+void follow_script(uvs_task_t *t, const char *script) {
+  probe_of(t)->act = act_script;
+  probe_of(t)->data = (void *)(uintptr_t)script;
+}
+
 void done_counts(uvs_t *s, uvs_id_t id, int status, void *arg) {
   (void)s;
   (void)id;

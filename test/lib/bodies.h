@@ -14,6 +14,12 @@ int work_nothing(uvs_run_t *run);
 int work_endless(uvs_run_t *run);
 int act_endless(struct probe *p, uvs_run_t *run); /* the same for a probe's `act` */
 
+/* Makes each run of the task answer as a text says, run n as its n-th letter, the last one for
+ * ever:
+ * '.' success, 'x' UV_EIO, 's' UVS_STOP, 'p' UVS_PENDING. The second is its probe's `act`. */
+void follow_script(uvs_task_t *t, const char *script);
+int act_script(struct probe *p, uvs_run_t *run);
+
 /* A `done` whose arg is an _Atomic int that counts. */
 void done_counts(uvs_t *s, uvs_id_t id, int status, void *arg);
 

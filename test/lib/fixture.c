@@ -452,8 +452,8 @@ uvs_counts_t counts_of(uvs_t *s) {
 }
 
 bool adds_up(const uvs_counts_t *c) {
-  return c->submitted ==
-         c->completed + c->failed + c->cancelled + c->waiting + c->ready + c->running;
+  return c->submitted == c->completed + c->failed + c->cancelled + c->timed_out + c->dropped +
+                             c->waiting + c->ready + c->running;
 }
 
 int state_of(uvs_t *s, uvs_id_t id) {
