@@ -574,6 +574,10 @@ static bool is_closed(struct fixture *f, const void *arg) {
   return f->closed;
 }
 
+bool fixture_wait_closed(struct fixture *f) {
+  return wait_until(f, is_closed, NULL);
+}
+
 enum greatest_test_res fixture_close(struct fixture *f) {
   uvs_t *s = f->s;
 
@@ -581,7 +585,7 @@ enum greatest_test_res fixture_close(struct fixture *f) {
   if (s != NULL) {
     ASSERT_RC(0, uvs_close(s, on_closed));
     if (f->pool == FAKEPOOL_REAL)
-      wait_until(f, is_closed, NULL);
+      fixture_wait_closed(f);
     else
       fixture_turn_until_closed(f);
     ASSERTm("uvs_close never called back", f->closed);

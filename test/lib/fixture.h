@@ -144,6 +144,8 @@ bool fixture_alive(struct fixture *f); /* its loop is */
 /* For a test that closes the scheduler itself: logs EV_USER 'c'. Then turn until it was called. */
 void note_closed(uvs_t *s);
 void fixture_turn_until_closed(struct fixture *f);
+/* The same if the end hangs on another thread: false after 20 s of real time. */
+bool fixture_wait_closed(struct fixture *f);
 
 /* Callbacks for handles of the test's own. */
 void stop_loop(uv_timer_t *h);    /* and sets the bool that data points at, if there is one */
