@@ -23,7 +23,8 @@
  *                                                    tasks without `work`; the submitter's with
  *                                                    UVS_REJECT_CALLER_RUNS)
  *   after, done, error, missed, decorate,            loop
- *   never_ran, over, terminated, close, each
+ *   never_ran, over, clean-ups, quiet, terminated,
+ *   close, each
  *   rejected                                         that of the submission
  *   write                                            that of uvs_stats_write
  *   allocator, clock                                 any, concurrently
@@ -73,7 +74,8 @@ extern "C" {
 /* ---------------------------------------------------------------- words --- */
 
 typedef struct uvs_s uvs_t;
-typedef uint64_t uvs_id_t; /* below 2^53; 0 names no task */
+typedef uint64_t uvs_id_t;   /* below 2^53; 0 names no task */
+typedef uint64_t uvs_lane_t; /* the same of a lane, see uvsched/lane.h */
 
 #define UVS_US(n) ((n)*INT64_C(1000))
 #define UVS_MS(n) ((n)*INT64_C(1000000))
@@ -110,7 +112,8 @@ enum {
   UVS_LATE_TIMER = 0, /* uv_timer counts in whole ms */
   UVS_LATE_LOOP,      /* the loop was held up, or asleep and had to be woken */
   UVS_LATE_BUDGET,    /* so much was due at once that it was carried over to a later turn */
-  UVS_LATE_RUNNERS,   /* it was ready, but no runner was free (or no thread of libuv's pool) */
+  UVS_LATE_RUNNERS,   /* it was ready, but no runner was free (or no thread of libuv's pool), or it
+                         was not its turn in its lane */
   UVS_LATE_OVERLAP,   /* its own previous run was still going on */
   UVS_LATE_CLOCK,     /* the wall clock was set forward */
   UVS_LATE_SUBMIT,    /* it was due before it was submitted */
@@ -221,16 +224,16 @@ enum { UVS_KEEP_AUTO = 0, UVS_KEEP_ALWAYS, UVS_KEEP_NEVER };
  *            room
  *   DISCARD_OLDEST
  *            accepted; for each new task the one that would start next is dropped (also a
- *            periodic one between two runs; not one that is running, nor one that is due never;
- *            if there is no other, the new one). Off the loop that happens at the loop's next
- *            turn. Refused with UV_EAGAIN if it made more than 2 x max_pending before that
+ *            periodic one between two runs; not one that is running or waits for its lane, nor one
+ *            that is due never; if there is no other, the new one). Off the loop that happens at
+ * the loop's next turn. Refused with UV_EAGAIN if it made more than 2 x max_pending before that
  *   CALLER_RUNS
  *            accepted, above max_pending, and run by the submitter before its call returns; then
  *            as usual. On the loop's thread that holds up the loop. Only one-shots that are due
- *            now, with `work`, without retries and limit, and without a decorate hook (of many:
- *            only if all are such; not those of uvs_all and uvs_any); others are refused with
- *            UV_EAGAIN: nothing starts early. A body that submits in its turn nests
- *   ASK      the rejected handler is asked */
+ *            now, with `work`, without lane, retries and limit, and without a decorate hook (of
+ * many: only if all are such; not those of uvs_all and uvs_any); others are refused with UV_EAGAIN:
+ * nothing starts early. A body that submits in its turn nests ASK      the rejected handler is
+ * asked */
 enum {
   UVS_REJECT_ABORT = 0,
   UVS_REJECT_DISCARD,
@@ -338,6 +341,13 @@ enum {
   UVS_UNREF = 1 /* while it waits, this task does not keep the loop alive */
 };
 
+/* Which of the tasks that are ready starts first. The classes take turns, 8 : 4 : 1: while there
+ * are of all three, of any 13 starts 8 are high, 4 normal and 1 low; a class that has none leaves
+ * its turns to the highest that has. So the oldest low one starts after at most 12 others, and
+ * nothing starves. In a lane tasks keep their order: what counts is the priority of the one whose
+ * turn it is. */
+enum { UVS_PRIORITY_LOW = -1, UVS_PRIORITY_NORMAL = 0, UVS_PRIORITY_HIGH = 1 };
+
 #define UVS_NAME_MAX 23
 
 typedef struct uvs_task_s {
@@ -383,6 +393,9 @@ typedef struct uvs_task_s {
   int64_t limit_ns;
   void *limit_result; /* with `keep` only */
   int limit_status;
+
+  int priority;    /* UVS_PRIORITY_... */
+  uvs_lane_t lane; /* see uvsched/lane.h; 0: none */
 } uvs_task_t;
 
 static inline void uvs_task_init(uvs_task_t *t) {
@@ -401,7 +414,8 @@ static inline void uvs_task_init(uvs_task_t *t) {
  *          before.
  * Returns: 0, with *ret_id (may be NULL) set before `work` can start; UV_EINVAL (the spec);
  *          UV_ENOMEM; UV_EAGAIN (max_pending reached, see UVS_REJECT_ABORT ...); UV_ESHUTDOWN once
- *          shut down.
+ *          shut down; with a lane: UV_ECANCELED (it is disposed), UV_EINVAL (another scheduler's),
+ *          UV_ENOENT (there never was such a lane).
  */
 UVS_API int uvs_submit(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id);
 
@@ -460,6 +474,28 @@ UVS_API int uvs_finish(uvs_t *s, uvs_id_t id, int status);
 UVS_API int uvs_ref(uvs_t *s, uvs_id_t id);
 UVS_API int uvs_unref(uvs_t *s, uvs_id_t id);
 UVS_API int uvs_has_ref(uvs_t *s, uvs_id_t id);
+
+/* ------------------------------------------------------------- clean up --- */
+
+/* An action that was attached to a task or a lane. */
+typedef void (*uvs_cleanup_cb)(uvs_t *s, void *arg);
+
+enum {
+  UVS_WHEN_SETTLED = 1 /* not when it is quiet but as soon as its outcome is decided, perhaps while
+                          its body still runs: to cancel what that waits for */
+};
+
+/**
+ * Attach an action to the end of a task: it is called exactly once, when the task is quiet, after
+ * `after` and before `done`, whether it succeeded, failed or was cancelled. Any number, called in
+ * the order of adding. If the task is over already (with UVS_WHEN_SETTLED: settled): at the loop's
+ * next turn. For lanes see uvs_lane_add_cleanup.
+ *
+ * Thread:  any, also in an action.
+ * Returns: 0; UV_ENOENT (there never was such a task); UV_EINVAL (NULL cb, unknown flags);
+ *          UV_ENOMEM; UV_ESHUTDOWN (the scheduler is closed, or about to be).
+ */
+UVS_API int uvs_add_cleanup(uvs_t *s, uvs_id_t id, uvs_cleanup_cb cb, void *arg, unsigned flags);
 
 /* ------------------------------------------------------------- outcomes --- */
 
@@ -561,6 +597,7 @@ typedef struct {
   int culprit;
   int timed_out; /* 1: its limit has settled it, while its body still runs */
   int64_t late_by_ns[UVS_LATE_CAUSES];
+  int priority; /* UVS_PRIORITY_... */
 } uvs_info_t;
 
 static inline void uvs_info_init(uvs_info_t *i) {

@@ -177,7 +177,7 @@ static uint64_t key_of(const struct uvs__agenda *a, uint32_t slot) {
 }
 
 void uvs__agenda_insert(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
-  struct uvs__heap *h = (w & UVS__WALL) != 0 ? &a->wall : &a->heap;
+  struct uvs__heap *h = uvs__is_wall(w) ? &a->wall : &a->heap;
   struct uvs__slot *t = uvs__agenda_slot(a, slot);
   /* relaxed: whoever wrote it handed the slot over through the word or the inbox */
   uint64_t deadline_ns = uvs__load(&t->deadline_ns, relaxed);
@@ -191,7 +191,7 @@ void uvs__agenda_insert(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
 }
 
 void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
-  struct uvs__heap *h = (w & UVS__WALL) != 0 ? &a->wall : &a->heap;
+  struct uvs__heap *h = uvs__is_wall(w) ? &a->wall : &a->heap;
 
   if (uvs__heap_has(h, slot))
     uvs__heap_remove(h, slot);

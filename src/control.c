@@ -35,7 +35,7 @@ static uint32_t slot_of(uvs_id_t id) {
 static uint64_t hear_of_cancel(uvs_t *s, uint64_t w, uint64_t load) {
   bool last_ref = (w & UVS__REF) != 0 && load / UVS__LOAD_REF == 0;
 
-  if ((w & UVS__HAS_DONE) != 0 || s->decorate_cb != NULL || last_ref ||
+  if ((w & (UVS__HAS_DONE | UVS__CLEANUP)) != 0 || s->decorate_cb != NULL || last_ref ||
       uvs__inbox_is_shut(&s->inbox))
     return 0;
   return UVS__ASLEEP;
@@ -99,6 +99,7 @@ int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
         if ((w | token) == w || uvs__word_try(t, &w, w | token))
           return UVS_RUN_FINISHES;
       } else if (uvs__pool_cancel(&s->pool, slot_of(id), &w, token, NULL)) {
+        uvs__cleanup_settled(s, slot_of(id), w);
         return UVS_RUN_FINISHES;
       }
       continue;
@@ -118,7 +119,7 @@ int uvs_cancelled(const uvs_run_t *run) {
 
   if (run == NULL || run->state == NULL)
     return 0;
-  s = run->scheduler;
+  s = run->state;
   t = uvs__slot(s, slot_of(run->id));
   /* acquire, both: a body that is told to stop sees what was written before */
   w = uvs__load(&t->word, acquire);
@@ -127,6 +128,8 @@ int uvs_cancelled(const uvs_run_t *run) {
   /* The rest is told by the clock: the loop may be held up, or run this body. */
   stop_ns = uvs__load(&s->kill_ns, relaxed); /* a time; it says all by itself */
   c = uvs__agenda_cold(&s->agenda, t);
+  if (c != NULL && uvs__lane_token(c))
+    return 1;
   if (c != NULL && (w & UVS__INBOX) == 0 && c->limit_due_ns < stop_ns)
     stop_ns = c->limit_due_ns; /* in `after` (INBOX) the limit is no more */
   return stop_ns != UVS__NEVER && uvs__now(s) >= stop_ns;
@@ -135,7 +138,7 @@ int uvs_cancelled(const uvs_run_t *run) {
 /* ---- reschedule ---- */
 
 static uint64_t moved_to(uvs_t *s, uint64_t w, int64_t delay_ns, uint64_t now_ns) {
-  return uvs__later((w & UVS__WALL) != 0 ? uvs__clock_wall(&s->clock) : now_ns, delay_ns);
+  return uvs__later(uvs__is_wall(w) ? uvs__clock_wall(&s->clock) : now_ns, delay_ns);
 }
 
 static void set_deadline(uvs_t *s, struct uvs__slot *t, uint64_t deadline_ns) {
@@ -151,7 +154,7 @@ static void set_deadline(uvs_t *s, struct uvs__slot *t, uint64_t deadline_ns) {
 /* Move 7 off the loop, and on it for tasks with a cold record: MOVING is set, and the deadline
  * ours. */
 static int move_held(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w, uint64_t deadline_ns) {
-  uint64_t due_ns = (w & UVS__WALL) != 0 ? 0 : deadline_ns;
+  uint64_t due_ns = uvs__is_wall(w) ? 0 : deadline_ns;
 
   set_deadline(s, t, deadline_ns);
   w = uvs__load(&t->word, relaxed); /* the CAS acquires */

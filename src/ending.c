@@ -29,16 +29,19 @@ uint32_t uvs__chain_pop(const uvs_t *s, struct uvs__chain *c) {
 
 /* Moves 9 and 10. Somebody may still need the slot: a mover has it in hand, a waiter reads the
  * outcome, or nobody has forgotten it yet. Whoever is the last of them sends it here once more. */
-void uvs__retire(uvs_t *s, uint32_t slot) {
+bool uvs__retire(uvs_t *s, uint32_t slot) {
   struct uvs__slot *t = uvs__slot(s, slot);
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
   uint64_t w = uvs__load(&t->word, relaxed); /* the CAS acquires */
   bool keep = (w & UVS__KEEP) != 0;
+  struct uvs__lane *lane = c == NULL ? NULL : uvs__load(&c->lane, relaxed); /* until it is over */
   bool held;
 
   if (keep)
     uv_mutex_lock(&s->pool.lock); /* for the pins */
   do {
+    if ((w & UVS__CLEANUP) != 0)
+      goto not_yet;
     held = (w & UVS__MOVING) != 0 || (w & (UVS__KEEP | UVS__FORGOTTEN)) == UVS__KEEP ||
            (keep && c->pins > 0);
   } while (!uvs__word_try_locked(t, &w,
@@ -51,8 +54,18 @@ void uvs__retire(uvs_t *s, uint32_t slot) {
     s->taken--;
     s->taken_ref -= (w & UVS__REF) != 0;
   }
+  if (lane != NULL)
+    uvs__store(&c->lane, NULL, relaxed); /* only ids of others are looking */
   if (!held)
     uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
+  if (lane != NULL && uvs__word_state(w) == UVS__ENDED)
+    uvs__lane_left(s, lane);
+  return true;
+
+not_yet:
+  if (keep)
+    uv_mutex_unlock(&s->pool.lock);
+  return false;
 }
 
 /* It failed, and neither `done` nor somebody else sees it. */
@@ -66,16 +79,15 @@ static bool heard(uvs_t *s, uint32_t slot, uint64_t w) {
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, uvs__slot(s, slot));
 
   return (w & UVS__HAS_DONE) != 0 || ((w & UVS__NEVER_RAN) != 0 && s->never_ran_cb != NULL) ||
-         (s->error_cb != NULL && unseen_failure(c, w)) || uvs__has_news(c) ||
-         (c != NULL && c->decoration.over != NULL);
+         (w & UVS__CLEANUP) != 0 || (s->error_cb != NULL && unseen_failure(c, w)) ||
+         uvs__has_news(c) || (c != NULL && c->decoration.over != NULL);
 }
 
 void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w) {
   uvs__limit_end(s, slot);
-  if (heard(s, slot, w))
+  uvs__lane_ended(s, slot);
+  if (heard(s, slot, w) || !uvs__retire(s, slot))
     uvs__chain_append(s, &s->todo, slot);
-  else
-    uvs__retire(s, slot);
 }
 
 void uvs__call_back_end(uvs_t *s, uint32_t slot, uint64_t w) {
@@ -89,24 +101,19 @@ void uvs__call_back_end(uvs_t *s, uint32_t slot, uint64_t w) {
   uvs__tell(s, slot, w); /* what it had no time for while it lived */
   if (s->error_cb != NULL && unseen_failure(c, w))
     s->error_cb(s, id, uvs__outcome_status(w), arg);
+  uvs__cleanup_task(s, slot);
   if (t->done != NULL)
-    t->done(s, id, uvs__outcome_status(w), arg);
+    t->done(c != NULL && c->narrow ? NULL : s, id, uvs__outcome_status(w), arg);
   if (c != NULL && c->decoration.over != NULL)
     c->decoration.over(c->decoration.arg);
-  uvs__retire(s, slot);
+  while (!uvs__retire(s, slot)) /* some were added since */
+    uvs__cleanup_task(s, slot);
 }
 
-/* Out of whichever queue or list it is in: w is the word before it ended. */
+/* Out of the queue that it waits in: w is the word before it ended. */
 void uvs__unlink_ended(uvs_t *s, uint32_t slot, uint64_t w) {
-  if ((w & UVS__LISTED) == 0) {
+  if ((w & UVS__LISTED) == 0) /* else whoever ended it took it off its list */
     uvs__agenda_remove(&s->agenda, slot, w);
-  } else if ((w & UVS__ONLOOP) != 0) {
-    uvs__list_unlink(&s->agenda, &s->due, slot);
-  } else {
-    uv_mutex_lock(&s->pool.lock);
-    uvs__list_unlink(&s->agenda, &s->pool.ready, slot);
-    uv_mutex_unlock(&s->pool.lock);
-  }
 }
 
 /* It was settled just now, and its word was w. */

@@ -70,9 +70,7 @@ static void pass(uvs_t *s, uint32_t slot, uint64_t now_ns) {
     bool settles = c->limit_final && (w & UVS__CANCELLED) == 0;
 
     if (uvs__word_state(w) == UVS__READY) {
-      struct uvs__list *list = (w & UVS__ONLOOP) != 0 ? &s->due : &s->pool.ready;
-
-      if (uvs__pool_withdraw(&s->pool, list, slot, &w)) {
+      if (uvs__pool_withdraw(&s->pool, slot, &w)) {
         uvs__run_unstarted(s, slot, now_ns);
         return;
       }
@@ -80,8 +78,10 @@ static void pass(uvs_t *s, uint32_t slot, uint64_t now_ns) {
       return;
     } else if (settles ? uvs__pool_decide(&s->pool, slot, &w, late, UVS__TIMED_OUT, NULL)
                        : uvs__word_try(t, &w, w | UVS__TOKEN)) {
-      if (settles)
+      if (settles) {
+        uvs__cleanup_settled(s, slot, w);
         tell(s, slot, c, w);
+      }
       return;
     }
   }

@@ -99,7 +99,7 @@ static bool plan_retry(uvs_t *s, uint32_t slot, struct uvs__cold *c, uint32_t fa
   uint64_t w = uvs__load(&t->word, relaxed);
   uint32_t runs = uvs__load(&t->runs, relaxed);
   struct uvs__recur r = uvs__recur_of(t, c, w);
-  uint64_t from_ns = (w & UVS__WALL) != 0 ? wall_of(s, end_ns) : end_ns;
+  uint64_t from_ns = uvs__is_wall(w) ? wall_of(s, end_ns) : end_ns;
   uint64_t wait_ns = uvs__backoff(c->retry_ns, c->retry_max_ns, c->retry_jitter, failures,
                                   chance(s, uvs__id(w, slot), runs));
   uint64_t again_ns = uvs__steps_later(from_ns, 1, wait_ns);

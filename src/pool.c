@@ -1,43 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "pool.h"
 
+#include "lane.h"
+
 #include <string.h>
-
-#define FIRST (UVS__NONE - 1) /* `a` of the first on a list; UVS__NONE would mean: on no list */
-
-void uvs__list_init(struct uvs__list *l) {
-  l->head = UVS__NONE;
-  l->tail = UVS__NONE;
-}
-
-void uvs__list_append(const struct uvs__agenda *a, struct uvs__list *l, uint32_t slot) {
-  struct uvs__link *k = uvs__agenda_link(a, slot);
-
-  UVS_ASSERT(k->a == UVS__NONE);
-  k->a = l->tail == UVS__NONE ? FIRST : l->tail;
-  k->b = UVS__NONE;
-  if (l->tail == UVS__NONE)
-    l->head = slot;
-  else
-    uvs__agenda_link(a, l->tail)->b = slot;
-  l->tail = slot;
-}
-
-void uvs__list_unlink(const struct uvs__agenda *a, struct uvs__list *l, uint32_t slot) {
-  struct uvs__link *k = uvs__agenda_link(a, slot);
-
-  if (k->a == UVS__NONE)
-    return;
-  if (k->a == FIRST)
-    l->head = k->b;
-  else
-    uvs__agenda_link(a, k->a)->b = k->b;
-  if (k->b == UVS__NONE)
-    l->tail = k->a == FIRST ? UVS__NONE : k->a;
-  else
-    uvs__agenda_link(a, k->b)->a = k->a;
-  *k = (struct uvs__link){UVS__NONE, UVS__NONE};
-}
 
 int uvs__pool_init(struct uvs__pool *p, struct uvs__agenda *a, const uvs_allocator_t *mem,
                    void *runner_arg) {
@@ -47,7 +13,8 @@ int uvs__pool_init(struct uvs__pool *p, struct uvs__agenda *a, const uvs_allocat
   p->agenda = a;
   p->mem = mem;
   p->runner_arg = runner_arg;
-  uvs__list_init(&p->ready);
+  uvs__crew_init(&p->home, NULL);
+  uvs__ready_init(&p->due);
   rc = uv_mutex_init(&p->lock);
   if (rc < 0)
     return rc;
@@ -57,101 +24,178 @@ int uvs__pool_init(struct uvs__pool *p, struct uvs__agenda *a, const uvs_allocat
   return rc;
 }
 
-void uvs__pool_free_memory(struct uvs__pool *p) {
-  while (p->all != NULL) {
-    struct uvs__runner *r = p->all;
-
-    p->all = r->all;
-    uvs__mem_free(p->mem, r);
-  }
-}
-
 void uvs__pool_destroy(struct uvs__pool *p) {
-  uvs__pool_free_memory(p);
+  uvs__crew_free_runners(p);
   uv_cond_destroy(&p->settled);
   uv_mutex_destroy(&p->lock);
 }
 
-/* A list by `next`. */
-static void free_runners(struct uvs__pool *p, struct uvs__runner *r) {
-  while (r != NULL) {
-    struct uvs__runner *next = r->next;
+/* ---- turns, with the lock ---- */
 
-    uvs__mem_free(p->mem, r);
-    r = next;
+static struct uvs__lane_turns *lane_of(struct uvs__pool *p, uint32_t slot) {
+  struct uvs__cold *c = uvs__agenda_cold(p->agenda, uvs__agenda_slot(p->agenda, slot));
+  struct uvs__lane *lane =
+      c == NULL ? NULL : uvs__locked_load(&c->lane, relaxed); /* constant while it is not over */
+
+  return lane == NULL ? NULL : &lane->turns;
+}
+
+static uint64_t word_of(struct uvs__pool *p, uint32_t slot) {
+  return uvs__locked_load(&uvs__agenda_slot(p->agenda, slot)->word,
+                          relaxed); /* for ONLOOP, which is written under the lock */
+}
+
+static struct uvs__crew *crew_of(struct uvs__pool *p, const struct uvs__lane_turns *l) {
+  return l == NULL ? &p->home : l->crew;
+}
+
+static bool has_no_runners(const struct uvs__crew *c) {
+  return uvs__locked_load(&c->concurrency, relaxed) == 0; /* a setting */
+}
+
+bool uvs__pool_is_loops_locked(struct uvs__pool *p, uint32_t slot) {
+  return has_no_runners(crew_of(p, lane_of(p, slot)));
+}
+
+/* READY for the pool, and now for the loop. */
+static void give_to_loop(struct uvs__pool *p, uint32_t slot) {
+  struct uvs__slot *t = uvs__agenda_slot(p->agenda, slot);
+  uint64_t w = uvs__locked_load(&t->word, relaxed); /* the CAS acquires */
+
+  while (!uvs__word_try_locked(t, &w, w | UVS__ONLOOP)) {
   }
+  p->ready_count[0]--;
+  p->ready_count[1]++;
 }
 
-/* So many, linked by `next`, for uvs__pool_set_concurrency to number. NULL with n > 0: no memory.
- */
-static struct uvs__runner *make_runners(struct uvs__pool *p, int n) {
-  struct uvs__runner *made = NULL;
+/* What this lane adds to its crew's `startable`, as it stands now. */
+static void promise(struct uvs__pool *p, struct uvs__lane_turns *l) {
+  uint32_t room = l->running >= l->width ? 0 : l->width - l->running;
+  uint32_t promised = l->ready < room ? l->ready : room;
 
-  for (int i = 0; i < n; i++) {
-    struct uvs__runner *r = uvs__mem_alloc(p->mem, 1, sizeof *r, 0);
+  if (l->next == UVS__NONE || (word_of(p, l->next) & UVS__ONLOOP) != 0)
+    promised = 0;
+  l->crew->startable += promised - l->promised;
+  l->promised = promised;
+}
 
-    if (r == NULL) {
-      free_runners(p, made);
-      return NULL;
-    }
-    memset(r, 0, sizeof *r);
-    r->arg = p->runner_arg;
-    r->next = made;
-    made = r;
+/* If the lane may start one more, the first that waits in it waits among all others. True if that
+ * is on the loop. */
+static bool admit(struct uvs__pool *p, struct uvs__lane_turns *l) {
+  uint32_t slot = l->waiting.head;
+  bool on_loop = false;
+
+  if (l->next == UVS__NONE && !l->shut && l->running < l->width && slot != UVS__NONE) {
+    uvs__list_unlink(p->agenda, &l->waiting, slot);
+    l->next = slot;
+    if ((word_of(p, slot) & UVS__ONLOOP) == 0 && has_no_runners(l->crew))
+      give_to_loop(p, slot);
+    on_loop = (word_of(p, slot) & UVS__ONLOOP) != 0;
+    uvs__ready_append(p->agenda, on_loop ? &p->due : &l->crew->ready, slot);
   }
-  return made;
+  promise(p, l);
+  return on_loop;
 }
 
-int uvs__pool_set_concurrency(struct uvs__pool *p, int concurrency) {
-  struct uvs__runner *made;
-  struct uvs__runner *spare;
-  struct uvs__runner **last;
-  int missing;
+void uvs__pool_list_locked(struct uvs__pool *p, uint32_t slot, uint64_t w) {
+  struct uvs__lane_turns *l = lane_of(p, slot);
+  bool on_loop = uvs__on_which(w) != 0;
 
-  /* Taken without the lock, since many are much memory. Runners never become fewer, so the second
-   * look finds no more missing than the first. */
-  uv_mutex_lock(&p->lock);
-  missing = concurrency - p->made;
-  uv_mutex_unlock(&p->lock);
-  made = make_runners(p, missing);
-  if (missing > 0 && made == NULL)
-    return UV_ENOMEM;
-
-  uv_mutex_lock(&p->lock);
-  last = &made;
-  while (p->made < concurrency) {
-    struct uvs__runner *r = *last;
-
-    UVS_ASSERT(r != NULL);
-    r->index = p->made++;
-    r->all = p->all;
-    p->all = r;
-    last = &r->next;
+  p->ready_count[on_loop]++;
+  if (l == NULL) {
+    uvs__ready_append(p->agenda, on_loop ? &p->due : &p->home.ready, slot);
+    p->home.startable += !on_loop;
+    return;
   }
-  spare = *last;
-  *last = p->idle;
-  p->idle = made;
-  uvs__locked_store(&p->concurrency, concurrency,
-                    relaxed); /* a setting; what follows from it is under the lock */
-  uv_mutex_unlock(&p->lock);
-  free_runners(p, spare);
-  return 0;
+  l->ready++;
+  uvs__list_append(p->agenda, &l->waiting, slot);
+  admit(p, l);
 }
 
-struct uvs__runner *uvs__pool_runners(struct uvs__pool *p) {
-  struct uvs__runner *newest;
+/* It is READY no more. */
+static void unlist(struct uvs__pool *p, uint32_t slot, uint64_t w) {
+  struct uvs__lane_turns *l = lane_of(p, slot);
+  struct uvs__crew *crew = crew_of(p, l);
+  bool on_loop = uvs__on_which(w) != 0;
+
+  p->ready_count[on_loop]--;
+  if (l != NULL && l->next != slot) {
+    uvs__list_unlink(p->agenda, &l->waiting, slot);
+  } else if (uvs__ready_remove(p->agenda, on_loop ? &p->due : &crew->ready, slot) && l == NULL) {
+    p->home.startable -= !on_loop;
+  }
+  if (l == NULL)
+    return;
+  l->ready--;
+  if (l->next == slot)
+    l->next = UVS__NONE;
+  admit(p, l);
+}
+
+bool uvs__pool_ended_locked(struct uvs__pool *p, uint32_t slot) {
+  struct uvs__lane_turns *l = lane_of(p, slot);
+
+  if (l == NULL)
+    return false;
+  l->running--;
+  return admit(p, l);
+}
+
+void uvs__pool_shut_lane_locked(struct uvs__pool *p, struct uvs__lane_turns *l) {
+  l->shut = true;
+  if (l->next != UVS__NONE) {
+    bool on_loop = (word_of(p, l->next) & UVS__ONLOOP) != 0;
+
+    uvs__ready_remove(p->agenda, on_loop ? &p->due : &l->crew->ready, l->next);
+    l->next = UVS__NONE; /* still READY: the loop ends it */
+  }
+  promise(p, l);
+}
+
+uint32_t uvs__pool_first(struct uvs__pool *p) {
+  uint32_t slot = UVS__NONE;
 
   uv_mutex_lock(&p->lock);
-  newest = p->all;
+  for (struct uvs__crew *c = &p->home; c != NULL && slot == UVS__NONE; c = c->next)
+    slot = uvs__ready_first(&c->ready);
+  if (slot == UVS__NONE)
+    slot = uvs__ready_first(&p->due);
   uv_mutex_unlock(&p->lock);
-  return newest;
+  return slot;
 }
+
+bool uvs__pool_is_due(struct uvs__pool *p) {
+  bool due;
+
+  uv_mutex_lock(&p->lock);
+  due = p->due.count > 0;
+  uv_mutex_unlock(&p->lock);
+  return due;
+}
+
+void uvs__pool_take_over(struct uvs__pool *p) {
+  uint32_t slot;
+
+  uv_mutex_lock(&p->lock);
+  while (has_no_runners(&p->home) && (slot = uvs__ready_first(&p->home.ready)) != UVS__NONE) {
+    struct uvs__lane_turns *l = lane_of(p, slot);
+
+    uvs__ready_remove(p->agenda, &p->home.ready, slot);
+    give_to_loop(p, slot);
+    uvs__ready_append(p->agenda, &p->due, slot);
+    if (l == NULL)
+      p->home.startable--;
+    else
+      promise(p, l);
+  }
+  uv_mutex_unlock(&p->lock);
+}
+
+/* ---- moves ---- */
 
 uint64_t uvs__pool_settle_locked(struct uvs__pool *p, uint64_t w, enum uvs__outcome outcome) {
   uint64_t one = UVS__LOAD_ONE + ((w & UVS__REF) != 0 ? UVS__LOAD_REF : 0);
 
-  if (uvs__word_state(w) == UVS__READY)
-    p->ready_count[uvs__on_which(w)]--;
   if (uvs__word_state(w) == UVS__RUNNING)
     p->running_count--;
   p->ended[outcome]++;
@@ -168,6 +212,8 @@ bool uvs__pool_decide(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t 
 
   uv_mutex_lock(&p->lock);
   done = uvs__word_try_locked(uvs__agenda_slot(p->agenda, slot), w, to);
+  if (done && uvs__word_state(*w) == UVS__READY)
+    unlist(p, slot, *w);
   if (done)
     load = uvs__pool_settle_locked(p, *w, outcome);
   uv_mutex_unlock(&p->lock);
@@ -192,71 +238,39 @@ bool uvs__pool_drop(struct uvs__pool *p, uint32_t slot, uint64_t *w) {
 }
 
 /* Move 4. */
-static bool start_locked(struct uvs__pool *p, struct uvs__slot *t, uint64_t *w) {
-  if (!uvs__word_try_locked(t, w, uvs__word_in(*w & ~UVS__LISTED, UVS__RUNNING)))
+static bool start_locked(struct uvs__pool *p, uint32_t slot, uint64_t *w) {
+  struct uvs__lane_turns *l = lane_of(p, slot);
+
+  if (!uvs__word_try_locked(uvs__agenda_slot(p->agenda, slot), w,
+                            uvs__word_in(*w & ~UVS__LISTED, UVS__RUNNING)))
     return false;
-  p->ready_count[uvs__on_which(*w)]--;
+  if (l != NULL)
+    l->running++; /* before its place is another's */
+  unlist(p, slot, *w);
   p->running_count++;
   return true;
 }
 
-uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__list *list) {
-  uint32_t slot;
+uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__ready *ready) {
+  uint32_t slot = uvs__ready_first(ready);
+  uint64_t w;
 
-  while ((slot = list->head) != UVS__NONE) {
-    struct uvs__slot *t = uvs__agenda_slot(p->agenda, slot);
-    uint64_t w = uvs__locked_load(&t->word, relaxed); /* the CAS acquires */
-
-    uvs__list_unlink(p->agenda, list, slot);
-    while (uvs__word_state(w) == UVS__READY) {
-      if (start_locked(p, t, &w)) {
-        p->runs++;
-        return slot;
-      }
-    }
-    /* It was cancelled, and the loop already has it. */
-  }
-  return UVS__NONE;
+  if (slot == UVS__NONE)
+    return slot;
+  w = word_of(p, slot);
+  while (
+      !start_locked(p, slot, &w)) /* what is listed is READY: nobody can be in our way for long */
+    UVS_ASSERT(uvs__word_state(w) == UVS__READY);
+  uvs__ready_turn(ready);
+  p->runs++;
+  return slot;
 }
 
-bool uvs__pool_withdraw(struct uvs__pool *p, struct uvs__list *list, uint32_t slot, uint64_t *w) {
+bool uvs__pool_withdraw(struct uvs__pool *p, uint32_t slot, uint64_t *w) {
   bool done;
 
   uv_mutex_lock(&p->lock);
-  done = start_locked(p, uvs__agenda_slot(p->agenda, slot), w);
-  if (done)
-    uvs__list_unlink(p->agenda, list, slot);
+  done = start_locked(p, slot, w);
   uv_mutex_unlock(&p->lock);
   return done;
-}
-
-struct uvs__runner *uvs__pool_call_out(struct uvs__pool *p, uint64_t now_ns) {
-  struct uvs__runner *called = NULL;
-  struct uvs__runner **last = &called;
-
-  uv_mutex_lock(&p->lock);
-  while (p->ready_count[0] > p->seeking &&
-         (int)p->out < uvs__locked_load(&p->concurrency, relaxed)) {
-    struct uvs__runner *r = p->idle;
-
-    UVS_ASSERT(r != NULL);
-    p->idle = r->next;
-    p->seeking++;
-    p->out++;
-    *last = r;
-    last = &r->next;
-  }
-  *last = NULL;
-  if (called != NULL && p->called_ns < p->home_ns)
-    p->called_ns = now_ns;
-  uv_mutex_unlock(&p->lock);
-  return called;
-}
-
-void uvs__pool_home(struct uvs__pool *p, struct uvs__runner *r) {
-  uv_mutex_lock(&p->lock);
-  p->out--;
-  r->next = p->idle;
-  p->idle = r;
-  uv_mutex_unlock(&p->lock);
 }

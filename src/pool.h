@@ -2,30 +2,61 @@
  *
  * pool: what is ready, who runs it, and the counts.
  *
- * Runners are uv_work_t of ours in libuv's pool, never more than `concurrency`. One lock guards the
- * ready list and every count, so that a snapshot adds up at every instant (V9): a runner ends one
- * task and takes the next in one critical section. No user code runs under it.
+ * Runners are jobs of ours in somebody's threads: libuv's pool, unless there is an executor. A crew
+ * is those of one executor, never more than its `concurrency`. One lock guards everything that is
+ * ready and every count, so that a snapshot adds up at every instant (V9): a runner ends one task
+ * and takes the next in one critical section. No user code runs under it.
+ *
+ * Tasks of a lane wait in the lane for their turn. Only the first of them waits among all others,
+ * and only if the lane has room for one more that runs; the next takes its place, behind all
+ * others, when it starts. So lanes share the runners task by task, however much each has ready.
  */
 #ifndef UVS__POOL_H
 #define UVS__POOL_H
 
 #include "agenda.h"
 #include "stats.h"
+#include "turns.h"
 
 #define UVS__CONCURRENCY_MAX 1024
 
-/* First in, first out, through the slots' links. */
-struct uvs__list {
-  uint32_t head, tail;
+struct uvs__runner;
+
+/* Who runs what an executor is for. Under the pool's lock. */
+struct uvs__crew {
+  const struct uvs_executor_s *executor; /* NULL: libuv's pool */
+  struct uvs__crew *next;                /* of the same scheduler */
+  struct uvs__ready ready;               /* what may start */
+  uint32_t startable;                    /* so many could start at once, if there were runners */
+  _Atomic int concurrency;               /* written under the lock */
+  int reserved;                          /* runners that exist for it */
+  uint32_t seeking;   /* runners on their way that have not yet looked for work */
+  uint32_t active;    /* runners with a body */
+  uint32_t out;       /* runners in the executor's hands */
+  uint64_t home_ns;   /* the last runner went home and left tasks ready, */
+  uint64_t called_ns; /* and the loop called some out again */
+};
+
+/* A lane, as the pool sees it. Under the pool's lock. */
+struct uvs__lane_turns {
+  struct uvs__crew *crew;
+  uint32_t width; /* most that run at once */
+  uint32_t running;
+  uint32_t ready;           /* waiting for their turn, with the one that is `next` */
+  uint32_t next;            /* waits among all others; UVS__NONE */
+  struct uvs__list waiting; /* the rest */
+  uint32_t promised;        /* its part of the crew's `startable` */
+  bool shut;                /* nothing starts any more */
 };
 
 struct uvs__runner {
   uv_work_t req;
   struct uvs__runner *next; /* idle, or about to be queued */
   struct uvs__runner *all;  /* made before this one */
+  struct uvs__crew *crew;   /* while it is out */
   void *arg;
   int index;
-  uint64_t home_ns, called_ns; /* as the pool's, when it took its task */
+  uint64_t home_ns, called_ns; /* as the crew's, when it took its task */
   /* Light tasks that it retired, for the loop to learn of when it comes home. */
   uint64_t retired, retired_ref;
   struct uvs__cell cell; /* of its runs; who has the runner writes */
@@ -44,7 +75,6 @@ struct uvs__pool {
   struct uvs__agenda *agenda; /* borrowed */
   const uvs_allocator_t *mem;
   void *runner_arg;
-  _Atomic int concurrency; /* written under the lock */
   /* Tasks accepted and not settled, ref'd ones in the upper half. Submit adds before its push; who
    * settles subtracts. */
   _Atomic uint64_t load;
@@ -54,18 +84,17 @@ struct uvs__pool {
 
   uv_cond_t settled; /* with the lock: a task whose outcome is kept has settled or become quiet */
   uv_mutex_t lock;   /* what follows */
-  struct uvs__list ready;
-  uint64_t ready_count[2]; /* for the pool, for the loop: uvs__on_which() */
+  struct uvs__crew home;   /* the scheduler's own; first of the list of all */
+  struct uvs__ready due;   /* what may start on the loop */
+  uint64_t ready_count[2]; /* for a crew, for the loop: uvs__on_which() */
   uint64_t running_count;  /* settled ones not counted */
   uint64_t ended[UVS__OUTCOMES];
   uint64_t runs, failed_runs, missed, rejected;
-  uint32_t callers;   /* submissions that run their tasks on their own thread */
-  uint64_t home_ns;   /* the last runner went home and left tasks ready, */
-  uint64_t called_ns; /* and the loop called some out again */
-  uint32_t seeking;   /* runners queued that have not yet looked for work */
-  uint32_t active;    /* runners with a body */
+  uint32_t callers; /* submissions that run their tasks on their own thread */
+  uint32_t active;  /* of all crews */
   uint32_t peak;
-  uint32_t out; /* runners in libuv's hands */
+  uint32_t out;
+  int reserved;
   struct uvs__runner *idle;
   struct uvs__runner *all;
   int made;
@@ -82,13 +111,6 @@ static inline unsigned uvs__on_which(uint64_t w) {
 int uvs__pool_init(struct uvs__pool *p, struct uvs__agenda *a, const uvs_allocator_t *mem,
                    void *runner_arg);
 void uvs__pool_destroy(struct uvs__pool *p);
-/* In a forked child, where the lock may be held by a thread that does not exist. */
-void uvs__pool_free_memory(struct uvs__pool *p);
-
-/* Any thread. 0, UV_ENOMEM: nothing has changed. */
-int uvs__pool_set_concurrency(struct uvs__pool *p, int concurrency);
-/* Any thread: every runner made so far, linked by `all`; they stay until the pool is destroyed. */
-struct uvs__runner *uvs__pool_runners(struct uvs__pool *p);
 
 /* A task that was in the state of w is settled: count it. Returns what load is now. Locked: the
  * caller has the lock. */
@@ -108,20 +130,39 @@ bool uvs__pool_cancel(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t 
 /* The same of a task that the rejection policy drops. */
 bool uvs__pool_drop(struct uvs__pool *p, uint32_t slot, uint64_t *w);
 
-/* With the lock: take the first ready task and make it RUNNING; UVS__NONE if there is none. */
-uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__list *list);
+/* With the lock: does it run on the loop, because there are no runners for it? */
+bool uvs__pool_is_loops_locked(struct uvs__pool *p, uint32_t slot);
+/* With the lock: it has just become READY, as w says. */
+void uvs__pool_list_locked(struct uvs__pool *p, uint32_t slot, uint64_t w);
+/* With the lock: take the task whose turn it is and make it RUNNING; UVS__NONE if there is none. */
+uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__ready *ready);
 /* READY to RUNNING and off its list, not to run but for its end. On failure *w is what is there
  * now. */
-bool uvs__pool_withdraw(struct uvs__pool *p, struct uvs__list *list, uint32_t slot, uint64_t *w);
+bool uvs__pool_withdraw(struct uvs__pool *p, uint32_t slot, uint64_t *w);
+/* With the lock: its run has ended. True if the loop has something to start because of that. */
+bool uvs__pool_ended_locked(struct uvs__pool *p, uint32_t slot);
+/* What may start next on the pool, then on the loop; UVS__NONE. A look. */
+uint32_t uvs__pool_first(struct uvs__pool *p);
+/* Is something ready to start on the loop? */
+bool uvs__pool_is_due(struct uvs__pool *p);
+/* Loop thread: with concurrency 0, what was ready for the pool is the loop's to run. */
+void uvs__pool_take_over(struct uvs__pool *p);
+/* With the lock: nothing of this lane starts any more. */
+void uvs__pool_shut_lane_locked(struct uvs__pool *p, struct uvs__lane_turns *l);
 
-/* Loop thread: runners to be queued now, linked by `next`; and one that came home or could not be
- * queued. */
-struct uvs__runner *uvs__pool_call_out(struct uvs__pool *p, uint64_t now_ns);
-void uvs__pool_home(struct uvs__pool *p, struct uvs__runner *r);
+/* ---- crew.c: the runners ---- */
 
-void uvs__list_init(struct uvs__list *l);
-void uvs__list_append(const struct uvs__agenda *a, struct uvs__list *l, uint32_t slot);
-/* Harmless if it is not linked any more. */
-void uvs__list_unlink(const struct uvs__agenda *a, struct uvs__list *l, uint32_t slot);
+void uvs__crew_init(struct uvs__crew *c, const struct uvs_executor_s *executor);
+/* Any thread. 0, UV_ENOMEM: nothing has changed. */
+int uvs__crew_set_concurrency(struct uvs__pool *p, struct uvs__crew *c, int concurrency);
+/* Any thread: every runner made so far, linked by `all`; they stay until the pool is destroyed. */
+struct uvs__runner *uvs__pool_runners(struct uvs__pool *p);
+/* Loop thread: runners to be sent out now, linked by `next`. */
+struct uvs__runner *uvs__crew_call_out(struct uvs__pool *p, struct uvs__crew *c, uint64_t now_ns);
+/* Loop thread: one came home; one could not be sent out. */
+void uvs__crew_home(struct uvs__pool *p, struct uvs__runner *r);
+void uvs__crew_not_out(struct uvs__pool *p, struct uvs__runner *r);
+/* In a forked child, where the lock may be held by a thread that does not exist. */
+void uvs__crew_free_runners(struct uvs__pool *p);
 
 #endif

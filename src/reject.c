@@ -67,38 +67,17 @@ enum uvs__terms uvs__terms_without_room(uvs_t *s, const uvs_task_t *given, size_
 
 /* ---- somebody has to go (loop thread) ---- */
 
-/* Of a list: the first that is ready; 0 if there is none. One that was cancelled may still be
- * linked; the inbox brings it. No step: the caller may have the lock. */
-static uvs_id_t first_ready(const uvs_t *s, const struct uvs__list *l) {
-  for (uint32_t slot = l->head; slot != UVS__NONE; slot = uvs__agenda_link(&s->agenda, slot)->b) {
-    uint64_t w =
-        uvs__locked_load(&uvs__slot(s, slot)->word, relaxed); /* a hint; the drop decides */
-
-    if (uvs__word_state(w) == UVS__READY)
-      return uvs__id(w, slot);
-  }
-  return 0;
-}
-
-static uvs_id_t first_for_the_pool(uvs_t *s) {
-  uvs_id_t id;
-
-  uv_mutex_lock(&s->pool.lock);
-  id = first_ready(s, &s->pool.ready);
-  uv_mutex_unlock(&s->pool.lock);
-  return id;
-}
-
 /* Drop the task that would start next, of those that are not running. "Never" tasks are in no
  * queue. False: there is none. */
 static bool drop_oldest(uvs_t *s) {
   uint64_t now_ns = uvs__now(s);
   uint64_t wall_ns = s->agenda.wall.count == 0 ? 0 : uvs__clock_wall(&s->clock);
   uint32_t slot;
-  uvs_id_t id;
 
-  while ((id = first_for_the_pool(s)) != 0 || (id = first_ready(s, &s->due)) != 0) {
-    if (uvs__drop_on_loop(s, id))
+  while ((slot = uvs__pool_first(&s->pool)) != UVS__NONE) {
+    uint64_t w = uvs__load(&uvs__slot(s, slot)->word, relaxed); /* a hint; the drop decides */
+
+    if (uvs__drop_on_loop(s, uvs__id(w, slot)))
       return true; /* else it has started or was cancelled: it is ready no more */
   }
   while ((slot = uvs__agenda_first(&s->agenda, now_ns, wall_ns)) != UVS__NONE) {
@@ -127,7 +106,7 @@ bool uvs__make_room(uvs_t *s, uint32_t newcomer, uint64_t w) {
 bool uvs__fits_here(const uvs_t *s, const uvs_task_t *t, uint64_t due_ns, uint64_t now_ns) {
   return s->decorate_cb == NULL && t->work != NULL && t->kind == UVS_ONCE &&
          t->from != UVS_FROM_WALL && due_ns <= now_ns && t->jitter_ns == 0 &&
-         t->failure == UVS_FAIL_STOP && t->limit_ns == 0 &&
+         t->failure == UVS_FAIL_STOP && t->limit_ns == 0 && t->lane == 0 &&
          t->keep != UVS__KEEP_PINNED; /* of a group, which could not keep its own time limit */
 }
 
@@ -192,13 +171,10 @@ static void call_the_loop(uvs_t *s) {
 }
 
 void uvs__caller_runs(uvs_t *s, uint32_t oldest) {
-  struct uvs__frame around = {uvs__thread.running, uvs__thread.outer};
   bool sent = false;
   bool unheard = false;
   bool call;
 
-  uvs__thread.running = s;
-  uvs__thread.outer = &around;
   while (oldest != UVS__NONE) {
     uint32_t slot = oldest;
 
@@ -212,8 +188,6 @@ void uvs__caller_runs(uvs_t *s, uint32_t oldest) {
       unheard = true;
     }
   }
-  uvs__thread.running = around.running;
-  uvs__thread.outer = around.outer;
 
   uv_mutex_lock(&s->pool.lock);
   s->pool.callers--;

@@ -31,7 +31,7 @@ static int look(uvs_t *s, uint32_t slot, uint64_t w, uvs_info_t *ret) {
   ret->id = uvs__id(w, slot);
   ret->state = (int)uvs__word_state(w);
   ret->kind = uvs__word_kind(w);
-  ret->from = (w & UVS__WALL) != 0 ? UVS_FROM_WALL : UVS_FROM_MONOTONIC;
+  ret->from = uvs__is_wall(w) ? UVS_FROM_WALL : UVS_FROM_MONOTONIC;
   ret->cancelled = (w & UVS__CANCELLED) != 0;
   ret->timed_out = (w & UVS__LATE) != 0;
   /* relaxed, all: the second look at the word tells whether they are this task's */
@@ -44,6 +44,7 @@ static int look(uvs_t *s, uint32_t slot, uint64_t w, uvs_info_t *ret) {
   if (c != NULL) {
     ret->missed = uvs__load(&c->missed_total, relaxed);
     ret->failures = uvs__load(&c->failures, relaxed);
+    ret->priority = UVS__NORMAL - uvs__load(&c->class, relaxed);
     for (int i = 0; i < UVS_LATE_CAUSES; i++) {
       ret->late_by_ns[i] = uvs__load(&c->late_by_ns[i], relaxed);
       ret->late_ns += ret->late_by_ns[i];
@@ -53,7 +54,7 @@ static int look(uvs_t *s, uint32_t slot, uint64_t w, uvs_info_t *ret) {
   }
   ret->culprit = uvs__culprit(ret->late_by_ns);
   memcpy(ret->name, words, sizeof words);
-  if ((w & UVS__WALL) != 0)
+  if (uvs__is_wall(w))
     now_ns = uvs__clock_wall(&s->clock);
   ret->remaining_ns = due_ns == UVS__NEVER ? UVS_NEVER : (int64_t)due_ns - (int64_t)now_ns;
   /* A read-modify-write: the loads above cannot move behind it. */
@@ -288,7 +289,7 @@ const char *uvs_version_string(void) {
 int uvs_concurrency(uvs_t *s) {
   int rc = uvs__enter(s);
 
-  return rc < 0 ? rc : uvs__load(&s->pool.concurrency, relaxed); /* a setting */
+  return rc < 0 ? rc : uvs__load(&s->pool.home.concurrency, relaxed); /* a setting */
 }
 
 int uvs_set_concurrency(uvs_t *s, int concurrency) {
@@ -298,7 +299,7 @@ int uvs_set_concurrency(uvs_t *s, int concurrency) {
     return rc;
   if (concurrency < 0 || concurrency > UVS__CONCURRENCY_MAX)
     return UV_EINVAL;
-  rc = uvs__pool_set_concurrency(&s->pool, concurrency);
+  rc = uvs__crew_set_concurrency(&s->pool, &s->pool.home, concurrency);
   if (rc == 0)
     uvs__ticker_wake(&s->ticker);
   return rc;
@@ -315,7 +316,8 @@ int uvs_next_due(uvs_t *s, int64_t *ret_ns) {
   uvs__take_in(s);
   now_ns = uvs__now(s);
   *ret_ns = (int64_t)uvs__next_due(s, now_ns, true);
-  if (s->owed || s->todo.head != UVS__NONE || s->due.head != UVS__NONE ||
+  if (s->owed || s->todo.head != UVS__NONE || s->lanes.ending != NULL ||
+      uvs__pool_is_due(&s->pool) ||
       uvs__load(&s->policy, acquire) != s->policy_seen) /* pairs with the release of a change */
     *ret_ns = (int64_t)now_ns;                          /* the loop need only turn */
   uvs__relax(s);

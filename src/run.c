@@ -25,7 +25,7 @@ enum rest {
 struct seat {
   int runner;                  /* as in uvs_run_t */
   struct uvs__cell *cell;      /* whose one writer this thread is; NULL: it has none */
-  uint64_t home_ns, called_ns; /* see struct uvs__pool */
+  uint64_t home_ns, called_ns; /* see struct uvs__crew */
 };
 
 /* ---- statistics ---- */
@@ -82,7 +82,7 @@ static struct uvs__late how_late(uvs_t *s, struct uvs__slot *t, const struct uvs
   l.after_ns = (int64_t)c->after_ns;
   l.turn_ns = (int64_t)c->turn_ns;
   l.ready_ns = (int64_t)c->ready_ns;
-  if ((w & UVS__WALL) != 0) {
+  if (uvs__is_wall(w)) {
     l.due_ns = l.ready_ns - (int64_t)c->wall_late_ns;
     l.step_ns = (int64_t)c->step_ns;
   }
@@ -120,15 +120,15 @@ static void begin(uvs_t *s, uint32_t slot, const struct seat *seat, uint64_t sta
   struct uvs__late l;
   struct uvs__point p = {due_ns, 0};
 
-  if ((w & UVS__WALL) == 0 && start_ns < due_ns)
+  if (!uvs__is_wall(w) && start_ns < due_ns)
     start_ns = uvs__now(s); /* it became due after the runner had read its clock */
   l = how_late(s, t, c, seat, w, due_ns, start_ns);
   *run = (uvs_run_t){
-      .scheduler = s,
+      .scheduler = c != NULL && c->narrow ? NULL : s,
       .id = uvs__id(w, slot),
       .runner = seat->runner,
       .start_ns = (int64_t)start_ns,
-      .state = t,
+      .state = s,
   };
   if (c == NULL) {
     run->arg = uvs__load(&t->arg, relaxed);
@@ -137,8 +137,10 @@ static void begin(uvs_t *s, uint32_t slot, const struct seat *seat, uint64_t sta
     due_ns -= uvs__load(&c->jitter_now_ns, relaxed);
     l.due_ns += (int64_t)(p.ideal_ns - due_ns); /* points left out are not waited for */
     run->arg = c->decoration.arg;
-    run->missed = c->missed_next + p.missed;
-    c->missed_next = 0;
+    if (!uvs__is_wall(w)) { /* which has no grid, and the room for something else */
+      run->missed = c->missed_next + p.missed;
+      c->missed_next = 0;
+    }
   }
   if (runs < UINT32_MAX)
     uvs__store(&t->runs, ++runs, relaxed);
@@ -225,10 +227,12 @@ static void mark_body_over(struct uvs__slot *t) {
 
 static int call(uvs_t *s, struct uvs__slot *t, const struct uvs__cold *c, uvs_run_t *run,
                 uint64_t *ret_end_ns) {
+  struct uvs__frame frame = {s, (uint32_t)run->id & UVS__SLOT_MASK, uvs__thread.frame};
   uvs_work_cb body =
       s->decorate_cb != NULL ? c->decoration.work : uvs__load(&t->fn, relaxed); /* constant */
   int returned;
 
+  uvs__thread.frame = &frame;
   if (s->before_cb != NULL)
     s->before_cb(run);
   returned = body(run);
@@ -237,6 +241,7 @@ static int call(uvs_t *s, struct uvs__slot *t, const struct uvs__cold *c, uvs_ru
     mark_body_over(t); /* the limit comes too late now, however long the hook takes */
   if (s->after_cb != NULL)
     s->after_cb(run, returned);
+  uvs__thread.frame = frame.outer;
   return returned;
 }
 
@@ -310,10 +315,15 @@ static void keep_result_locked(uvs_t *s, struct uvs__cold *c, uint64_t w, int st
     uv_cond_broadcast(&s->pool.settled);
 }
 
-/* Move 5, with the lock. `list`: INBOX if the slot is about to travel to the loop. Returns the new
- * word. *ret_ref: did it keep the loop alive to the last? */
-static uint64_t end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on, uint64_t list,
-                           bool *ret_ref) {
+struct ended {
+  uint64_t w; /* the new word */
+  bool ref;   /* it kept the loop alive to the last */
+  bool wake;  /* its end lets the loop start another: wake it */
+};
+
+/* Move 5, with the lock. `list`: INBOX if the slot is about to travel to the loop. */
+static struct ended end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on, uint64_t list) {
+  struct ended ended;
   struct uvs__slot *t = uvs__slot(s, slot);
   uint64_t w = uvs__locked_load(&t->word, relaxed); /* the CAS acquires */
   uint64_t to;
@@ -338,14 +348,15 @@ static uint64_t end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on, ui
            UVS__INBOX;
   } while (!uvs__word_try_locked(t, &w, to));
 
-  *ret_ref = (w & UVS__REF) != 0;
+  ended = (struct ended){to, (w & UVS__REF) != 0, false};
+  ended.wake = uvs__pool_ended_locked(&s->pool, slot) && !uvs__on_loop(s);
   s->pool.failed_runs += (w & UVS__LATE) != 0 ? uvs__word_status(w) < 0 : failed;
   if (c != NULL && uvs__word_state(to) == UVS__ENDED)
     c->failed_news = 0; /* it was decided in its run: what that says is discarded (F5, F12) */
   if ((w & UVS__KEEP) != 0)
     keep_result_locked(s, c, w, status, uvs__word_state(to) != UVS__WAITING);
   if ((w & (UVS__CANCELLED | UVS__LATE)) != 0)
-    return to; /* counted by whoever decided it */
+    return ended; /* counted by whoever decided it */
   if (uvs__word_state(to) == UVS__WAITING)
     s->pool.running_count--;
   else
@@ -353,17 +364,18 @@ static uint64_t end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on, ui
                             c != NULL && c->run.timed_out ? UVS__TIMED_OUT
                             : status < 0                  ? UVS__FAILED
                                                           : UVS__COMPLETED);
-  return to;
+  return ended;
 }
 
-static uint64_t end_run(uvs_t *s, uint32_t slot, int status, bool goes_on, uint64_t list,
-                        bool *ret_ref) {
-  uint64_t w;
+static struct ended end_run(uvs_t *s, uint32_t slot, int status, bool goes_on, uint64_t list) {
+  struct ended ended;
 
   uv_mutex_lock(&s->pool.lock);
-  w = end_locked(s, slot, status, goes_on, list, ret_ref);
+  ended = end_locked(s, slot, status, goes_on, list);
   uv_mutex_unlock(&s->pool.lock);
-  return w;
+  if (ended.wake)
+    uvs__ticker_wake(&s->ticker);
+  return ended;
 }
 
 /* RUNNING -> RUNNING|INBOX with its status: on the way to `after`. */
@@ -379,7 +391,7 @@ static void mark_for_after(uvs_t *s, uint32_t slot, int status) {
 /* When must the loop hear of a completion? In 1 ms, or when the task is next due. */
 static uint64_t hear_by(uvs_t *s, uint32_t slot, uint64_t w, uint64_t now_ns) {
   uint64_t next_ns =
-      uvs__word_state(w) == UVS__WAITING && (w & UVS__WALL) == 0
+      uvs__word_state(w) == UVS__WAITING && !uvs__is_wall(w)
           ? uvs__load(&uvs__slot(s, slot)->deadline_ns, relaxed) /* ours until the push */
           : UVS__NEVER;
 
@@ -391,24 +403,23 @@ static uint64_t hear_by(uvs_t *s, uint32_t slot, uint64_t w, uint64_t now_ns) {
 /* The run is over: the task goes back to the queue, or to its end. */
 static void end_on_loop(uvs_t *s, uint32_t slot, int status, bool goes_on) {
   bool news = uvs__has_news(uvs__agenda_cold(&s->agenda, uvs__slot(s, slot)));
-  bool ref;
-  uint64_t w = end_run(s, slot, status, goes_on, news ? UVS__INBOX : 0, &ref);
+  struct ended ended = end_run(s, slot, status, goes_on, news ? UVS__INBOX : 0);
 
-  switch (uvs__word_state(w)) {
+  switch (uvs__word_state(ended.w)) {
   case UVS__WAITING:
     if (news)
       uvs__list_news(s, slot);
     else
-      uvs__wait_for_due(s, slot, w);
+      uvs__wait_for_due(s, slot, ended.w);
     break;
   case UVS__ENDED:
-    uvs__conclude(s, slot, w);
+    uvs__conclude(s, slot, ended.w);
     break;
   default: /* a light one */
-    UVS_ASSERT(uvs__word_state(w) == UVS__FREE);
+    UVS_ASSERT(uvs__word_state(ended.w) == UVS__FREE);
     uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
     s->taken--;
-    s->taken_ref -= ref;
+    s->taken_ref -= ended.ref;
   }
 }
 
@@ -416,7 +427,7 @@ static int call_after(uvs_t *s, uint32_t slot, int status) {
   struct uvs__slot *t = uvs__slot(s, slot);
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
   uvs_run_t run = {
-      .scheduler = s,
+      .scheduler = c->narrow ? NULL : s,
       .id = uvs__id(uvs__load(&t->word, relaxed), slot), /* relaxed, all: ours while RUNNING */
       .arg = uvs__load(&t->arg, relaxed),
       .runner = c->run.runner,
@@ -426,8 +437,9 @@ static int call_after(uvs_t *s, uint32_t slot, int status) {
       .end_ns = c->run.end_ns,
       .number = uvs__load(&t->runs, relaxed),
       .missed = c->run.missed,
-      .state = t,
+      .state = s,
   };
+  struct uvs__frame frame = {s, slot, uvs__thread.frame};
   int rc;
 
   for (int i = 0; i < UVS_LATE_CAUSES; i++) {
@@ -437,7 +449,9 @@ static int call_after(uvs_t *s, uint32_t slot, int status) {
   run.culprit = uvs__culprit(run.late_by_ns);
   c->run.seen = run.status;
   c->after_ns = uvs__now(s);
+  uvs__thread.frame = &frame;
   rc = uvs__status_of(c->after(&run));
+  uvs__thread.frame = frame.outer;
   return status < 0 || rc == 0 || c->run.timed_out ? status : rc;
 }
 
@@ -510,14 +524,23 @@ static void retire_light(uvs_t *s, struct uvs__runner *r, uint32_t slot, bool re
 
 /* With the lock: the next task for a runner that already counts as one of `active`. */
 static uint32_t next_locked(uvs_t *s, struct uvs__runner *r) {
+  struct uvs__crew *crew = r->crew;
+
   /* relaxed: a setting; stop: whoever sets it lets the loop end what is ready, under the same lock
    */
-  if ((int)s->pool.active > uvs__locked_load(&s->pool.concurrency, relaxed) ||
+  if ((int)crew->active > uvs__locked_load(&crew->concurrency, relaxed) ||
       uvs__locked_load(&s->stop, relaxed))
     return UVS__NONE;
-  r->home_ns = s->pool.home_ns;
-  r->called_ns = s->pool.called_ns;
-  return uvs__pool_start_locked(&s->pool, &s->pool.ready);
+  r->home_ns = crew->home_ns;
+  r->called_ns = crew->called_ns;
+  return uvs__pool_start_locked(&s->pool, &crew->ready);
+}
+
+/* With the lock: it has no task any more. */
+static void rest_locked(uvs_t *s, struct uvs__runner *r, uint64_t now_ns) {
+  s->pool.active--;
+  if (--r->crew->active == 0 && r->crew->startable > 0)
+    r->crew->home_ns = now_ns;
 }
 
 /* Runs one task, ends its run, and takes the next in the same critical section, so that somebody
@@ -525,9 +548,8 @@ static uint32_t next_locked(uvs_t *s, struct uvs__runner *r) {
 static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct finished *f,
                         uint64_t leave_ns, uint64_t *now_ns) {
   struct seat seat = {r->index, &r->cell, r->home_ns, r->called_ns};
-  bool ref = false;
+  struct ended ended = {0, false, false};
   bool goes_on = false;
-  uint64_t w = 0;
   uint64_t end_ns;
   enum rest rest;
   uint32_t next;
@@ -545,18 +567,20 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
 
   uv_mutex_lock(&s->pool.lock);
   if (rest == REST_END)
-    w = end_locked(s, slot, status, goes_on, UVS__INBOX, &ref);
+    ended = end_locked(s, slot, status, goes_on, UVS__INBOX);
   next = *now_ns >= leave_ns ? UVS__NONE : next_locked(s, r);
-  if (next == UVS__NONE && --s->pool.active == 0 && s->pool.ready_count[0] > 0)
-    s->pool.home_ns = *now_ns;
+  if (next == UVS__NONE)
+    rest_locked(s, r, *now_ns);
   uv_mutex_unlock(&s->pool.lock);
 
+  if (ended.wake)
+    uvs__ticker_wake(&s->ticker);
   if (rest == REST_AFTER)
     add_finished(s, f, slot, *now_ns + MS);
-  else if (rest == REST_END && uvs__word_state(w) == UVS__FREE)
-    retire_light(s, r, slot, ref);
+  else if (rest == REST_END && uvs__word_state(ended.w) == UVS__FREE)
+    retire_light(s, r, slot, ended.ref);
   else if (rest == REST_END)
-    add_finished(s, f, slot, hear_by(s, slot, w, *now_ns));
+    add_finished(s, f, slot, hear_by(s, slot, ended.w, *now_ns));
   return next;
 }
 
@@ -569,21 +593,22 @@ void uvs__runner_work(uv_work_t *req) {
   uint32_t slot;
 
   uv_mutex_lock(&s->pool.lock);
-  s->pool.seeking--;
+  r->crew->seeking--;
+  r->crew->active++;
   s->pool.active++;
   slot = next_locked(s, r);
-  if (slot == UVS__NONE)
+  if (slot == UVS__NONE) {
+    r->crew->active--;
     s->pool.active--;
-  else if (s->pool.active > s->pool.peak)
+  } else if (s->pool.active > s->pool.peak) {
     s->pool.peak = s->pool.active;
+  }
   uv_mutex_unlock(&s->pool.lock);
 
-  uvs__thread.running = s;
   while (slot != UVS__NONE) {
     bring(s, &f, f.hear_by_ns); /* a finished task never waits for another's body */
     slot = run_one(s, r, slot, &f, leave_ns, &now_ns);
   }
-  uvs__thread.running = NULL;
   bring(s, &f, UVS__ASLEEP); /* no need to wake: the loop looks when we come home */
 }
 
@@ -596,7 +621,6 @@ void uvs__run_finished(uvs_t *s, uint32_t slot, uint64_t w) {
   uint64_t start_ns =
       c != NULL ? (uint64_t)c->run.start_ns : uvs__load(&t->period_ns, relaxed); /* ours */
   int status = uvs__word_status(w);
-  bool ref;
 
   record_end(s, NULL, now_ns - start_ns);
   if (c != NULL) {
@@ -604,7 +628,7 @@ void uvs__run_finished(uvs_t *s, uint32_t slot, uint64_t w) {
     status = heed_limit(c, status, now_ns);
   }
   if ((w & UVS__HAS_AFTER) == 0) /* else it is marked for it */
-    end_run(s, slot, status, uvs__plan_next(s, slot, status, now_ns, now_ns), UVS__INBOX, &ref);
+    end_run(s, slot, status, uvs__plan_next(s, slot, status, now_ns, now_ns), UVS__INBOX);
   uvs__send_in(s, slot, slot, false, 0);
 }
 
@@ -615,10 +639,10 @@ bool uvs__run_here(uvs_t *s, uint32_t slot) {
   struct uvs__slot *t = uvs__slot(s, slot);
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
   uint64_t now_ns = uvs__now(s);
+  struct ended ended;
   uint64_t end_ns;
   enum rest rest;
   int status;
-  bool ref;
 
   if (c == NULL) { /* relaxed, both: RUNNING, ours. It is ready just now. */
     uvs__store(&t->period_ns, now_ns, relaxed);
@@ -631,10 +655,14 @@ bool uvs__run_here(uvs_t *s, uint32_t slot) {
     return false;
   if (rest == REST_AFTER) {
     mark_for_after(s, slot, status);
-  } else if (uvs__word_state(end_run(s, slot, status, false, UVS__INBOX, &ref)) == UVS__FREE) {
-    uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
-    uvs__sub(&s->pool.here, UVS__LOAD_ONE + (ref ? UVS__LOAD_REF : 0), relaxed); /* a count */
-    return false;
+  } else {
+    ended = end_run(s, slot, status, false, UVS__INBOX);
+    if (uvs__word_state(ended.w) == UVS__FREE) {
+      uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
+      uvs__sub(&s->pool.here, UVS__LOAD_ONE + (ended.ref ? UVS__LOAD_REF : 0),
+               relaxed); /* a count */
+      return false;
+    }
   }
   uvs__send_in(s, slot, slot, false, now_ns + MS);
   return true;

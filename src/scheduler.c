@@ -195,7 +195,7 @@ static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {
   s->owed = true; /* the first turn */
   s->intake.head = UVS__NONE;
   s->todo.head = UVS__NONE;
-  uvs__list_init(&s->due);
+  uvs__lanes_init(&s->lanes);
   uvs__inbox_init(&s->inbox, &s->agenda);
   uvs__queues_init(&s->queues);
   uvs__wallwatch_init(&s->watch, on_wall_changed);
@@ -225,7 +225,7 @@ int uvs_open(uv_loop_t *loop, const uvs_options_t *given, uvs_t **ret) {
   rc = uvs__pool_init(&s->pool, &s->agenda, &s->mem, s);
   if (rc < 0)
     goto destroy_agenda;
-  rc = uvs__pool_set_concurrency(&s->pool,
+  rc = uvs__crew_set_concurrency(&s->pool, &s->pool.home,
                                  o.concurrency < 0 ? default_concurrency() : o.concurrency);
   if (rc < 0)
     goto destroy_pool;
@@ -265,9 +265,10 @@ static void destroy(uvs_t *s) {
     uvs__pool_destroy(&s->pool);
     uvs__agenda_destroy(&s->agenda);
   } else {
-    uvs__pool_free_memory(&s->pool);
+    uvs__crew_free_runners(&s->pool);
     uvs__agenda_free_memory(&s->agenda);
   }
+  uvs__cleanup_forget(s);
   uvs__fork_destroy(&s->fork);
   uvs__mem_free(&mem, s);
 }
@@ -319,6 +320,7 @@ static int close_in_child(uvs_t *s, uvs_close_cb cb) {
     return UV_EALREADY;
   s->closed_in_child = true;
   uvs__queues_forget(s);
+  uvs__lanes_forget(s);
   if (cb != NULL)
     cb(s);
   uvs_release(s);

@@ -14,6 +14,8 @@
  *   control.c    cancel, reschedule, finish, ref
  *   outcome.c    wait, forget, all of them, any of them
  *   shutdown.c   the ways to an end
+ *   lane.c       tasks that keep their order, and end together
+ *   cleanup.c    actions for the end of a task or a lane
  *   queues.c     the delay queues of values: the loop's part (queue.c: everybody's)
  *   report.c     what can be asked
  *   metrics.c    the statistics: read, and written out
@@ -24,9 +26,11 @@
 #include "uvsched.h"
 
 #include "agenda.h"
+#include "cleanup.h"
 #include "clock.h"
 #include "fork.h"
 #include "inbox.h"
+#include "lane.h"
 #include "pool.h"
 #include "queue.h"
 #include "recur.h"
@@ -47,6 +51,8 @@ struct uvs_s {
   struct uvs__pool pool;
   struct uvs__ticker ticker;
   struct uvs__queues queues;
+  struct uvs__lanes lanes;
+  struct uvs__cleanups cleanups;
   struct uvs__fork fork;
   _Atomic uint32_t refs;
   _Atomic uintptr_t loop_thread; /* 0 until the first turn */
@@ -90,7 +96,6 @@ struct uvs_s {
   struct uvs__wallwatch watch;
   struct uvs__chain intake; /* taken from the inbox, not yet looked at */
   struct uvs__chain todo;   /* callbacks to make */
-  struct uvs__list due;     /* ready, to run on the loop */
   uint64_t taken;           /* tasks that the loop knows and that are not over */
   uint64_t taken_ref;       /* those of them that keep it alive */
   uint64_t turn_ns;         /* this turn began */
@@ -199,8 +204,8 @@ void uvs__unlink_ended(uvs_t *s, uint32_t slot, uint64_t w);
 void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w);
 /* It was on the to-do list: its last callbacks, and gone. */
 void uvs__call_back_end(uvs_t *s, uint32_t slot, uint64_t w);
-/* Moves 9 and 10: `done` has returned. */
-void uvs__retire(uvs_t *s, uint32_t slot);
+/* Moves 9 and 10: `done` has returned. False: there are clean-ups to be called first. */
+bool uvs__retire(uvs_t *s, uint32_t slot);
 
 /* ---- run.c ---- */
 void uvs__runner_work(uv_work_t *req);
@@ -252,6 +257,8 @@ int uvs__check_spec(const uvs_task_t *t);
 #define UVS__KEEP_PINNED 2
 int uvs__submit_specs(uvs_t *s, const uvs_task_t *given, const uvs_task_t *specs, size_t n,
                       uint64_t refs, uvs_id_t *ret_ids);
+/* As uvs_submit, of a task that comes in by its lane. */
+int uvs__submit_to_lane(uvs_t *s, uvs_lane_t lane, const uvs_task_t *t, uvs_id_t *ret_id);
 /* Push a chain and wake the loop if it must know. */
 bool uvs__send_in(uvs_t *s, uint32_t first, uint32_t last, bool fresh, uint64_t due_ns);
 

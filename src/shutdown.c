@@ -47,8 +47,12 @@ bool uvs__stop_now(uvs_t *s, uvs_never_ran_cb each, void *arg) {
 }
 
 bool uvs__may_run(uvs_t *s, struct uvs__slot *t, uint64_t w) {
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+  struct uvs__lane *lane = c == NULL ? NULL : uvs__load(&c->lane, relaxed); /* constant */
   uint64_t shutdown_ns;
 
+  if (lane != NULL && uvs__lane_disposed(lane))
+    return false;
   if (!uvs__inbox_is_shut(&s->inbox))
     return true;
   if (uvs__load(&s->stop, acquire)) /* pairs with the release in uvs__stop_now */
@@ -59,7 +63,7 @@ bool uvs__may_run(uvs_t *s, struct uvs__slot *t, uint64_t w) {
   if (uvs__word_state(w) == UVS__READY || uvs__load(&s->survive[UVS_SURVIVE_DELAYED], relaxed) != 0)
     return true;
   /* relaxed, both: the tag published them */
-  shutdown_ns = uvs__load((w & UVS__WALL) != 0 ? &s->shutdown_wall_ns : &s->shutdown_ns, relaxed);
+  shutdown_ns = uvs__load(uvs__is_wall(w) ? &s->shutdown_wall_ns : &s->shutdown_ns, relaxed);
   return uvs__load(&t->deadline_ns, relaxed) <= shutdown_ns;
 }
 
@@ -72,28 +76,13 @@ void uvs__end_refused(uvs_t *s, uint32_t slot) {
   uvs__end_on_loop(s, slot, 0, never_ran ? UVS__NEVER_RAN : 0);
 }
 
-static uint32_t pop_ready(uvs_t *s) {
-  uint32_t slot;
-
-  uv_mutex_lock(&s->pool.lock);
-  slot = s->pool.ready.head;
-  if (slot != UVS__NONE)
-    uvs__list_unlink(&s->agenda, &s->pool.ready, slot);
-  uv_mutex_unlock(&s->pool.lock);
-  return slot;
-}
-
 /* In the order in which they would have run. */
 static void stop_everything(uvs_t *s) {
   uint32_t made = uvs__slab_made(&s->agenda.slots);
   uint32_t slot;
 
-  while ((slot = pop_ready(s)) != UVS__NONE)
+  while ((slot = uvs__pool_first(&s->pool)) != UVS__NONE)
     uvs__end_refused(s, slot);
-  while ((slot = s->due.head) != UVS__NONE) {
-    uvs__list_unlink(&s->agenda, &s->due, slot);
-    uvs__end_refused(s, slot);
-  }
   while ((slot = uvs__agenda_take_any(&s->agenda)) != UVS__NONE)
     uvs__end_refused(s, slot);
   for (slot = 0; slot < made; slot++) { /* the "never" ones are in no queue */

@@ -81,6 +81,8 @@ int uvs__check_spec(const uvs_task_t *t) {
     return UV_EINVAL;
   if (t->jitter_ns < 0 || (t->name != NULL && strnlen(t->name, UVS_NAME_MAX + 1) > UVS_NAME_MAX))
     return UV_EINVAL;
+  if (t->priority < UVS_PRIORITY_LOW || t->priority > UVS_PRIORITY_HIGH)
+    return UV_EINVAL;
   if ((t->keep & ~1) != 0 || (t->result != NULL && t->keep == 0))
     return UV_EINVAL;
   if (check_failure(t) < 0 || check_limit(t) < 0)
@@ -94,7 +96,8 @@ static bool needs_cold(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
   return s->decorate_cb != NULL || t->kind != UVS_ONCE || t->from == UVS_FROM_WALL ||
          (t->from == UVS_FROM_MONOTONIC && uvs__instant(t->delay_ns) < now_ns) ||
          (t->work != NULL && t->after != NULL) || t->jitter_ns != 0 || t->name != NULL ||
-         t->keep != 0 || t->failure != UVS_FAIL_STOP || t->limit_ns != 0;
+         t->keep != 0 || t->lane != 0 || t->priority != UVS_PRIORITY_NORMAL ||
+         t->failure != UVS_FAIL_STOP || t->limit_ns != 0;
 }
 
 static uint64_t instant_of(const uvs_task_t *t, int64_t ns, uint64_t now_ns) {
@@ -140,6 +143,8 @@ static void fill_cold(uvs_t *s, struct uvs__cold *c, const uvs_task_t *t, uvs_id
              jitter_ns > UVS__NEVER - first_ns ? UVS__NEVER - first_ns : jitter_ns, relaxed);
   uvs__store(&c->missed_total, 0, relaxed);
   uvs__store(&c->failures, 0, relaxed);
+  uvs__store(&c->spared, false, relaxed);
+  uvs__store(&c->class, (uint8_t)(UVS__NORMAL - t->priority), relaxed);
   for (size_t i = 0; i < UVS_LATE_CAUSES; i++)
     uvs__store(&c->late_by_ns[i], 0, relaxed);
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -177,26 +182,37 @@ static uint64_t state_for(uvs_t *s, enum uvs__terms terms) {
   return (uint64_t)UVS__WAITING | UVS__INBOX | (terms == UVS__TERMS_PUSH ? UVS__PUSHES : 0);
 }
 
-/* Move 1 up to the push: a slot with all that the spec says. */
-static int make_task(uvs_t *s, const uvs_task_t *t, enum uvs__terms terms, uint64_t now_ns,
-                     uint32_t *ret_slot, uvs_id_t *ret_id) {
+/* Everything that may be missing. */
+static int take_room(uvs_t *s, const uvs_task_t *t, uint64_t now_ns, uint32_t *ret_slot,
+                     struct uvs__lane **ret_lane) {
   bool cold = needs_cold(s, t, now_ns);
+  int rc =
+      uvs__agenda_take_slot(&s->agenda, uvs__stripe(), cold, t->from == UVS_FROM_WALL, ret_slot);
+
+  if (rc < 0)
+    return rc == UV_E2BIG ? UV_ENOMEM : rc;
+  *ret_lane = NULL;
+  if (t->limit_ns != 0)
+    rc = uvs__agenda_reserve_limit(&s->agenda, *ret_slot);
+  if (rc == 0 && t->lane != 0)
+    rc = uvs__lane_join(s, t->lane, ret_lane);
+  if (rc < 0)
+    uvs__agenda_give_slot(&s->agenda, uvs__stripe(), *ret_slot);
+  return rc;
+}
+
+/* Move 1 up to the push: a slot with all that the spec says. */
+static int make_task(uvs_t *s, const uvs_task_t *t, enum uvs__terms terms, bool narrow,
+                     uint64_t now_ns, uint32_t *ret_slot, uvs_id_t *ret_id) {
   uint64_t deadline_ns = instant_of(t, t->delay_ns, now_ns);
+  struct uvs__lane *lane;
   struct uvs__slot *slot;
   struct uvs__cold *c;
   uint64_t w;
-  int rc;
+  int rc = take_room(s, t, now_ns, ret_slot, &lane);
 
-  rc = uvs__agenda_take_slot(&s->agenda, uvs__stripe(), cold, t->from == UVS_FROM_WALL, ret_slot);
   if (rc < 0)
-    return rc == UV_E2BIG ? UV_ENOMEM : rc;
-  if (t->limit_ns != 0) {
-    rc = uvs__agenda_reserve_limit(&s->agenda, *ret_slot);
-    if (rc < 0) {
-      uvs__agenda_give_slot(&s->agenda, uvs__stripe(), *ret_slot);
-      return rc;
-    }
-  }
+    return rc;
   slot = uvs__slot(s, *ret_slot);
   /* relaxed, all: the slot is private until the word's release */
   w = uvs__load(&slot->word, relaxed);
@@ -205,6 +221,8 @@ static int make_task(uvs_t *s, const uvs_task_t *t, enum uvs__terms terms, uint6
   c = uvs__agenda_cold(&s->agenda, slot);
   if (c != NULL) {
     fill_cold(s, c, t, *ret_id, now_ns);
+    c->narrow = narrow;
+    uvs__store(&c->lane, lane, relaxed);
     deadline_ns += uvs__load(&c->jitter_now_ns, relaxed);
   }
   uvs__store(&slot->fn, t->work != NULL ? t->work : t->after, relaxed);
@@ -223,7 +241,9 @@ static int make_task(uvs_t *s, const uvs_task_t *t, enum uvs__terms terms, uint6
 /* The task was not accepted after all. Somebody who guessed its id may have been at it. */
 static void unmake_task(uvs_t *s, uint32_t slot) {
   struct uvs__slot *t = uvs__slot(s, slot);
-  uint64_t w = uvs__load(&t->word, relaxed); /* the CAS acquires */
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+  struct uvs__lane *lane = c == NULL ? NULL : uvs__load(&c->lane, relaxed); /* ours */
+  uint64_t w = uvs__load(&t->word, relaxed);                                /* the CAS acquires */
   uint64_t one;
 
   do {
@@ -241,7 +261,11 @@ static void unmake_task(uvs_t *s, uint32_t slot) {
     uvs__sub(&s->pool.load, one, relaxed); /* a count; else the canceller took it back */
   if (is_dead(w))
     uvs__sub(&s->inbox.dead, 1, relaxed); /* a count */
+  if ((w & UVS__CLEANUP) != 0)
+    uvs__cleanup_unmade(s, slot);
   uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
+  if (lane != NULL)
+    uvs__lane_unjoin(lane);
 }
 
 bool uvs__send_in(uvs_t *s, uint32_t first, uint32_t last, bool fresh, uint64_t due_ns) {
@@ -263,6 +287,7 @@ struct batch {
   uint64_t refs;           /* so many of them are ref'd */
   const uvs_task_t *given; /* as the caller has them, for the handler */
   uvs_id_t *ret_ids;       /* or NULL */
+  uvs_lane_t narrow;       /* they come in by this lane; 0: they do not */
   uint64_t now_ns;
 };
 
@@ -275,7 +300,14 @@ struct made {
 };
 
 static int read_nth(const struct batch *b, size_t i, uvs_task_t *ret) {
-  return uvs__read_spec(b->specs + i * b->stride, b->stride, ret);
+  int rc = uvs__read_spec(b->specs + i * b->stride, b->stride, ret);
+
+  if (rc < 0 || b->narrow == 0)
+    return rc;
+  if (ret->lane != 0 && ret->lane != b->narrow)
+    return UV_EINVAL;
+  ret->lane = b->narrow;
+  return 0;
 }
 
 /* By the loop itself, oldest first. */
@@ -406,7 +438,7 @@ static int make(uvs_t *s, const struct batch *b, enum uvs__terms terms, struct m
     int rc;
 
     read_nth(b, m->count, &t);
-    rc = make_task(s, &t, terms, b->now_ns, &slot, &id);
+    rc = make_task(s, &t, terms, b->narrow != 0, b->now_ns, &slot, &id);
     if (rc < 0)
       return rc;
     uvs__store(&uvs__slot(s, slot)->next, m->newest, relaxed); /* the push releases it */
@@ -467,7 +499,7 @@ static int submit_on(uvs_t *s, const struct batch *b, enum uvs__terms terms) {
 }
 
 /* Are they as they should be, and how many are ref'd? */
-static int check_batch(struct batch *b) {
+static int check_batch(uvs_t *s, struct batch *b) {
   b->refs = 0;
   for (size_t i = 0; i < b->n; i++) {
     uvs_task_t t;
@@ -475,6 +507,8 @@ static int check_batch(struct batch *b) {
 
     if (rc == 0)
       rc = uvs__check_spec(&t);
+    if (rc == 0 && t.lane != 0)
+      rc = uvs__lane_check(s, t.lane);
     if (rc < 0)
       return rc;
     b->refs += (t.flags & UVS_UNREF) == 0;
@@ -492,7 +526,7 @@ static int submit_without_room(uvs_t *s, struct batch *b, int rc) {
 
   if (terms != UVS__TERMS_REFUSED) {
     /* The handler may have had its hands on the caller's specs. */
-    rc = b->specs == (const char *)b->given ? check_batch(b) : 0;
+    rc = b->specs == (const char *)b->given ? check_batch(s, b) : 0;
     if (rc == 0)
       rc = submit_on(s, b, terms);
   }
@@ -542,12 +576,13 @@ static int submit_or_restore(uvs_t *s, struct batch *b) {
 
 int uvs__submit_specs(uvs_t *s, const uvs_task_t *given, const uvs_task_t *specs, size_t n,
                       uint64_t refs, uvs_id_t *ret_ids) {
-  struct batch b = {(const char *)specs, sizeof *specs, n, refs, given, ret_ids, 0};
+  struct batch b = {(const char *)specs, sizeof *specs, n, refs, given, ret_ids, 0, 0};
 
   return submit_or_restore(s, &b);
 }
 
-int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) {
+static int submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_lane_t narrow,
+                       uvs_id_t *ret_ids) {
   struct batch b;
   int rc;
 
@@ -556,13 +591,21 @@ int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) 
     return rc;
   if (t == NULL || n == 0)
     return UV_EINVAL;
-  b = (struct batch){(const char *)t, t->size, n, 0, t, ret_ids, 0};
-  rc = check_batch(&b);
+  b = (struct batch){(const char *)t, t->size, n, 0, t, ret_ids, narrow, 0};
+  rc = check_batch(s, &b);
   if (rc < 0)
     return rc;
   if (uvs__on_loop(s))
     uvs__notice_loss(s);
   return submit_or_restore(s, &b);
+}
+
+int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) {
+  return submit_many(s, t, n, 0, ret_ids);
+}
+
+int uvs__submit_to_lane(uvs_t *s, uvs_lane_t lane, const uvs_task_t *t, uvs_id_t *ret_id) {
+  return submit_many(s, t, 1, lane, ret_id);
 }
 
 int uvs_submit(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {

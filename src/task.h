@@ -50,9 +50,13 @@ enum uvs__state {
 #define UVS__LOOP UVS__BIT(15)      /* `fn` is `after`: never leaves the loop */
 #define UVS__HAS_AFTER UVS__BIT(16) /* `work` and `after` */
 #define UVS__HAS_DONE UVS__BIT(17)
-#define UVS__WALL UVS__BIT(19)      /* deadline_ns is of the wall clock */
-#define UVS__KIND_SHIFT 20          /* 2 bits */
-#define UVS__KEEP UVS__BIT(22)      /* its outcome is kept until uvs_forget */
+#define UVS__CLEANUP UVS__BIT(19) /* clean-up actions wait for its end */
+#define UVS__KIND_SHIFT 20        /* 2 bits */
+#define UVS__KIND_MASK (UINT64_C(3) << UVS__KIND_SHIFT)
+#define UVS__WALL \
+  UVS__KIND_MASK               /* the kind of a one-shot whose deadline_ns is of the wall clock \
+                                */
+#define UVS__KEEP UVS__BIT(22) /* its outcome is kept until uvs_forget */
 #define UVS__FORGOTTEN UVS__BIT(23) /* uvs_forget was called */
 #define UVS__STATUS_SHIFT 24        /* 12 bits: minus the status of the run that ended */
 #define UVS__STATUS_MASK (UINT64_C(0xfff) << UVS__STATUS_SHIFT)
@@ -80,8 +84,12 @@ static inline uint64_t uvs__word_in(uint64_t w, enum uvs__state state) {
   return (w & ~UVS__STATE_MASK) | (uint64_t)state;
 }
 
+static inline bool uvs__is_wall(uint64_t w) {
+  return (w & UVS__KIND_MASK) == UVS__WALL;
+}
+
 static inline int uvs__word_kind(uint64_t w) {
-  return (int)(w >> UVS__KIND_SHIFT & 3);
+  return uvs__is_wall(w) ? UVS_ONCE : (int)(w >> UVS__KIND_SHIFT & 3);
 }
 
 static inline uint64_t uvs__word_generation(uint64_t w) {
@@ -141,11 +149,27 @@ struct uvs__cold {
   uint64_t until_ns;
   uint64_t jitter_ns;
   _Atomic uint64_t jitter_now_ns; /* part of deadline_ns, and owned as that is */
-  uint64_t missed_next;           /* for the next run to learn of; as deadline_ns */
-  uint64_t grid_ns;               /* the point of the grid that is being retried; as deadline_ns */
+  union {
+    struct {
+      uint64_t missed_next; /* for the next run to learn of; as deadline_ns */
+      uint64_t grid_ns;     /* the point of the grid that is being retried; as deadline_ns */
+    };
+    struct { /* one-shots of the wall clock; written by the loop as it becomes READY */
+      uint64_t wall_late_ns, step_ns;
+    };
+  };
   uint32_t max_runs;
   uint32_t max_burst;
   uint8_t policy; /* UVS_MISSED_... */
+
+  /* Its turn. */
+  _Atomic uint8_t class; /* UVS__HIGH ...; atomic: a stale id may look */
+  bool narrow;           /* its callbacks do not get to see the scheduler: it came in by its lane */
+  /* The body has disposed its own lane: no token for it. Atomic: who disposes and who asks for the
+   * token may be two threads of one body. */
+  _Atomic bool spared;
+  _Atomic(struct uvs__lane *) lane; /* NULL: none. Atomic: a stale id may look */
+  uint32_t lane_prev, lane_next;    /* other tasks of the lane; the loop's */
 
   /* Failures and the time limit. */
   uint8_t failure; /* UVS_FAIL_... */
@@ -161,8 +185,7 @@ struct uvs__cold {
 
   /* How it became READY; written by the loop as it does. src/late.h */
   uint64_t turn_ns, ready_ns;
-  uint64_t wall_late_ns, step_ns; /* tasks of the wall clock */
-  uint64_t after_ns;              /* `after` of the run before was called; 0: there is none */
+  uint64_t after_ns; /* `after` of the run before was called; 0: there is none */
   uint64_t since_ns; /* submitted, or the run before was over: no run could start earlier */
   _Atomic int64_t late_by_ns[UVS_LATE_CAUSES]; /* of the last run; for uvs_info, too */
 
@@ -218,7 +241,8 @@ static inline int uvs__outcome_status(uint64_t w) {
 
 /* A one-shot that nobody on the loop waits for: its runner retires it. */
 static inline bool uvs__is_light(uint64_t w, const struct uvs__cold *c) {
-  return c == NULL && uvs__word_kind(w) == UVS_ONCE && (w & (UVS__LOOP | UVS__HAS_DONE)) == 0;
+  return c == NULL && uvs__word_kind(w) == UVS_ONCE &&
+         (w & (UVS__LOOP | UVS__HAS_DONE | UVS__CLEANUP)) == 0;
 }
 
 /* Its next, or present, run is a retry. For whom the fields belong to. */

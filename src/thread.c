@@ -16,11 +16,9 @@ void uvs__thread_begin(void) {
 }
 
 bool uvs__thread_inside(const void *scheduler) {
-  const struct uvs__frame *f = uvs__thread.outer;
+  const struct uvs__frame *f = uvs__thread.frame;
 
-  if (uvs__thread.running == scheduler)
-    return true;
-  while (f != NULL && f->running != scheduler)
+  while (f != NULL && f->scheduler != scheduler)
     f = f->outer;
   return f != NULL;
 }

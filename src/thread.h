@@ -8,15 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A body that submits may have to run a task of another scheduler inside itself. */
+/* A body that runs on this thread. One that submits may have to run another inside itself. */
 struct uvs__frame {
-  const void *running;
+  const void *scheduler;
+  uint32_t slot;
   const struct uvs__frame *outer;
 };
 
 struct uvs__thread {
-  const void *running;            /* the scheduler whose body runs on this thread */
-  const struct uvs__frame *outer; /* those around it */
+  const struct uvs__frame *frame; /* the innermost; NULL: no body */
   uintptr_t self; /* no other thread has it, nor had or will have; 0: not yet known */
   int tid;        /* for uvs__thread_gone */
 };

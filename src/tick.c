@@ -40,7 +40,7 @@ void uvs__wait_for_due(uvs_t *s, uint32_t slot, uint64_t w) {
     uvs__end_refused(s, slot);
     return;
   }
-  if ((w & UVS__WALL) != 0) {
+  if (uvs__is_wall(w)) {
     if (!uvs__clock_replaced(&s->clock))
       uvs__wallwatch_open(&s->watch, s->loop);
     if (!s->wall_known)
@@ -84,6 +84,7 @@ void uvs__take_in_new(uvs_t *s, uint32_t slot) {
   }
   s->taken++;
   s->taken_ref += (w & UVS__REF) != 0;
+  uvs__lane_enter(s, slot);
   if (uvs__word_state(w) != UVS__WAITING) {
     bury(s, slot, w);
     return;
@@ -279,7 +280,7 @@ static void note_ready(uvs_t *s, uint32_t slot, uint64_t w, const struct handing
   }
   c->turn_ns = h->turn_ns;
   c->ready_ns = h->ready_ns;
-  if ((w & UVS__WALL) != 0) {
+  if (uvs__is_wall(w)) {
     c->wall_late_ns = h->wall_ns - uvs__locked_load(&t->deadline_ns, relaxed); /* READY: ours */
     c->step_ns = h->step_ns;
   }
@@ -288,21 +289,19 @@ static void note_ready(uvs_t *s, uint32_t slot, uint64_t w, const struct handing
 
 /* Move 3. */
 static void make_ready(uvs_t *s, const uint32_t *batch, unsigned n, const struct handing *h) {
-  bool all_on_loop;
-
   uv_mutex_lock(&s->pool.lock);
-  all_on_loop = uvs__locked_load(&s->pool.concurrency, relaxed) == 0;
   for (unsigned i = 0; i < n; i++) {
     struct uvs__slot *t = uvs__slot(s, batch[i]);
     uint64_t w = uvs__locked_load(&t->word, relaxed); /* the CAS acquires */
-    bool on_loop = all_on_loop || (w & UVS__LOOP) != 0;
+    bool on_loop = (w & UVS__LOOP) != 0 || uvs__pool_is_loops_locked(&s->pool, batch[i]);
     uint64_t flags = UVS__LISTED | (on_loop ? UVS__ONLOOP : 0);
 
     while (uvs__word_state(w) == UVS__WAITING && (w & (UVS__INBOX | UVS__MOVING)) == 0) {
-      if (!uvs__word_try_locked(t, &w, uvs__word_in(w, UVS__READY) | flags))
+      uint64_t ready = uvs__word_in(w, UVS__READY) | flags;
+
+      if (!uvs__word_try_locked(t, &w, ready))
         continue;
-      uvs__list_append(&s->agenda, on_loop ? &s->due : &s->pool.ready, batch[i]);
-      s->pool.ready_count[on_loop]++;
+      uvs__pool_list_locked(&s->pool, batch[i], ready);
       note_ready(s, batch[i], w, h);
       break;
     } /* else it was cancelled or moved, and the inbox brings it */
@@ -345,32 +344,6 @@ static bool hand_over(uvs_t *s, uint64_t until_ns) {
   return more;
 }
 
-/* With concurrency set to 0, what was ready for the pool is the loop's to run. */
-static void take_over_ready(uvs_t *s) {
-  uint32_t slot;
-
-  uv_mutex_lock(&s->pool.lock);
-  if (uvs__locked_load(&s->pool.concurrency, relaxed) != 0) {
-    uv_mutex_unlock(&s->pool.lock);
-    return;
-  }
-  while ((slot = s->pool.ready.head) != UVS__NONE) {
-    struct uvs__slot *t = uvs__slot(s, slot);
-    uint64_t w = uvs__locked_load(&t->word, relaxed); /* the CAS acquires */
-
-    uvs__list_unlink(&s->agenda, &s->pool.ready, slot);
-    while (uvs__word_state(w) == UVS__READY) {
-      if (uvs__word_try_locked(t, &w, w | UVS__ONLOOP)) {
-        uvs__list_append(&s->agenda, &s->due, slot);
-        s->pool.ready_count[0]--;
-        s->pool.ready_count[1]++;
-        break;
-      }
-    }
-  }
-  uv_mutex_unlock(&s->pool.lock);
-}
-
 static void on_runner_home(uv_work_t *req, int status) {
   struct uvs__runner *r = req->data;
   uvs_t *s = r->arg;
@@ -380,25 +353,20 @@ static void on_runner_home(uv_work_t *req, int status) {
   s->taken_ref -= r->retired_ref;
   r->retired = 0;
   r->retired_ref = 0;
-  uvs__pool_home(&s->pool, r);
+  uvs__crew_home(&s->pool, r);
   uvs__notice_loss(s); /* or nobody would hear of it */
   uvs__ticker_wake(&s->ticker);
 }
 
 static void call_out_runners(uvs_t *s) {
-  struct uvs__runner *r = uvs__pool_call_out(&s->pool, s->turn_ns);
+  struct uvs__runner *r = uvs__crew_call_out(&s->pool, &s->pool.home, s->turn_ns);
 
   while (r != NULL) {
     struct uvs__runner *next = r->next;
 
     r->req.data = r;
-    if (uv_queue_work(s->loop, &r->req, uvs__runner_work, on_runner_home) != 0) {
-      /* What is ready stays so, and is tried again at the next turn. */
-      uv_mutex_lock(&s->pool.lock);
-      s->pool.seeking--;
-      uv_mutex_unlock(&s->pool.lock);
-      uvs__pool_home(&s->pool, r);
-    }
+    if (uv_queue_work(s->loop, &r->req, uvs__runner_work, on_runner_home) != 0)
+      uvs__crew_not_out(&s->pool, r); /* what is ready stays so, for the next turn */
     r = next;
   }
 }
@@ -429,7 +397,7 @@ static bool make_callbacks(uvs_t *s, uint64_t until_ns) {
 }
 
 static bool run_due(uvs_t *s, uint64_t until_ns) {
-  while (s->due.head != UVS__NONE) {
+  for (;;) {
     uint32_t slot;
 
     /* A body may have shut us down: then the next turn decides what may still run. acquire: pairs
@@ -437,15 +405,14 @@ static bool run_due(uvs_t *s, uint64_t until_ns) {
     if (uvs__load(&s->policy, acquire) != s->policy_seen)
       return true;
     uv_mutex_lock(&s->pool.lock);
-    slot = uvs__pool_start_locked(&s->pool, &s->due);
+    slot = uvs__pool_start_locked(&s->pool, &s->pool.due);
     uv_mutex_unlock(&s->pool.lock);
     if (slot == UVS__NONE)
       return false;
     uvs__run_on_loop(s, slot);
     if (uvs__now(s) >= until_ns)
-      return s->due.head != UVS__NONE;
+      return uvs__pool_is_due(&s->pool);
   }
-  return false;
 }
 
 /* ---- when next ---- */
@@ -519,7 +486,7 @@ static bool rest(uvs_t *s) {
 void uvs__expect(uvs_t *s, uint64_t w, uint64_t deadline_ns, uint64_t now_ns) {
   uint64_t wake_ns = uvs__inbox_next_wake(&s->inbox);
 
-  if ((w & UVS__WALL) != 0 && deadline_ns != UVS__NEVER)
+  if (uvs__is_wall(w) && deadline_ns != UVS__NEVER)
     deadline_ns = min_ns(uvs__wall_to_monotonic(s, deadline_ns, now_ns), now_ns + UVS__WALL_CAP_NS);
   if (wake_ns == UVS__AWAKE || deadline_ns >= wake_ns || deadline_ns == UVS__NEVER)
     return;
@@ -600,17 +567,23 @@ void uvs__tick(uvs_t *s) {
 
   more = take_in_until(s, until_ns);
   follow_policies(s, now_ns);
-  if (s->closing)
+  if (s->closing) {
     uvs__queues_close(s);
+    uvs__lanes_close(s);
+  }
+  more |= uvs__lanes_look(s, until_ns);
   more |= uvs__limits_expire(s, now_ns, until_ns);
   more |= hand_over(s, until_ns);
-  take_over_ready(s);
+  uvs__pool_take_over(&s->pool);
   call_out_runners(s);
   more |= uvs__queues_serve(s, until_ns);
   more |= run_due(s, until_ns);
   more |= make_callbacks(s, until_ns);
+  more |= uvs__cleanup_turn(s, until_ns);
+  more |= uvs__lanes_end(s, until_ns);
+  call_out_runners(s); /* the end of an `after` may let others start */
   s->overrun_ns = 0;
-  if (s->due.head != UVS__NONE) { /* what is left waits for the next turn */
+  if (uvs__pool_is_due(&s->pool)) { /* what is left waits for the next turn */
     now_ns = uvs__now(s);
     s->overrun_ns = now_ns <= until_ns ? 0 : now_ns - until_ns;
   }
@@ -619,7 +592,7 @@ void uvs__tick(uvs_t *s) {
     more |= take_in_until(s, until_ns);
     uvs__update_keep(s);
     check_terminated(s);
-    s->owed |= s->todo.head != UVS__NONE;
+    s->owed |= s->todo.head != UVS__NONE || s->lanes.ending != NULL;
     more |= s->owed;
     /* Nothing left: sleep. If something has come meanwhile, look again while there is time. */
   } while (!more && !rest(s) && (now_ns = uvs__now(s)) < until_ns &&
@@ -628,6 +601,7 @@ void uvs__tick(uvs_t *s) {
     uvs__ticker_wake(&s->ticker); /* carry over */
   s->in_tick = false;
   uvs__update_keep(s);
-  if (s->closing && uvs__load(&s->terminated, relaxed))
+  if (s->closing && uvs__load(&s->terminated, relaxed) && uvs__lanes_gone(s) &&
+      uvs__cleanup_shut(s))
     uvs__close_handles(s);
 }

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "uvsched/lane.h"
 #include "uvsched/queue.h"
 
 #include "lib/unit.h"
@@ -14,6 +15,7 @@
 #define PATIENCE_NS UVS_SEC(20)
 
 #define FUNCTIONS(X) \
+  X(uvs_add_cleanup) \
   X(uvs_all) \
   X(uvs_any) \
   X(uvs_await) \
@@ -36,6 +38,14 @@
   X(uvs_is_shutdown) \
   X(uvs_is_terminated) \
   X(uvs_is_terminating) \
+  X(uvs_lane_add_cleanup) \
+  X(uvs_lane_cancel) \
+  X(uvs_lane_dispose) \
+  X(uvs_lane_finish) \
+  X(uvs_lane_is_disposed) \
+  X(uvs_lane_open) \
+  X(uvs_lane_reschedule) \
+  X(uvs_lane_submit) \
   X(uvs_late_name) \
   X(uvs_loop) \
   X(uvs_next_due) \
@@ -198,7 +208,8 @@ static bool read_header(struct words *w, const char *path) {
 
 TEST the_headers_declare_just_the_functions_that_are_tested_here(void) {
   static const char ours[] = "test/test_api.c";
-  static const char *const headers[] = {"include/uvsched.h", "include/uvsched/queue.h"};
+  static const char *const headers[] = {"include/uvsched.h", "include/uvsched/lane.h",
+                                        "include/uvsched/queue.h"};
   static struct words w;
   char path[PATH_MAX];
   size_t base = sizeof __FILE__ - sizeof ours;

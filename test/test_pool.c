@@ -45,8 +45,11 @@ static uint32_t make(struct bench *b, uint64_t bits) {
     return UVS__NONE;
   atomic_store(&slot_at(b, slot)->word, word(b, slot) | bits);
   atomic_fetch_add(&b->pool.load, UVS__LOAD_ONE);
-  if (uvs__word_state(bits) == UVS__READY)
-    b->pool.ready_count[uvs__on_which(bits)]++;
+  if (uvs__word_state(bits) == UVS__READY) {
+    uv_mutex_lock(&b->pool.lock);
+    uvs__pool_list_locked(&b->pool, slot, bits);
+    uv_mutex_unlock(&b->pool.lock);
+  }
   if (uvs__word_state(bits) == UVS__RUNNING && (bits & UVS__CANCELLED) == 0)
     b->pool.running_count++;
   return slot;
@@ -56,7 +59,7 @@ static uint32_t start(struct bench *b) {
   uint32_t slot;
 
   uv_mutex_lock(&b->pool.lock);
-  slot = uvs__pool_start_locked(&b->pool, &b->pool.ready);
+  slot = uvs__pool_start_locked(&b->pool, &b->pool.home.ready);
   uv_mutex_unlock(&b->pool.lock);
   return slot;
 }
@@ -85,32 +88,60 @@ static uint64_t counted(struct bench *b) {
          atomic_load(&p->load);
 }
 
-/* F2: in whichever way it came back on the list. */
-TEST what_runs_or_is_over_is_not_started_again(void) {
-  static const uint64_t with[] = {0, UVS__CANCELLED, UVS__TOKEN | UVS__CANCELLED, UVS__PENDING,
-                                  (uint64_t)UVS_RATE << UVS__KIND_SHIFT};
-  struct bench b;
+static bool drop(struct bench *b, uint32_t slot) {
+  uint64_t w = word(b, slot), seen = w;
 
-  ASSERT_RC(0, bench_init(&b));
-  for (unsigned state = 0; state < UVS__STATES; state++) {
-    for (size_t i = 0; i < sizeof with / sizeof *with; i++) {
-      uint32_t slot;
-      uint64_t before, w;
+  while (!uvs__pool_drop(&b->pool, slot, &w)) {
+    if (w != seen)
+      return false;
+  }
+  return true;
+}
 
-      if (state == UVS__READY)
-        continue;
-      slot = make(&b, state | with[i] | UVS__LISTED);
+static bool withdraw(struct bench *b, uint32_t slot) {
+  uint64_t w = word(b, slot), seen = w;
+
+  while (!uvs__pool_withdraw(&b->pool, slot, &w)) {
+    if (w != seen)
+      return false;
+  }
+  return true;
+}
+
+/* F2 F4: in whichever way it ceases to be ready, on the pool or on the loop. */
+TEST what_is_ready_no_more_is_on_no_list(void) {
+  for (int way = 0; way < 4; way++) {
+    for (int on_loop = 0; on_loop < 2; on_loop++) {
+      uint64_t bits = UVS__READY | UVS__LISTED | (on_loop ? UVS__ONLOOP : 0);
+      struct uvs__ready *ready;
+      uint32_t slot, other;
+      struct bench b;
+      uint64_t w;
+
+      ASSERT_RC(0, bench_init(&b));
+      ready = on_loop ? &b.pool.due : &b.pool.home.ready;
+      slot = make(&b, bits);
+      other = make(&b, bits);
+      ASSERT_U64(2, ready->count);
+      ASSERT_U64(on_loop ? 0 : 2, b.pool.home.startable);
       w = word(&b, slot);
-      before = counted(&b);
-      uvs__list_append(&b.agenda, &b.pool.ready, slot);
-      ASSERT_U64(UVS__NONE, start(&b));
-      ASSERT_U64(w, word(&b, slot));
-      ASSERT_U64(before, counted(&b));
-      ASSERT_U64(0, b.pool.runs);
-      ASSERT_U64(UVS__NONE, uvs__agenda_link(&b.agenda, slot)->a); /* and is off the list */
+      if (way == 0)
+        ASSERT_U64(slot, uvs__pool_start_locked(&b.pool, ready));
+      if (way == 1)
+        ASSERT(cancel(&b, slot, &w, 0));
+      if (way == 2)
+        ASSERT(drop(&b, slot));
+      if (way == 3)
+        ASSERT(withdraw(&b, slot));
+      ASSERT_U64(UVS__NONE, uvs__agenda_link(&b.agenda, slot)->a);
+      ASSERT_U64(1, ready->count);
+      ASSERT_U64(on_loop ? 0 : 1, b.pool.home.startable);
+      ASSERT_U64(1, b.pool.ready_count[on_loop]);
+      ASSERT_U64(other, uvs__pool_start_locked(&b.pool, ready));
+      ASSERT_U64(UVS__NONE, uvs__pool_start_locked(&b.pool, ready));
+      ASSERT(bench_destroy(&b));
     }
   }
-  ASSERT(bench_destroy(&b));
   PASS();
 }
 
@@ -122,20 +153,15 @@ TEST what_is_ready_is_started_once(void) {
 
   ASSERT_RC(0, bench_init(&b));
   slot = make(&b, UVS__READY | UVS__LISTED | UVS__REF);
-  uvs__list_append(&b.agenda, &b.pool.ready, slot);
   ASSERT_U64(slot, start(&b));
   w = word(&b, slot);
   ASSERT_U64(UVS__RUNNING, uvs__word_state(w));
   ASSERT_U64(UVS__REF, w & (UVS__REF | UVS__LISTED));
-  for (int again = 0; again < 3; again++) {
-    ASSERT_U64(UVS__NONE, start(&b));
-    uvs__list_append(&b.agenda, &b.pool.ready, slot); /* somebody runs what is running */
-    ASSERT_U64(UVS__NONE, start(&b));
-    ASSERT_U64(w, word(&b, slot));
-    ASSERT_U64(1, b.pool.runs);
-    ASSERT_U64(1, b.pool.running_count);
-    ASSERT_U64(0, b.pool.ready_count[0]);
-  }
+  ASSERT_U64(UVS__NONE, start(&b));
+  ASSERT_U64(w, word(&b, slot));
+  ASSERT_U64(1, b.pool.runs);
+  ASSERT_U64(1, b.pool.running_count);
+  ASSERT_U64(0, b.pool.ready_count[0]);
   ASSERT(bench_destroy(&b));
   PASS();
 }
@@ -155,7 +181,7 @@ TEST only_what_is_ready_may_begin_to_run(void) {
   PASS();
 }
 
-/* F4: what was cancelled off the loop stays on the list until the loop takes it off. */
+/* F4 */
 TEST a_cancelled_task_is_passed_over_and_its_body_does_not_run(void) {
   for (unsigned kind = UVS_ONCE; kind <= UVS_DELAY; kind++) {
     uint64_t bits = UVS__READY | UVS__LISTED | (uint64_t)kind << UVS__KIND_SHIFT;
@@ -166,8 +192,6 @@ TEST a_cancelled_task_is_passed_over_and_its_body_does_not_run(void) {
     ASSERT_RC(0, bench_init(&b));
     first = make(&b, bits);
     second = make(&b, bits);
-    uvs__list_append(&b.agenda, &b.pool.ready, first);
-    uvs__list_append(&b.agenda, &b.pool.ready, second);
     w = word(&b, first);
     ASSERT(cancel(&b, first, &w, 0));
     w = word(&b, first);
@@ -289,7 +313,7 @@ TEST the_token_is_no_part_of_the_outcome(void) {
 }
 
 SUITE(pool) {
-  RUN_TEST(what_runs_or_is_over_is_not_started_again);
+  RUN_TEST(what_is_ready_no_more_is_on_no_list);
   RUN_TEST(what_is_ready_is_started_once);
   RUN_TEST(only_what_is_ready_may_begin_to_run);
   RUN_TEST(a_cancelled_task_is_passed_over_and_its_body_does_not_run);

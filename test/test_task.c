@@ -12,10 +12,10 @@
 #define N(array) (sizeof(array) / sizeof(array)[0])
 
 static const uint64_t flags[] = {
-    UVS__INBOX,    UVS__MOVING, UVS__TOKEN,  UVS__CANCELLED, UVS__PENDING,
-    UVS__FINISHED, UVS__LISTED, UVS__ONLOOP, UVS__TAKEN,     UVS__NEVER_RAN,
-    UVS__STOPPED,  UVS__REF,    UVS__LOOP,   UVS__HAS_AFTER, UVS__HAS_DONE,
-    UVS__LATE,     UVS__WALL,   UVS__KEEP,   UVS__FORGOTTEN, UVS__DEAD,
+    UVS__INBOX,    UVS__MOVING,  UVS__TOKEN,  UVS__CANCELLED, UVS__PENDING,
+    UVS__FINISHED, UVS__LISTED,  UVS__ONLOOP, UVS__TAKEN,     UVS__NEVER_RAN,
+    UVS__STOPPED,  UVS__REF,     UVS__LOOP,   UVS__HAS_AFTER, UVS__HAS_DONE,
+    UVS__LATE,     UVS__CLEANUP, UVS__KEEP,   UVS__FORGOTTEN, UVS__DEAD,
 };
 
 static const uint64_t kind_mask = UINT64_C(3) << UVS__KIND_SHIFT;
@@ -243,9 +243,9 @@ TEST the_next_run_finds_nothing_of_the_last_one_but_what_belongs_to_the_task(voi
                      UVS__ONLOOP));
   ASSERT_U64(
       UVS__REF | UVS__TAKEN | UVS__CANCELLED | UVS__INBOX | UVS__MOVING | UVS__LOOP |
-          UVS__HAS_AFTER | UVS__HAS_DONE | UVS__LATE | UVS__WALL | UVS__KEEP | UVS__FORGOTTEN,
+          UVS__HAS_AFTER | UVS__HAS_DONE | UVS__LATE | UVS__CLEANUP | UVS__KEEP | UVS__FORGOTTEN,
       w & (UVS__REF | UVS__TAKEN | UVS__CANCELLED | UVS__INBOX | UVS__MOVING | UVS__LOOP |
-           UVS__HAS_AFTER | UVS__HAS_DONE | UVS__LATE | UVS__WALL | UVS__KEEP | UVS__FORGOTTEN));
+           UVS__HAS_AFTER | UVS__HAS_DONE | UVS__LATE | UVS__CLEANUP | UVS__KEEP | UVS__FORGOTTEN));
   ASSERT_U64(generation_mask, w & generation_mask);
   ASSERT_U64(kind_mask, w & kind_mask);
   PASS();

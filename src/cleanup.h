@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cleanup: actions that were attached to a task or a lane, for the loop to call at its end.
+ *
+ * Each waits on the list of its task until the loop calls it, in order. CLEANUP in a task's word
+ * says that its list is not empty: so the task visits the loop, and is not freed before. What comes
+ * too late for that, or is wanted as soon as the outcome is decided, goes on the list of those that
+ * are called at the next turn.
+ *
+ * The lists are under the pool's lock.
+ */
+#ifndef UVS__CLEANUP_H
+#define UVS__CLEANUP_H
+
+#include "task.h"
+
+struct uvs__cleanup {
+  uvs_cleanup_cb cb;
+  void *arg;
+  bool when_settled;
+  struct uvs__cleanup *next;
+};
+
+struct uvs__cleanup_list {
+  struct uvs__cleanup *first, *last;
+};
+
+/* A scheduler's. */
+struct uvs__cleanups {
+  _Atomic(struct uvs__cleanup_list *) of[UVS__CHUNKS]; /* by slot; made when needed */
+  struct uvs__cleanup_list now;                        /* to be called at the next turn */
+  bool shut;                                           /* there will be no turn */
+};
+
+/* With the lock: to be called at the next turn. The caller sees to it that there is one. */
+void uvs__cleanup_now_locked(uvs_t *s, struct uvs__cleanup *a);
+/* With the lock: those of the list that are wanted when it is settled. True if there were any. */
+bool uvs__cleanup_settled_locked(uvs_t *s, struct uvs__cleanup_list *l);
+/* Any thread: the task that had the word w, while it ran, is settled since. */
+void uvs__cleanup_settled(uvs_t *s, uint32_t slot, uint64_t w);
+/* Any thread: the task was not accepted after all. */
+void uvs__cleanup_unmade(uvs_t *s, uint32_t slot);
+/* Any thread: a turn, soon. */
+void uvs__cleanup_call_loop(uvs_t *s);
+
+/* Loop thread; these call back. Of a task that has ended: all. */
+void uvs__cleanup_task(uvs_t *s, uint32_t slot);
+/* Of a list: all. */
+void uvs__cleanup_list(uvs_t *s, struct uvs__cleanup_list *l);
+/* Those for this turn, until the time is over. True if some are left. */
+bool uvs__cleanup_turn(uvs_t *s, uint64_t until_ns);
+/* The scheduler closes, and there will be no turn: false if it must still have one. */
+bool uvs__cleanup_shut(uvs_t *s);
+
+/* An allocated one. UV_EINVAL, UV_ENOMEM. */
+int uvs__cleanup_make(uvs_t *s, uvs_cleanup_cb cb, void *arg, unsigned flags,
+                      struct uvs__cleanup **ret);
+void uvs__cleanup_append(struct uvs__cleanup_list *l, struct uvs__cleanup *a);
+/* No thread is left that could call one: free them. */
+void uvs__cleanup_forget_list(uvs_t *s, struct uvs__cleanup_list *l);
+void uvs__cleanup_forget(uvs_t *s);
+
+#endif
