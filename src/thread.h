@@ -37,5 +37,7 @@ static inline uintptr_t uvs__self(void) {
 bool uvs__thread_gone(int tid);
 /* The system's number of this thread. */
 int uvs__thread_tid(void);
+/* What the system's tools show for this thread; up to 15 bytes. Where they show none: nothing. */
+void uvs__thread_name(const char *name);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Linux: signal 0 reaches every thread that lives, and no other.
+ * Linux: signal 0 reaches every thread that lives, and no other. Threads have names.
  */
 #include "thread.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,4 +19,8 @@ bool uvs__thread_gone(int tid) {
 
   errno = saved;
   return gone;
+}
+
+void uvs__thread_name(const char *name) {
+  (void)pthread_setname_np(pthread_self(), name);
 }

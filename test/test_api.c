@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "uvsched/executor.h"
 #include "uvsched/lane.h"
 #include "uvsched/queue.h"
 
@@ -35,6 +36,7 @@
   X(uvs_has_ref) \
   X(uvs_histogram) \
   X(uvs_info) \
+  X(uvs_inline_executor) \
   X(uvs_is_shutdown) \
   X(uvs_is_terminated) \
   X(uvs_is_terminating) \
@@ -102,6 +104,11 @@
   X(uvs_submit) \
   X(uvs_submit_many) \
   X(uvs_survive) \
+  X(uvs_threads_close) \
+  X(uvs_threads_executor) \
+  X(uvs_threads_open) \
+  X(uvs_threads_resize) \
+  X(uvs_threads_size) \
   X(uvs_unref) \
   X(uvs_version) \
   X(uvs_version_string) \
@@ -208,8 +215,8 @@ static bool read_header(struct words *w, const char *path) {
 
 TEST the_headers_declare_just_the_functions_that_are_tested_here(void) {
   static const char ours[] = "test/test_api.c";
-  static const char *const headers[] = {"include/uvsched.h", "include/uvsched/lane.h",
-                                        "include/uvsched/queue.h"};
+  static const char *const headers[] = {"include/uvsched.h", "include/uvsched/executor.h",
+                                        "include/uvsched/lane.h", "include/uvsched/queue.h"};
   static struct words w;
   char path[PATH_MAX];
   size_t base = sizeof __FILE__ - sizeof ours;
@@ -575,12 +582,38 @@ TEST every_function_of_the_queue_does_its_work_through_the_shared_library(void) 
   PASS();
 }
 
+static void counts_job(void *arg) {
+  atomic_fetch_add(&((struct seen *)arg)->work, 1);
+}
+
+TEST every_function_of_the_executors_does_its_work_through_the_shared_library(void) {
+  const uvs_executor_t *x = uvs_inline_executor();
+  uvs_threads_options_t o;
+  struct seen n;
+  uvs_threads_t *p;
+
+  memset(&n, 0, sizeof n);
+  ASSERT_RC(0, x->submit(x->self, counts_job, &n));
+  ASSERT_RC(1, atomic_load(&n.work));
+  uvs_threads_options_init(&o);
+  o.threads = 1;
+  ASSERT_RC(0, uvs_threads_open(&o, &p));
+  x = uvs_threads_executor(p);
+  ASSERT_RC(0, x->submit(x->self, counts_job, &n));
+  ASSERT_RC(0, uvs_threads_resize(p, 2));
+  ASSERT_RC(2, uvs_threads_size(p));
+  ASSERT_RC(0, uvs_threads_close(p));
+  ASSERT_RC(2, atomic_load(&n.work));
+  PASS();
+}
+
 SUITE(api) {
   RUN_TEST(every_function_has_an_address);
   RUN_TEST(the_shared_library_exports_just_the_headers_functions);
   RUN_TEST(the_headers_declare_just_the_functions_that_are_tested_here);
   RUN_TEST(every_function_does_its_work_through_the_shared_library);
   RUN_TEST(every_function_of_the_queue_does_its_work_through_the_shared_library);
+  RUN_TEST(every_function_of_the_executors_does_its_work_through_the_shared_library);
 }
 
 TEST_MAIN(RUN_SUITE(api));

@@ -511,19 +511,7 @@ TEST a_forked_child_can_close_its_copy_of_a_queue(void) {
 }
 
 /* ThreadSanitizer's own runtime does not survive this: a child hangs in its free() on a lock that
- * another thread of the parent held. */
-#if defined(__SANITIZE_THREAD__)
-#define UNDER_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UNDER_TSAN 1
-#endif
-#endif
-#ifndef UNDER_TSAN
-#define UNDER_TSAN 0
-#endif
-
-/* L8 */
+ * another thread of the parent held. L8 */
 TEST a_fork_while_other_threads_hold_locks_hangs_nobody(void) {
   static struct world w;
   static struct hammer h;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The public headers from C++17: every initializer, submit, cancel, a queue, close. .ci/run
- * compiles it with all warnings as errors, and runs it.
+ * The public headers from C++17: every initializer, submit, cancel, a queue, executors, close.
+ * .ci/run compiles it with all warnings as errors, and runs it.
  */
 #include <uvsched.h>
+#include <uvsched/executor.h>
 #include <uvsched/queue.h>
 
 #include <cstdio>
@@ -90,6 +91,24 @@ int main() {
   if (uvs_queue_poll_within(queue, 0, &waiter, &entry) != 0 || entry.value != &seen)
     return 1;
   if (uvs_queue_close(queue) != 0)
+    return 1;
+
+  uvs_executor_t executor;
+  uvs_executor_init(&executor);
+  uvs_threads_options_t threads_options;
+  uvs_threads_options_init(&threads_options);
+  threads_options.threads = 1;
+  uvs_threads_t *threads = nullptr;
+  if (executor.size != sizeof executor || uvs_threads_open(&threads_options, &threads) != 0)
+    return 1;
+  int jobs = 0;
+  const uvs_executor_t *places[] = {uvs_inline_executor(), uvs_threads_executor(threads)};
+  const auto job = [](void *arg) { ++*static_cast<int *>(arg); };
+  for (const uvs_executor_t *e : places) {
+    if (e->submit(e->self, job, &jobs) != 0)
+      return 1;
+  }
+  if (uvs_threads_resize(threads, 2) != 0 || uvs_threads_close(threads) != 0 || jobs != 2)
     return 1;
 
   uv_run(&loop, UV_RUN_DEFAULT);

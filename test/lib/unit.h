@@ -15,4 +15,16 @@
   ASSERT_EQ_FMT((unsigned long long)(EXP), (unsigned long long)(GOT), "%llu")
 #endif
 
+/* Its runtime knows a forked child only if the parent had one thread. */
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN 0
+#endif
+
 #endif
