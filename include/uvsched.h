@@ -287,6 +287,15 @@ typedef struct {
   uvs_after_body_cb after_body;   /* optional; right after it */
   int rejection;                  /* UVS_REJECT_...; left 0 with a handler: ASK */
   uvs_rejected_cb rejected;       /* the handler for UVS_REJECT_ASK, which is an error without */
+
+  /* Where `work` runs, if not on libuv's pool: on the executor of somebody else (borrowed until the
+   * callback of uvs_close, and never closed by us), or on `threads` own ones, 1 .. 1024, which are
+   * made here and closed with the scheduler. See uvsched/executor.h. With either, concurrency -1
+   * means: as many as it says. What it refuses fails with that code, and the error hook is told,
+   * even if `done` is. */
+  const struct uvs_executor_s *executor;
+  int threads;
+  const char *thread_name; /* of own ones, as uvs_threads_options_t.name; copied; may be NULL */
 } uvs_options_t;
 
 static inline void uvs_options_init(uvs_options_t *o) {

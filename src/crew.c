@@ -8,13 +8,11 @@
  */
 #include "pool.h"
 
+#include "uvsched/executor.h"
+
 #include <string.h>
 
-void uvs__crew_init(struct uvs__crew *c, const struct uvs_executor_s *executor) {
-  memset(c, 0, sizeof *c);
-  c->executor = executor;
-  uvs__ready_init(&c->ready);
-}
+/* ---- runners ---- */
 
 /* A list by `next`. */
 static void free_runners(struct uvs__pool *p, struct uvs__runner *r) {
@@ -80,7 +78,8 @@ static struct uvs__runner *reserve_locked(struct uvs__pool *p, struct uvs__crew 
   return spare;
 }
 
-int uvs__crew_set_concurrency(struct uvs__pool *p, struct uvs__crew *c, int concurrency) {
+static int set_concurrency(struct uvs__pool *p, struct uvs__crew *c, int concurrency,
+                           bool follows) {
   struct uvs__runner *made = NULL;
   int missing;
 
@@ -112,9 +111,97 @@ int uvs__crew_set_concurrency(struct uvs__pool *p, struct uvs__crew *c, int conc
   made = reserve_locked(p, c, concurrency, made);
   uvs__locked_store(&c->concurrency, concurrency,
                     relaxed); /* a setting; what follows from it is under the lock */
+  c->follows = follows;
   uv_mutex_unlock(&p->lock);
   free_runners(p, made);
   return 0;
+}
+
+int uvs__crew_set_concurrency(struct uvs__pool *p, struct uvs__crew *c, int concurrency) {
+  return set_concurrency(p, c, concurrency, false);
+}
+
+/* ---- executors ---- */
+
+static int asked(const uvs_executor_t *e) {
+  int n = e->concurrency == NULL ? 1 : e->concurrency(e->self);
+
+  return n < 1 ? 1 : n > UVS__CONCURRENCY_MAX ? UVS__CONCURRENCY_MAX : n;
+}
+
+void uvs__crew_follow(struct uvs__pool *p, struct uvs__crew *c) {
+  bool follows;
+  int n;
+
+  uv_mutex_lock(&p->lock);
+  follows = c->follows;
+  uv_mutex_unlock(&p->lock);
+  if (!follows)
+    return;
+  n = asked(c->executor);
+  if (n != uvs__load(&c->concurrency, relaxed)) /* a setting */
+    set_concurrency(p, c, n, true);             /* without memory it stays as it is */
+}
+
+static int open_own(struct uvs__pool *p, struct uvs__crew *c, const struct uvs__crew_options *o) {
+  uvs_threads_options_t t;
+  int rc;
+
+  uvs_threads_options_init(&t);
+  t.threads = o->threads;
+  t.name = o->thread_name;
+  t.allocator = *p->mem;
+  rc = uvs_threads_open(&t, &c->own);
+  if (rc == 0)
+    c->executor = uvs_threads_executor(c->own);
+  return rc;
+}
+
+static bool is_executor(const uvs_executor_t *e) {
+  return e->size == sizeof *e && e->submit != NULL;
+}
+
+int uvs__crew_open(struct uvs__pool *p, struct uvs__crew *c, const struct uvs__crew_options *o) {
+  bool follows;
+  int rc = 0;
+
+  c->executor = o->executor;
+  if (o->executor != NULL && (o->threads != 0 || !is_executor(o->executor)))
+    return UV_EINVAL;
+  if (o->threads == 0 && o->thread_name != NULL)
+    return UV_EINVAL;
+  if (o->threads != 0)
+    rc = open_own(p, c, o);
+  if (rc < 0)
+    return rc;
+  follows = o->concurrency < 0;
+  rc = set_concurrency(p, c, follows ? asked(c->executor) : o->concurrency, follows);
+  if (rc < 0 && c->own != NULL)
+    uvs_threads_close(c->own);
+  if (rc < 0 || c == &p->home)
+    return rc;
+  uv_mutex_lock(&p->lock);
+  c->next = p->home.next;
+  p->home.next = c;
+  uv_mutex_unlock(&p->lock);
+  return 0;
+}
+
+void uvs__crew_close(struct uvs__pool *p, struct uvs__crew *c) {
+  struct uvs__crew **link = &p->home.next;
+
+  uv_mutex_lock(&p->lock);
+  UVS_ASSERT(c->out == 0);
+  while (c != &p->home && *link != c)
+    link = &(*link)->next;
+  if (c != &p->home)
+    *link = c->next;
+  p->reserved -= c->reserved;
+  c->reserved = 0;
+  uv_mutex_unlock(&p->lock);
+  if (c->own != NULL)
+    uvs_threads_close(c->own); /* its threads are idle: it does not take long */
+  c->own = NULL;
 }
 
 struct uvs__runner *uvs__pool_runners(struct uvs__pool *p) {
@@ -124,6 +211,17 @@ struct uvs__runner *uvs__pool_runners(struct uvs__pool *p) {
   newest = p->all;
   uv_mutex_unlock(&p->lock);
   return newest;
+}
+
+/* ---- out and home ---- */
+
+struct uvs__crew *uvs__crew_that_wants(struct uvs__pool *p, struct uvs__crew *c) {
+  uv_mutex_lock(&p->lock);
+  c = c == NULL ? &p->home : c->next;
+  while (c != NULL && c->startable <= c->seeking)
+    c = c->next;
+  uv_mutex_unlock(&p->lock);
+  return c;
 }
 
 struct uvs__runner *uvs__crew_call_out(struct uvs__pool *p, struct uvs__crew *c, uint64_t now_ns) {
@@ -150,22 +248,37 @@ struct uvs__runner *uvs__crew_call_out(struct uvs__pool *p, struct uvs__crew *c,
   return called;
 }
 
-static void home_locked(struct uvs__pool *p, struct uvs__runner *r) {
-  r->crew->out--;
+static bool home_locked(struct uvs__pool *p, struct uvs__runner *r) {
   p->out--;
   r->next = p->idle;
   p->idle = r;
+  return --r->crew->out == 0;
 }
 
-void uvs__crew_home(struct uvs__pool *p, struct uvs__runner *r) {
+bool uvs__crew_home(struct uvs__pool *p, struct uvs__runner *r) {
+  bool last;
+
   uv_mutex_lock(&p->lock);
-  home_locked(p, r);
+  last = home_locked(p, r);
   uv_mutex_unlock(&p->lock);
+  return last;
 }
 
-void uvs__crew_not_out(struct uvs__pool *p, struct uvs__runner *r) {
+bool uvs__crew_is_out(struct uvs__pool *p, const struct uvs__crew *c) {
+  bool out;
+
+  uv_mutex_lock(&p->lock);
+  out = c->out > 0;
+  uv_mutex_unlock(&p->lock);
+  return out;
+}
+
+bool uvs__crew_not_out(struct uvs__pool *p, struct uvs__runner *r) {
+  bool last;
+
   uv_mutex_lock(&p->lock);
   r->crew->seeking--;
-  home_locked(p, r);
+  last = home_locked(p, r);
   uv_mutex_unlock(&p->lock);
+  return last;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "scheduler.h"
 
+#include "uvsched/executor.h"
+
 #include "directory.h"
 
 #include <stddef.h>
@@ -156,9 +158,10 @@ void uvs__lane_ended(uvs_t *s, uint32_t slot) {
   c->lane_next = UVS__NONE;
 }
 
-/* Its last callbacks are to be made, unless that is known already. */
+/* Its last callbacks are to be made, unless that is known already, or a runner is still out: then
+ * that one brings us here. */
 static void begin_end(uvs_t *s, struct uvs__lane *lane) {
-  if (lane->ending)
+  if (lane->ending || uvs__crew_is_out(&s->pool, &lane->own_crew))
     return;
   UVS_ASSERT(lane->first == UVS__NONE);
   lane->ending = true;
@@ -180,6 +183,10 @@ static void leave(uvs_t *s, struct uvs__lane *lane, uint32_t tasks) {
 
 void uvs__lane_left(uvs_t *s, struct uvs__lane *lane) {
   leave(s, lane, 1);
+}
+
+void uvs__lane_crew_home(uvs_t *s, struct uvs__lane *lane) {
+  leave(s, lane, 0); /* if it has ended, it waited for that */
 }
 
 /* ---- its end ---- */
@@ -263,6 +270,8 @@ static void end(uvs_t *s, struct uvs__lane *lane) {
     lane->quiet(s, lane->number, lane->arg);
   while (!unlink_lane(s, lane)) /* some were added since */
     uvs__cleanup_list(s, &lane->cleanups);
+  if (lane->turns.crew == &lane->own_crew)
+    uvs__crew_close(&s->pool, &lane->own_crew);
   uvs__directory_close(lane->number);
   let_go(lane);
 }
@@ -378,6 +387,30 @@ static bool add(uvs_t *s, struct uvs__lane *lane) {
   return added;
 }
 
+static void set_up(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o) {
+  memset(lane, 0, sizeof *lane);
+  lane->turns.crew = &s->pool.home;
+  lane->turns.width = o->width == 0 ? UINT32_MAX : o->width;
+  lane->turns.next = UVS__NONE;
+  uvs__list_init(&lane->turns.waiting);
+  uvs__ready_init(&lane->own_crew.ready);
+  lane->own_crew.lane = lane;
+  lane->first = UVS__NONE;
+  lane->last = UVS__NONE;
+  lane->scheduler = s;
+  lane->quiet = o->quiet;
+  lane->arg = o->arg;
+}
+
+static int open_crew(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o) {
+  struct uvs__crew_options c = {o->executor, o->threads, o->thread_name, -1};
+
+  if (o->executor == NULL && o->threads == 0)
+    return o->thread_name == NULL ? 0 : UV_EINVAL;
+  lane->turns.crew = &lane->own_crew;
+  return uvs__crew_open(&s->pool, &lane->own_crew, &c);
+}
+
 int uvs_lane_open(uvs_t *s, const uvs_lane_options_t *given, uvs_lane_t *ret) {
   uvs_lane_options_t o;
   struct uvs__lane *lane;
@@ -392,28 +425,29 @@ int uvs_lane_open(uvs_t *s, const uvs_lane_options_t *given, uvs_lane_t *ret) {
   lane = uvs__mem_alloc(&s->mem, 1, sizeof *lane, 0);
   if (lane == NULL)
     return UV_ENOMEM;
-  memset(lane, 0, sizeof *lane);
-  lane->turns.crew = &s->pool.home;
-  lane->turns.width = o.width == 0 ? UINT32_MAX : o.width;
-  lane->turns.next = UVS__NONE;
-  uvs__list_init(&lane->turns.waiting);
-  lane->first = UVS__NONE;
-  lane->last = UVS__NONE;
-  lane->scheduler = s;
-  lane->quiet = o.quiet;
-  lane->arg = o.arg;
+  set_up(s, lane, &o);
+  rc = open_crew(s, lane, &o);
+  if (rc < 0)
+    goto free_lane;
   rc = uvs__directory_add(lane, &lane->number);
-  if (rc < 0) {
-    uvs__mem_free(&s->mem, lane);
-    return rc;
-  }
+  if (rc < 0)
+    goto close_crew;
   uvs_retain(s);
-  *ret = lane->number;
-  if (add(s, lane))
+  if (add(s, lane)) {
+    *ret = lane->number;
     return 0;
-  uvs__directory_close(lane->number); /* it is being closed, and looks at its lanes no more */
-  let_go(lane);
-  return UV_ESHUTDOWN;
+  }
+  rc = UV_ESHUTDOWN; /* it is being closed, and looks at its lanes no more */
+  uvs__directory_close(lane->number);
+  uvs__directory_drop(lane->number);
+  uvs_release(s);
+
+close_crew:
+  if (lane->turns.crew == &lane->own_crew)
+    uvs__crew_close(&s->pool, &lane->own_crew);
+free_lane:
+  uvs__mem_free(&s->mem, lane);
+  return rc;
 }
 
 void uvs__lanes_close(uvs_t *s) {
@@ -447,6 +481,8 @@ void uvs__lanes_forget(uvs_t *s) {
     s->lanes.all = lane->next;
     uvs__directory_close(lane->number); /* who held it in the parent does not exist here */
     uvs__cleanup_forget_list(s, &lane->cleanups);
+    if (lane->own_crew.own != NULL)
+      uvs_threads_close(lane->own_crew.own);
     uvs__mem_free(&s->mem, lane);
     uvs_release(s);
   }

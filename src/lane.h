@@ -38,6 +38,7 @@ struct uvs__lane {
 
   uint32_t first, last; /* its tasks that the loop knows and that have not ended; the loop's */
   struct uvs__cleanup_list cleanups; /* the pool's lock */
+  struct uvs__crew own_crew;         /* the same; if it has an executor of its own */
   bool over;                         /* the same: they are called, and it is on no list */
   bool ending;                       /* the loop's: its last callbacks are to be made */
   struct uvs__lane *ending_next;     /* the loop's */
@@ -76,6 +77,8 @@ bool uvs__lane_token(struct uvs__cold *c);
 void uvs__lane_enter(uvs_t *s, uint32_t slot);
 void uvs__lane_ended(uvs_t *s, uint32_t slot);
 void uvs__lane_left(uvs_t *s, struct uvs__lane *lane);
+/* The last runner of its own crew came home. */
+void uvs__lane_crew_home(uvs_t *s, struct uvs__lane *lane);
 /* Look at those that were disposed elsewhere, until the time is over. True if something is left. */
 bool uvs__lanes_look(uvs_t *s, uint64_t until_ns);
 /* Last callbacks. True if something is left. */

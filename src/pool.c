@@ -13,7 +13,7 @@ int uvs__pool_init(struct uvs__pool *p, struct uvs__agenda *a, const uvs_allocat
   p->agenda = a;
   p->mem = mem;
   p->runner_arg = runner_arg;
-  uvs__crew_init(&p->home, NULL);
+  uvs__ready_init(&p->home.ready);
   uvs__ready_init(&p->due);
   rc = uv_mutex_init(&p->lock);
   if (rc < 0)

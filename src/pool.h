@@ -25,6 +25,9 @@ struct uvs__runner;
 /* Who runs what an executor is for. Under the pool's lock. */
 struct uvs__crew {
   const struct uvs_executor_s *executor; /* NULL: libuv's pool */
+  struct uvs_threads_s *own;             /* made for this crew, and closed with it; or NULL */
+  struct uvs__lane *lane;                /* whose it is; NULL: the scheduler's */
+  bool follows;                          /* `concurrency` is what the executor says */
   struct uvs__crew *next;                /* of the same scheduler */
   struct uvs__ready ready;               /* what may start */
   uint32_t startable;                    /* so many could start at once, if there were runners */
@@ -35,6 +38,14 @@ struct uvs__crew {
   uint32_t out;       /* runners in the executor's hands */
   uint64_t home_ns;   /* the last runner went home and left tasks ready, */
   uint64_t called_ns; /* and the loop called some out again */
+};
+
+/* Where bodies run, as the options of a scheduler or a lane say it. */
+struct uvs__crew_options {
+  const struct uvs_executor_s *executor; /* NULL: libuv's pool, or own threads */
+  int threads;                           /* so many own ones; 0: none */
+  const char *thread_name;
+  int concurrency; /* -1: as the executor says */
 };
 
 /* A lane, as the pool sees it. Under the pool's lock. */
@@ -152,17 +163,26 @@ void uvs__pool_shut_lane_locked(struct uvs__pool *p, struct uvs__lane_turns *l);
 
 /* ---- crew.c: the runners ---- */
 
-void uvs__crew_init(struct uvs__crew *c, const struct uvs_executor_s *executor);
+/* Loop thread or before: who runs is `executor`, or so many own threads, or libuv's pool. For
+ * concurrency -1 the executor is asked. 0; UV_EINVAL, UV_ENOMEM, or what uvs_threads_open answers.
+ */
+int uvs__crew_open(struct uvs__pool *p, struct uvs__crew *c, const struct uvs__crew_options *o);
+/* Its runners are home: off the list, and what was made for it is closed. */
+void uvs__crew_close(struct uvs__pool *p, struct uvs__crew *c);
 /* Any thread. 0, UV_ENOMEM: nothing has changed. */
 int uvs__crew_set_concurrency(struct uvs__pool *p, struct uvs__crew *c, int concurrency);
+/* Loop thread: ask the executor, if it is to be asked. */
+void uvs__crew_follow(struct uvs__pool *p, struct uvs__crew *c);
 /* Any thread: every runner made so far, linked by `all`; they stay until the pool is destroyed. */
 struct uvs__runner *uvs__pool_runners(struct uvs__pool *p);
+/* Loop thread: the next of all crews that has something to start, after `c` (NULL: the first). */
+struct uvs__crew *uvs__crew_that_wants(struct uvs__pool *p, struct uvs__crew *c);
 /* Loop thread: runners to be sent out now, linked by `next`. */
 struct uvs__runner *uvs__crew_call_out(struct uvs__pool *p, struct uvs__crew *c, uint64_t now_ns);
-/* Loop thread: one came home; one could not be sent out. */
-void uvs__crew_home(struct uvs__pool *p, struct uvs__runner *r);
-void uvs__crew_not_out(struct uvs__pool *p, struct uvs__runner *r);
-/* In a forked child, where the lock may be held by a thread that does not exist. */
+/* Loop thread: one came home; one could not be sent out. True if that was the last that was out. */
+bool uvs__crew_home(struct uvs__pool *p, struct uvs__runner *r);
+bool uvs__crew_not_out(struct uvs__pool *p, struct uvs__runner *r);
+bool uvs__crew_is_out(struct uvs__pool *p, const struct uvs__crew *c);
 void uvs__crew_free_runners(struct uvs__pool *p);
 
 #endif

@@ -253,14 +253,15 @@ static int heed_limit(struct uvs__cold *c, int status, uint64_t end_ns) {
   return c->limit_status;
 }
 
+static uint64_t ideal_of(const struct uvs__slot *t, const struct uvs__cold *c) {
+  /* relaxed, both: ours while RUNNING */
+  return uvs__load(&t->deadline_ns, relaxed) - uvs__load(&c->jitter_now_ns, relaxed);
+}
+
 /* No run, since its limit has passed before it could start. Returns the status. */
 static int time_out_unstarted(struct uvs__slot *t, struct uvs__cold *c) {
-  uint64_t ideal_ns;
-
   UVS_ASSERT(c != NULL); /* it has a limit */
-  /* relaxed, both: ours while RUNNING */
-  ideal_ns = uvs__load(&t->deadline_ns, relaxed) - uvs__load(&c->jitter_now_ns, relaxed);
-  c->run = (struct uvs__record){.ideal_ns = (int64_t)ideal_ns, .timed_out = true};
+  c->run = (struct uvs__record){.ideal_ns = (int64_t)ideal_of(t, c), .timed_out = true};
   return c->limit_status;
 }
 
@@ -493,6 +494,21 @@ void uvs__run_unstarted(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   end_on_loop(s, slot, status, uvs__plan_next(s, slot, status, now_ns, now_ns));
 }
 
+void uvs__run_refused(uvs_t *s, uint32_t slot, int status, uint64_t now_ns) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+  uint64_t w = uvs__load(&t->word, relaxed); /* for its constants, and its id */
+
+  if (c != NULL)
+    c->run = (struct uvs__record){.ideal_ns = (int64_t)ideal_of(t, c)};
+  if (s->error_cb != NULL && (w & UVS__HAS_DONE) != 0) { /* else the hook is told as usual */
+    if (c != NULL)
+      c->run.seen = status;
+    s->error_cb(s, uvs__id(w, slot), status, uvs__load(&t->arg, relaxed)); /* constant */
+  }
+  end_on_loop(s, slot, status, uvs__plan_next(s, slot, status, now_ns, now_ns));
+}
+
 /* ---- on a runner ---- */
 
 struct finished {
@@ -584,8 +600,7 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
   return next;
 }
 
-void uvs__runner_work(uv_work_t *req) {
-  struct uvs__runner *r = req->data;
+void uvs__run_tasks(struct uvs__runner *r) {
   uvs_t *s = r->arg;
   struct finished f = {UVS__NONE, UVS__NONE, 0};
   uint64_t now_ns = uvs__now(s);

@@ -8,6 +8,8 @@
  */
 #include "scheduler.h"
 
+#include "uvsched/executor.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -201,6 +203,14 @@ static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {
   uvs__wallwatch_init(&s->watch, on_wall_changed);
 }
 
+static int open_crew(uvs_t *s, const uvs_options_t *o) {
+  struct uvs__crew_options c = {o->executor, o->threads, o->thread_name, o->concurrency};
+
+  if (c.concurrency < 0 && c.executor == NULL && c.threads == 0)
+    c.concurrency = default_concurrency();
+  return uvs__crew_open(&s->pool, &s->pool.home, &c);
+}
+
 int uvs_open(uv_loop_t *loop, const uvs_options_t *given, uvs_t **ret) {
   uvs_options_t o;
   uvs_t *s;
@@ -225,13 +235,12 @@ int uvs_open(uv_loop_t *loop, const uvs_options_t *given, uvs_t **ret) {
   rc = uvs__pool_init(&s->pool, &s->agenda, &s->mem, s);
   if (rc < 0)
     goto destroy_agenda;
-  rc = uvs__crew_set_concurrency(&s->pool, &s->pool.home,
-                                 o.concurrency < 0 ? default_concurrency() : o.concurrency);
+  rc = open_crew(s, &o);
   if (rc < 0)
     goto destroy_pool;
   rc = uv_cond_init(&s->terminated_cond);
   if (rc < 0)
-    goto destroy_pool;
+    goto close_crew;
   rc = uvs__ticker_init(&s->ticker, loop, on_tick);
   if (rc < 0)
     goto destroy_cond;
@@ -243,6 +252,8 @@ int uvs_open(uv_loop_t *loop, const uvs_options_t *given, uvs_t **ret) {
 
 destroy_cond:
   uv_cond_destroy(&s->terminated_cond);
+close_crew:
+  uvs__crew_close(&s->pool, &s->pool.home);
 destroy_pool:
   uvs__pool_destroy(&s->pool);
 destroy_agenda:
@@ -265,6 +276,8 @@ static void destroy(uvs_t *s) {
     uvs__pool_destroy(&s->pool);
     uvs__agenda_destroy(&s->agenda);
   } else {
+    if (s->pool.home.own != NULL)
+      uvs_threads_close(s->pool.home.own);
     uvs__crew_free_runners(&s->pool);
     uvs__agenda_free_memory(&s->agenda);
   }

@@ -4,6 +4,7 @@
  *
  *   scheduler.c  open, close, and what keeps the loop alive
  *   tick.c       the main flow: a turn of the loop
+ *   dispatch.c   runners are sent out, and come home
  *   ending.c     the end of a task, on the loop
  *   run.c        one run from start to end, on a runner, on the loop, or finished by somebody else
  *   plan.c       does another run follow, and when
@@ -53,6 +54,7 @@ struct uvs_s {
   struct uvs__queues queues;
   struct uvs__lanes lanes;
   struct uvs__cleanups cleanups;
+  _Atomic(struct uvs__runner *) homing; /* runners that other executors bring back, by `next` */
   struct uvs__fork fork;
   _Atomic uint32_t refs;
   _Atomic uintptr_t loop_thread; /* 0 until the first turn */
@@ -207,8 +209,15 @@ void uvs__call_back_end(uvs_t *s, uint32_t slot, uint64_t w);
 /* Moves 9 and 10: `done` has returned. False: there are clean-ups to be called first. */
 bool uvs__retire(uvs_t *s, uint32_t slot);
 
+/* ---- dispatch.c (loop thread) ---- */
+/* Send out as many runners as there is work for. May call back, and run bodies (inline). */
+void uvs__call_out_runners(uvs_t *s);
+/* Runners that other executors brought back. */
+void uvs__take_home(uvs_t *s);
+
 /* ---- run.c ---- */
-void uvs__runner_work(uv_work_t *req);
+/* What a runner does: task after task, until there is none or its time is over. */
+void uvs__run_tasks(struct uvs__runner *r);
 /* A due task on the loop; its run's end included. */
 void uvs__run_on_loop(uvs_t *s, uint32_t slot);
 /* `after` of a run that came back. */
@@ -218,6 +227,8 @@ void uvs__run_after(uvs_t *s, uint32_t slot);
 bool uvs__run_here(uvs_t *s, uint32_t slot);
 /* The rest of uvs_finish: the run of w ended with the status that w holds. Any thread. */
 void uvs__run_finished(uvs_t *s, uint32_t slot, uint64_t w);
+/* Loop thread: it was made RUNNING, but its executor has refused. */
+void uvs__run_refused(uvs_t *s, uint32_t slot, int status, uint64_t now_ns);
 /* Loop thread: it was withdrawn from its list, since its limit has passed before it started. */
 void uvs__run_unstarted(uvs_t *s, uint32_t slot, uint64_t now_ns);
 

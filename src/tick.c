@@ -344,33 +344,6 @@ static bool hand_over(uvs_t *s, uint64_t until_ns) {
   return more;
 }
 
-static void on_runner_home(uv_work_t *req, int status) {
-  struct uvs__runner *r = req->data;
-  uvs_t *s = r->arg;
-
-  (void)status; /* nobody else has the request, so nobody cancels it */
-  s->taken -= r->retired;
-  s->taken_ref -= r->retired_ref;
-  r->retired = 0;
-  r->retired_ref = 0;
-  uvs__crew_home(&s->pool, r);
-  uvs__notice_loss(s); /* or nobody would hear of it */
-  uvs__ticker_wake(&s->ticker);
-}
-
-static void call_out_runners(uvs_t *s) {
-  struct uvs__runner *r = uvs__crew_call_out(&s->pool, &s->pool.home, s->turn_ns);
-
-  while (r != NULL) {
-    struct uvs__runner *next = r->next;
-
-    r->req.data = r;
-    if (uv_queue_work(s->loop, &r->req, uvs__runner_work, on_runner_home) != 0)
-      uvs__crew_not_out(&s->pool, r); /* what is ready stays so, for the next turn */
-    r = next;
-  }
-}
-
 /* ---- callbacks, each phase at least one ---- */
 
 static bool make_callbacks(uvs_t *s, uint64_t until_ns) {
@@ -565,6 +538,7 @@ void uvs__tick(uvs_t *s) {
   s->turn_ns = now_ns;
   until_ns = now_ns + s->budget_ns;
 
+  uvs__take_home(s);
   more = take_in_until(s, until_ns);
   follow_policies(s, now_ns);
   if (s->closing) {
@@ -575,15 +549,16 @@ void uvs__tick(uvs_t *s) {
   more |= uvs__limits_expire(s, now_ns, until_ns);
   more |= hand_over(s, until_ns);
   uvs__pool_take_over(&s->pool);
-  call_out_runners(s);
+  uvs__call_out_runners(s);
   more |= uvs__queues_serve(s, until_ns);
   more |= run_due(s, until_ns);
   more |= make_callbacks(s, until_ns);
   more |= uvs__cleanup_turn(s, until_ns);
   more |= uvs__lanes_end(s, until_ns);
-  call_out_runners(s); /* the end of an `after` may let others start */
+  uvs__call_out_runners(s); /* the end of an `after` may let others start */
   s->overrun_ns = 0;
   if (uvs__pool_is_due(&s->pool)) { /* what is left waits for the next turn */
+    more = true;
     now_ns = uvs__now(s);
     s->overrun_ns = now_ns <= until_ns ? 0 : now_ns - until_ns;
   }
@@ -602,6 +577,8 @@ void uvs__tick(uvs_t *s) {
   s->in_tick = false;
   uvs__update_keep(s);
   if (s->closing && uvs__load(&s->terminated, relaxed) && uvs__lanes_gone(s) &&
-      uvs__cleanup_shut(s))
+      uvs__cleanup_shut(s)) {
+    uvs__crew_close(&s->pool, &s->pool.home);
     uvs__close_handles(s);
+  }
 }

@@ -22,7 +22,7 @@
 #ifndef UVSCHED_LANE_H
 #define UVSCHED_LANE_H
 
-#include "../uvsched.h"
+#include <uvsched.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,6 +37,11 @@ typedef struct {
   uint32_t width;     /* most runs at once; default 1; 0: no bound */
   uvs_quiet_cb quiet; /* optional: exactly once, after the lane was disposed */
   void *arg;          /* of quiet */
+
+  /* Where its bodies run, if not where the scheduler's do: as in uvs_options_t. */
+  const struct uvs_executor_s *executor; /* borrowed until it is quiet */
+  int threads;                           /* closed when it is quiet */
+  const char *thread_name;
 } uvs_lane_options_t;
 
 static inline void uvs_lane_options_init(uvs_lane_options_t *o) {
@@ -51,8 +56,8 @@ static inline void uvs_lane_options_init(uvs_lane_options_t *o) {
  *
  * Thread:  any.
  * Owns:    copies *o (NULL: defaults).
- * Returns: 0 with *ret set; UV_EINVAL (NULL ret, a wrong size); UV_ESHUTDOWN once shut down;
- *          UV_ENOMEM.
+ * Returns: 0 with *ret set; UV_EINVAL (NULL ret, a wrong size, an option out of range);
+ *          UV_ESHUTDOWN once shut down; UV_ENOMEM; what uvs_threads_open answers.
  */
 UVS_API int uvs_lane_open(uvs_t *s, const uvs_lane_options_t *o, uvs_lane_t *ret);
 
