@@ -230,15 +230,19 @@ static int call(uvs_t *s, struct uvs__slot *t, const struct uvs__cold *c, uvs_ru
   struct uvs__frame frame = {s, (uint32_t)run->id & UVS__SLOT_MASK, uvs__thread.frame};
   uvs_work_cb body =
       s->decorate_cb != NULL ? c->decoration.work : uvs__load(&t->fn, relaxed); /* constant */
+  uvs_t *seen = run->scheduler;
   int returned;
 
   uvs__thread.frame = &frame;
+  run->scheduler = s; /* the hooks are the owner's */
   if (s->before_cb != NULL)
     s->before_cb(run);
+  run->scheduler = seen;
   returned = body(run);
   *ret_end_ns = uvs__now(s);
   if (returned != UVS_PENDING && c != NULL && c->limit_ns != UVS__NEVER)
     mark_body_over(t); /* the limit comes too late now, however long the hook takes */
+  run->scheduler = s;
   if (s->after_cb != NULL)
     s->after_cb(run, returned);
   uvs__thread.frame = frame.outer;
