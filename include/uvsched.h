@@ -461,7 +461,9 @@ UVS_API int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags);
 /**
  * Move a waiting task: its next run is due delay_ns from now (a wall-clock task: by the wall
  * clock). A fixed-rate task's grid moves with it. Off the loop, of several at the same time one
- * wins.
+ * wins. On the loop, to push back a one-shot of the plain kind (only delay, work or after, done,
+ * arg, flags) is one store: the heap hears of it, and the loop wakes for it, once, when its old
+ * time comes up.
  *
  * Thread:  any.
  * Returns: 0; UV_EBUSY if it is ready or running; UV_ENOENT.
@@ -638,6 +640,8 @@ typedef struct {
   uint64_t timed_out;               /* the last run passed its limit; also while its body runs on */
   uint64_t dropped;                 /* by the rejection policy */
   uint64_t failed_runs;             /* also of tasks that went on */
+  uint64_t heap_ops;                /* tasks put into the delay heap, moved in it, taken out */
+  uint64_t wakeups; /* turns of the loop that we asked for: our timer, or something had come */
 } uvs_counts_t;
 
 static inline void uvs_counts_init(uvs_counts_t *c) {
@@ -645,7 +649,9 @@ static inline void uvs_counts_init(uvs_counts_t *c) {
   c->size = sizeof *c;
 }
 
-/* One consistent snapshot. Thread: any. */
+/* One consistent snapshot (off the loop, heap_ops and wakeups may be of a moment later). Thread:
+ * any.
+ */
 UVS_API int uvs_counts(uvs_t *s, uvs_counts_t *ret);
 
 /* Print state, counters and tasks, the next due first. Thread: loop. UV_EINVAL, UV_EPERM,

@@ -197,26 +197,33 @@ void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
     uvs__heap_remove(h, slot);
 }
 
-/* The head of h, with its true deadline: an entry that was pushed back learns of it when it comes
- * up. */
+/* An entry that was pushed back learns of it when it comes up. True if the head of h was one: there
+ * is another head now. */
+static bool put_back_head(struct uvs__agenda *a, struct uvs__heap *h, uint64_t until_ns) {
+  const struct uvs__heap_entry *e = uvs__heap_head(h);
+  uint64_t deadline_ns;
+  uint32_t slot;
+
+  if (e == NULL || e->deadline_ns > until_ns)
+    return false;
+  slot = uvs__heap_slot(e);
+  /* relaxed: if a mover is at it, the task's INBOX or MOVING bit keeps it from being made ready */
+  deadline_ns = uvs__load(&uvs__agenda_slot(a, slot)->deadline_ns, relaxed);
+  if (deadline_ns <= e->deadline_ns)
+    return false;
+  if (deadline_ns >= UVS__NEVER)
+    uvs__heap_remove(h, slot);
+  else
+    uvs__heap_move(h, slot, deadline_ns);
+  return true;
+}
+
+/* The head of h, with its true deadline. */
 static const struct uvs__heap_entry *true_head(struct uvs__agenda *a, struct uvs__heap *h,
                                                uint64_t until_ns) {
-  const struct uvs__heap_entry *e;
-
-  while ((e = uvs__heap_head(h)) != NULL && e->deadline_ns <= until_ns) {
-    uint32_t slot = uvs__heap_slot(e);
-    /* relaxed: if a mover is at it, the task's INBOX or MOVING bit keeps it from being made ready
-     */
-    uint64_t deadline_ns = uvs__load(&uvs__agenda_slot(a, slot)->deadline_ns, relaxed);
-
-    if (deadline_ns <= e->deadline_ns)
-      break;
-    if (deadline_ns >= UVS__NEVER)
-      uvs__heap_remove(h, slot);
-    else
-      uvs__heap_move(h, slot, deadline_ns);
+  while (put_back_head(a, h, until_ns)) {
   }
-  return e;
+  return uvs__heap_head(h);
 }
 
 static uint32_t take_from(struct uvs__agenda *a, struct uvs__heap *h, uint64_t until_ns) {
@@ -233,6 +240,10 @@ static uint32_t take_from(struct uvs__agenda *a, struct uvs__heap *h, uint64_t u
 /* How long it has been due; 0 if it is not, or there is none. */
 static uint64_t overdue(const struct uvs__heap_entry *e, uint64_t now_ns) {
   return e == NULL || e->deadline_ns > now_ns ? 0 : now_ns - e->deadline_ns + 1;
+}
+
+bool uvs__agenda_put_back(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns) {
+  return put_back_head(a, &a->heap, now_ns) || put_back_head(a, &a->wall, wall_ns);
 }
 
 uint32_t uvs__agenda_take_due(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns) {
@@ -300,4 +311,10 @@ uint64_t uvs__agenda_next_limit(const struct uvs__agenda *a) {
 
 bool uvs__agenda_check(const struct uvs__agenda *a) {
   return uvs__heap_check(&a->heap) && uvs__heap_check(&a->wall) && uvs__heap_check(&a->limits);
+}
+
+uint64_t uvs__agenda_ops(const struct uvs__agenda *a) {
+  /* relaxed, all: counts */
+  return uvs__load(&a->heap.ops, relaxed) + uvs__load(&a->wall.ops, relaxed) +
+         uvs__load(&a->limits.ops, relaxed);
 }

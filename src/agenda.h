@@ -69,7 +69,11 @@ void uvs__agenda_number(struct uvs__agenda *a, uint32_t slot);
 /* Put it, or move it, to where its deadline belongs. */
 void uvs__agenda_insert(struct uvs__agenda *a, uint32_t slot, uint64_t w);
 void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w);
-/* Take out the first task that is due; UVS__NONE if none is. Finds out about lazy push-backs. */
+/* A task that was pushed back without a word to its queue has come up, and learns of it here: true.
+ * One at a time, since they may be many. */
+bool uvs__agenda_put_back(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns);
+/* Take out the first task that is due; UVS__NONE if none is. Finds out about lazy push-backs, all
+ * of them. */
 uint32_t uvs__agenda_take_due(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns);
 /* Take out the first task, due or not; UVS__NONE if none waits. */
 uint32_t uvs__agenda_take_any(struct uvs__agenda *a);
@@ -86,5 +90,8 @@ void uvs__agenda_unlimit(struct uvs__agenda *a, uint32_t slot);
 uint32_t uvs__agenda_take_limit(struct uvs__agenda *a, uint64_t now_ns);
 uint64_t uvs__agenda_next_limit(const struct uvs__agenda *a);
 bool uvs__agenda_check(const struct uvs__agenda *a);
+
+/* Any thread: changes of the queues since init. */
+uint64_t uvs__agenda_ops(const struct uvs__agenda *a);
 
 #endif

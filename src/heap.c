@@ -76,6 +76,13 @@ static void settle(struct uvs__heap *h, uint32_t position, struct uvs__heap_entr
 void uvs__heap_init(struct uvs__heap *h, struct uvs__link **links) {
   memset(h, 0, sizeof *h);
   h->links = links;
+  atomic_init(&h->ops, 0);
+}
+
+/* relaxed, both: a count, with one writer at a time. No step of atomic.h's: also called under the
+ * lock of a queue. */
+static void count_op(struct uvs__heap *h) {
+  uvs__locked_store(&h->ops, uvs__locked_load(&h->ops, relaxed) + 1, relaxed);
 }
 
 void uvs__heap_destroy(struct uvs__heap *h, const uvs_allocator_t *m) {
@@ -106,6 +113,7 @@ void uvs__heap_push(struct uvs__heap *h, uint64_t deadline_ns, uint64_t key) {
   struct uvs__heap_entry e = {deadline_ns, key};
 
   UVS_ASSERT(!uvs__heap_has(h, uvs__heap_slot(&e)));
+  count_op(h);
   sift_up(h, h->count++, e);
 }
 
@@ -119,6 +127,7 @@ void uvs__heap_remove(struct uvs__heap *h, uint32_t slot) {
 
   UVS_ASSERT(position < h->count);
   UVS_ASSERT(uvs__heap_slot(at(h, position)) == slot);
+  count_op(h);
   *position_of(h, slot) = UVS__NONE;
   last = *at(h, --h->count);
   if (position != h->count)
@@ -130,6 +139,7 @@ void uvs__heap_move(struct uvs__heap *h, uint32_t slot, uint64_t deadline_ns) {
   struct uvs__heap_entry e;
 
   UVS_ASSERT(position < h->count);
+  count_op(h);
   e = *at(h, position);
   e.deadline_ns = deadline_ns;
   settle(h, position, e);

@@ -9,6 +9,7 @@
 #ifndef UVS__HEAP_H
 #define UVS__HEAP_H
 
+#include "atomic.h"
 #include "base.h"
 #include "mem.h"
 
@@ -31,6 +32,7 @@ struct uvs__heap {
   struct uvs__link *
       *links; /* borrowed; chunked by slot; `a` is the position, UVS__NONE if not in the heap */
   uint32_t count;
+  _Atomic uint64_t ops; /* pushes, moves and removals since init; anybody reads */
 };
 
 void uvs__heap_init(struct uvs__heap *h, struct uvs__link **links);

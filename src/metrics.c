@@ -109,6 +109,10 @@ static const struct family peak = {"uvsched_runners_peak", "gauge",
                                    "The most pool threads that were busy at once."};
 static const struct family slots = {"uvsched_task_slots", "gauge",
                                     "Tasks that there is memory for."};
+static const struct family heap_ops = {"uvsched_heap_operations_total", "counter",
+                                       "Tasks put into the delay heap, moved in it, taken out."};
+static const struct family wakeups = {"uvsched_wakeups_total", "counter",
+                                      "Turns of the loop that the scheduler asked for."};
 static const struct family late = {
     "uvsched_run_late_seconds", "histogram",
     "How much later than due runs started, by what most of it was spent on."};
@@ -137,6 +141,8 @@ static const struct count {
     {"runners", offsetof(uvs_counts_t, runners), &runners, ""},
     {"runners, peak", offsetof(uvs_counts_t, peak_runners), &peak, ""},
     {"slots", offsetof(uvs_counts_t, slots), &slots, ""},
+    {"heap ops", offsetof(uvs_counts_t, heap_ops), &heap_ops, ""},
+    {"wake-ups", offsetof(uvs_counts_t, wakeups), &wakeups, ""},
 };
 
 #define COUNTS (sizeof counts / sizeof counts[0])

@@ -137,6 +137,8 @@ static void snapshot(uvs_t *s, uvs_counts_t *c) {
   c->waiting = live - c->ready - c->running;
   c->submitted = live + c->completed + c->failed + c->cancelled + c->timed_out + c->dropped;
   c->slots = uvs__slab_made(&s->agenda.slots);
+  c->heap_ops = uvs__agenda_ops(&s->agenda);
+  c->wakeups = uvs__load(&s->wakeups, relaxed); /* a count */
 }
 
 int uvs_counts(uvs_t *s, uvs_counts_t *ret) {

@@ -189,6 +189,7 @@ static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {
   atomic_init(&s->rejection, o->rejection);
   s->data = o->data;
   atomic_init(&s->refs, 1);
+  atomic_init(&s->wakeups, 0);
   atomic_init(&s->survive[UVS_SURVIVE_DELAYED], o->survive_delayed);
   atomic_init(&s->survive[UVS_SURVIVE_PERIODIC], o->survive_periodic);
   atomic_init(&s->shutdown_ns, UVS__NEVER);

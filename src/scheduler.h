@@ -117,6 +117,8 @@ struct uvs_s {
   int closers; /* handles of which the end is awaited */
   uvs_close_cb close_cb;
 
+  _Atomic uint64_t wakeups; /* turns; the loop thread writes, anybody reads */
+
   /* Statistics of runs that are on no runner; anybody reads. */
   struct uvs__cell loop_cell;   /* the loop thread writes */
   struct uvs__cell shared_cell; /* whoever has the pool's lock writes: runs that others finish */

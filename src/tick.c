@@ -246,9 +246,13 @@ static unsigned collect_due(uvs_t *s, const struct handing *h, uint32_t batch[BA
   unsigned n = 0;
 
   for (unsigned looked = 0; looked < BATCH; looked++) {
-    uint32_t slot = uvs__agenda_take_due(&s->agenda, h->ready_ns, h->wall_ns);
+    uint32_t slot;
     uint64_t w;
 
+    *ret_more = true;
+    if (uvs__agenda_put_back(&s->agenda, h->ready_ns, h->wall_ns))
+      continue; /* not due after all */
+    slot = uvs__agenda_take_due(&s->agenda, h->ready_ns, h->wall_ns);
     *ret_more = slot != UVS__NONE;
     if (slot == UVS__NONE)
       break;
@@ -529,6 +533,8 @@ void uvs__tick(uvs_t *s) {
   if (s->in_tick)
     return;
   s->in_tick = true;
+  /* relaxed, both: a count, with one writer; so no step of atomic.h's either */
+  uvs__locked_store(&s->wakeups, uvs__locked_load(&s->wakeups, relaxed) + 1, relaxed);
   s->owed = false;
   s->brought = false;
   uvs__own_loop(s);

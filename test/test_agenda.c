@@ -183,6 +183,32 @@ TEST a_push_back_is_learned_when_it_comes_up(void) {
   PASS();
 }
 
+TEST push_backs_are_learned_one_at_a_time_when_asked_for(void) {
+  uint32_t slot[3];
+  struct book b;
+
+  ASSERT_RC(0, book_init(&b));
+  slot[0] = add(&b, 100, false);
+  slot[1] = add(&b, 100, false);
+  slot[2] = add(&b, 100, true);
+  for (int i = 0; i < 3; i++)
+    set_deadline(&b, slot[i], 300);
+  ASSERT_FALSE(uvs__agenda_put_back(&b.agenda, 99, 99)); /* their old time has not come */
+  ASSERT(uvs__agenda_put_back(&b.agenda, 100, 99));
+  ASSERT_U64(100, uvs__agenda_next(&b.agenda, false));
+  ASSERT(uvs__agenda_put_back(&b.agenda, 100, 99));
+  ASSERT_U64(300, uvs__agenda_next(&b.agenda, false));
+  ASSERT_FALSE(uvs__agenda_put_back(&b.agenda, 100, 99));
+  ASSERT_U64(100, uvs__agenda_next_wall(&b.agenda, false));
+  ASSERT(uvs__agenda_put_back(&b.agenda, 100, 100));
+  ASSERT_U64(300, uvs__agenda_next_wall(&b.agenda, false));
+  ASSERT_FALSE(uvs__agenda_put_back(&b.agenda, 300, 300)); /* what is due is not its business */
+  ASSERT_U64(3, queued(&b));
+  ASSERT(uvs__agenda_check(&b.agenda));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
 TEST an_exact_look_finds_out_about_push_backs(void) {
   uint32_t slot[10];
   struct book b;
@@ -659,6 +685,7 @@ SUITE(agenda) {
   RUN_TEST(a_number_is_kept_over_runs_and_moves);
   RUN_TEST(nothing_comes_out_a_nanosecond_early);
   RUN_TEST(a_push_back_is_learned_when_it_comes_up);
+  RUN_TEST(push_backs_are_learned_one_at_a_time_when_asked_for);
   RUN_TEST(an_exact_look_finds_out_about_push_backs);
   RUN_TEST(a_pushed_back_task_keeps_its_place_among_equals);
   RUN_TEST(a_task_pushed_back_to_never_leaves_the_queue_when_it_comes_up);

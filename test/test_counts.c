@@ -504,7 +504,7 @@ static void sampler_main(void *arg) {
     /* What is over stays over. */
     if (c.completed < last.completed || c.failed < last.failed || c.cancelled < last.cancelled ||
         c.runs < last.runs || c.rejected < last.rejected || c.peak_runners < last.peak_runners ||
-        c.submitted < last.submitted) {
+        c.submitted < last.submitted || c.heap_ops < last.heap_ops || c.wakeups < last.wakeups) {
       m->backwards++;
       m->bad = c;
     }
@@ -783,6 +783,43 @@ TEST the_cap_is_exact_when_threads_rush_for_it(void) {
   PASS();
 }
 
+TEST the_work_of_the_heaps_and_the_wake_ups_are_counted(void) {
+  struct fixture f;
+  uvs_counts_t before, now;
+  uvs_id_t id;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  before = counts_of(f.s);
+  ASSERT_U64(0, before.heap_ops);
+  ASSERT_U64(1, before.wakeups); /* uvs_open asked for one */
+  uvs_task_t loop = fixture_loop_task(&f, 'l', UVS_MS(10));
+  uvs_task_t wall = fixture_once(&f, 'w', VCLOCK_WALL_NS + UVS_MS(10));
+  uvs_task_t limited = fixture_once(&f, 't', UVS_HOUR(1));
+  wall.from = UVS_FROM_WALL;
+  limited.limit_ns = UVS_SEC(1);
+  ASSERT_RC(0, uvs_submit(f.s, &loop, &id));
+  ASSERT_RC(0, uvs_submit(f.s, &wall, NULL));
+  ASSERT_RC(0, uvs_submit(f.s, &limited, NULL));
+  now = counts_of(f.s);
+  ASSERT_U64(3, now.heap_ops); /* in */
+  ASSERT_U64(before.wakeups, now.wakeups);
+  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  ASSERT_U64(4, counts_of(f.s).heap_ops); /* out */
+  fixture_turn(&f);
+  ASSERT_U64(before.wakeups + 1, counts_of(f.s).wakeups); /* for its `done` */
+  fixture_advance_ms(&f, 10);
+  ASSERT_U64(5, counts_of(f.s).heap_ops);
+  fixture_advance_ns(&f, UVS_HOUR(1));
+  ASSERT_U64(8, counts_of(f.s).heap_ops); /* out, and its limit in and out */
+  now = counts_of(f.s);
+  fixture_turn(&f);
+  ASSERT_U64(now.wakeups, counts_of(f.s).wakeups); /* a turn that nobody asked for is none */
+  ASSERT_STR_EQ("wt", log_string(&f, EV_WORK));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 SUITE(counting) {
   RUN_TEST(counts_are_right_before_inside_and_after_the_first_body);
   RUN_TEST(bodies_on_the_loop_count_as_running_but_hold_no_runner);
@@ -796,6 +833,7 @@ SUITE(counting) {
   RUN_TEST(the_snapshot_has_what_has_not_started_and_says_what_runs);
   RUN_TEST(removing_succeeds_once_fails_for_a_running_task_and_leaves_neighbours_alone);
   RUN_TEST(a_cancel_off_the_loop_lowers_the_count_before_it_answers);
+  RUN_TEST(the_work_of_the_heaps_and_the_wake_ups_are_counted);
   RUN_TEST(the_counts_add_up_at_every_instant);
   RUN_TEST(the_counts_add_up_and_never_go_back_while_submissions_are_refused);
 }

@@ -628,8 +628,29 @@ TEST a_random_run_agrees_with_a_sorted_list(void) {
   PASS();
 }
 
+TEST every_change_is_counted_once_and_a_look_is_none(void) {
+  struct pile p;
+
+  pile_init(&p, 64);
+  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 64));
+  for (uint32_t i = 0; i < 20; i++)
+    push(&p, 100 - i, i);
+  ASSERT_U64(20, atomic_load(&p.heap.ops));
+  uvs__heap_move(&p.heap, 5, 500);
+  uvs__heap_move(&p.heap, 5, 500); /* also one that changes nothing */
+  ASSERT_U64(22, atomic_load(&p.heap.ops));
+  uvs__heap_remove(&p.heap, 7);
+  ASSERT_U64(23, atomic_load(&p.heap.ops));
+  ASSERT(uvs__heap_has(&p.heap, 5) && uvs__heap_check(&p.heap));
+  ASSERT_U64(19, head_slot(&p));
+  ASSERT_U64(23, atomic_load(&p.heap.ops));
+  pile_destroy(&p);
+  PASS();
+}
+
 SUITE(heap) {
   RUN_TEST(an_empty_heap_has_no_head);
+  RUN_TEST(every_change_is_counted_once_and_a_look_is_none);
   RUN_TEST(the_first_can_be_removed);
   RUN_TEST(the_last_can_be_removed_and_the_only_one);
   RUN_TEST(the_replacement_of_a_middle_one_goes_up);

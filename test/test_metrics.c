@@ -480,6 +480,8 @@ TEST prometheus_can_read_what_is_written_for_it(void) {
       {"uvsched_tasks_ended_total{outcome=\"dropped\"}", "0"},
       {"uvsched_runners", "0"},
       {"uvsched_task_slots", "64"},
+      {"uvsched_heap_operations_total", "9"}, /* five in, four out */
+      {"uvsched_wakeups_total", "4"},
       {"uvsched_run_late_seconds_bucket{culprit=\"none\",le=\"0.000001024\"}", "1"},
       {"uvsched_run_late_seconds_sum{culprit=\"none\"}", "0.000000000"},
       {"uvsched_run_late_seconds_bucket{culprit=\"timer\",le=\"0.000262144\"}", "0"},
@@ -515,7 +517,7 @@ TEST prometheus_can_read_what_is_written_for_it(void) {
   for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
     ASSERT_STR_EQm(expected[i].series, expected[i].value, value_of(&parsed, expected[i].series));
   /* 31 bounds, +Inf, sum and count, of two histograms, and of seven culprits and none */
-  ASSERT_U64(16 + (3 + UVS_LATE_CAUSES) * (31 + 3), parsed.count);
+  ASSERT_U64(18 + (3 + UVS_LATE_CAUSES) * (31 + 3), parsed.count);
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
@@ -545,6 +547,8 @@ TEST the_text_fits_a_screen(void) {
                 "  runners                  0\n"
                 "  runners, peak            1\n"
                 "  slots                   64\n"
+                "  heap ops                 9\n"
+                "  wake-ups                 4\n"
                 "\n"
                 "runs                   count       p50       p90       p99       max\n"
                 "  late                   101    524 us    524 us    524 us    2.00 s\n"

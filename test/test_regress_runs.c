@@ -6,6 +6,8 @@
  */
 #include <sched.h>
 
+#include "scheduler.h"
+
 #include "lib/fixture.h"
 #include "lib/threads.h"
 
@@ -299,6 +301,49 @@ TEST a_turn_looks_at_a_bounded_number_of_late_skip_tasks(void) {
   ASSERT_U64(0, log_total(&f));
   ASSERT_I64(INT64_C(3) * 3600 * 1000, fixture_next_ms(&f));
   CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* L7. Many time-outs that were pushed back, and whose old time comes up at once: one turn moved all
+ * of them. */
+TEST a_turn_moves_a_bounded_number_of_tasks_that_were_pushed_back(void) {
+  enum { MANY = 2000, A_FEW = 256 };
+  struct fixture f;
+  struct looked l;
+  static uvs_id_t ids[MANY];
+  uint64_t before, moved = 0;
+  int turns;
+
+  for (int wall = 0; wall < 2; wall++) {
+    fixture_init(&f);
+    put_in_front(&l, &f);
+    CHECK_CALL(fixture_open_turned(&f));
+    uvs_task_t t = fixture_once(&f, 'a', wall ? VCLOCK_WALL_NS + UVS_HOUR(1) : UVS_HOUR(1));
+    t.from = wall ? UVS_FROM_WALL : UVS_FROM_NOW;
+    uvs_task_t due = fixture_once(&f, 'b', UVS_MIN(90));
+    t.done = NULL;
+    for (int i = 0; i < MANY; i++)
+      ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
+    ASSERT_RC(0, uvs_submit(f.s, &due, NULL));
+    for (int i = 0; i < MANY; i++) /* as uvs_reschedule does it on the loop, by either clock */
+      uvs__agenda_slot(&f.s->agenda, (uint32_t)ids[i] & UVS__SLOT_MASK)->deadline_ns +=
+          (uint64_t)UVS_HOUR(1);
+    before = counts_of(f.s).heap_ops;
+    vclock_advance_ns(&f.clock, UVS_MIN(90));
+    ASSERT_RC(0, uvs_clock_changed(f.s));
+    atomic_store(&l.hook, advance_a_budget); /* each look at the clock uses a budget up */
+    for (turns = 0, moved = 0; turns < MANY && moved < MANY; turns++) {
+      uv_run(&f.loop, UV_RUN_NOWAIT);
+      ASSERT(counts_of(f.s).heap_ops - before - moved <= A_FEW);
+      moved = counts_of(f.s).heap_ops - before;
+    }
+    atomic_store(&l.hook, NULL);
+    fixture_turn(&f);
+    ASSERT_U64(MANY + 1, counts_of(f.s).heap_ops - before);
+    ASSERT_STR_EQ("b", log_string(&f, EV_WORK)); /* what was due behind them */
+    ASSERT_I64(INT64_C(2) * 3600 * 1000, fixture_next_ms(&f));
+    CHECK_CALL(fixture_close(&f));
+  }
   PASS();
 }
 
@@ -643,6 +688,7 @@ SUITE(times) {
 
 SUITE(turns) {
   RUN_TEST(a_turn_looks_at_a_bounded_number_of_late_skip_tasks);
+  RUN_TEST(a_turn_moves_a_bounded_number_of_tasks_that_were_pushed_back);
   RUN_TEST(a_producer_that_never_rests_does_not_keep_the_loop_in_one_turn);
   RUN_TEST(next_due_is_now_while_callbacks_are_owed);
   RUN_TEST(next_due_is_now_while_a_shutdown_is_to_be_applied);
