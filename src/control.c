@@ -151,11 +151,12 @@ static void set_deadline(uvs_t *s, struct uvs__slot *t, uint64_t deadline_ns) {
   uvs__store(&t->deadline_ns, deadline_ns, relaxed); /* the word's next release publishes it */
 }
 
-/* Move 7 off the loop, and on it for tasks with a cold record: MOVING is set, and the deadline
- * ours. */
-static int move_held(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w, uint64_t deadline_ns) {
+/* Move 7 off the loop, and of tasks that are on their way: MOVING is set, and the deadline ours. */
+static int move_held(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w, uint64_t deadline_ns,
+                     uint64_t now_ns) {
   uint64_t due_ns = uvs__is_wall(w) ? 0 : deadline_ns;
 
+  (void)now_ns;
   set_deadline(s, t, deadline_ns);
   w = uvs__load(&t->word, relaxed); /* the CAS acquires */
   while (!uvs__word_try(t, &w, (w & ~UVS__MOVING) | UVS__INBOX)) {
@@ -180,7 +181,11 @@ static int move_on_loop(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w,
                         uint64_t deadline_ns, uint64_t now_ns) {
   uint64_t old_ns = uvs__load(&t->deadline_ns, relaxed); /* WAITING, on the loop: ours */
 
-  uvs__store(&t->deadline_ns, deadline_ns, relaxed);
+  set_deadline(s, t, deadline_ns);
+  while ((w & UVS__MOVING) != 0 && !uvs__word_try(t, &w, w & ~UVS__MOVING)) {
+  }
+  if (uvs__word_state(w) != UVS__WAITING)
+    return UV_ENOENT; /* cancelled meanwhile: the inbox brings it */
   if (deadline_ns < old_ns || deadline_ns == UVS__NEVER || old_ns == UVS__NEVER)
     uvs__agenda_insert(&s->agenda, slot_of(id), w);
   uvs__expect(s, w, deadline_ns, now_ns);
@@ -193,6 +198,7 @@ int uvs_reschedule(uvs_t *s, uvs_id_t id, int64_t delay_ns) {
   struct uvs__slot *t;
   uint64_t now_ns;
   uint64_t w;
+  bool on_loop;
   int rc = uvs__enter(s);
 
   if (rc < 0)
@@ -206,11 +212,14 @@ int uvs_reschedule(uvs_t *s, uvs_id_t id, int64_t delay_ns) {
     case UVS__WAITING:
       if ((w & UVS__MOVING) != 0)
         return 0; /* ours came first, and was overwritten */
-      if (uvs__on_loop(s) && (w & UVS__INBOX) == 0 && uvs__agenda_cold(&s->agenda, t) == NULL)
+      on_loop = uvs__on_loop(s) && (w & UVS__INBOX) == 0;
+      if (on_loop && uvs__agenda_cold(&s->agenda, t) == NULL) /* one field, one store */
         return move_on_loop(s, id, t, w, moved_to(s, w, delay_ns, now_ns), now_ns);
-      if (uvs__word_try(t, &w, w | UVS__MOVING))
-        return move_held(s, id, t, w, moved_to(s, w, delay_ns, now_ns));
-      continue;
+      if (!uvs__word_try(t, &w, w | UVS__MOVING))
+        continue;
+      w |= UVS__MOVING;
+      return (on_loop ? move_on_loop : move_held)(s, id, t, w, moved_to(s, w, delay_ns, now_ns),
+                                                  now_ns);
     case UVS__READY:
     case UVS__RUNNING:
       return UV_EBUSY;

@@ -24,7 +24,9 @@
 
 static _Atomic int created, joined;
 static _Atomic int creations_left = -1; /* then they fail; below 0: never */
-static _Atomic int inits_left = -1;     /* as well */
+static _Atomic int inits;               /* of locks and the like, not yet undone */
+static _Atomic int inits_left = -1;     /* then they fail; below 0: never */
+static void (*before_creation)(void);   /* what happens meanwhile */
 
 int __real_uv_thread_create_ex(uv_thread_t *t, const uv_thread_options_t *o, uv_thread_cb entry,
                                void *arg);
@@ -34,10 +36,16 @@ int __real_uv_thread_join(uv_thread_t *t);
 int __wrap_uv_thread_join(uv_thread_t *t);
 int __real_uv_mutex_init(uv_mutex_t *m);
 int __wrap_uv_mutex_init(uv_mutex_t *m);
+void __real_uv_mutex_destroy(uv_mutex_t *m);
+void __wrap_uv_mutex_destroy(uv_mutex_t *m);
 int __real_uv_cond_init(uv_cond_t *c);
 int __wrap_uv_cond_init(uv_cond_t *c);
+void __real_uv_cond_destroy(uv_cond_t *c);
+void __wrap_uv_cond_destroy(uv_cond_t *c);
 int __real_uvs__fork_init(struct uvs__fork *f);
 int __wrap_uvs__fork_init(struct uvs__fork *f);
+void __real_uvs__fork_destroy(struct uvs__fork *f);
+void __wrap_uvs__fork_destroy(struct uvs__fork *f);
 
 static bool out_of(_Atomic int *left) {
   int n = atomic_load(left);
@@ -49,8 +57,11 @@ static bool out_of(_Atomic int *left) {
 
 int __wrap_uv_thread_create_ex(uv_thread_t *t, const uv_thread_options_t *o, uv_thread_cb entry,
                                void *arg) {
-  int rc = out_of(&creations_left) ? UV_EAGAIN : __real_uv_thread_create_ex(t, o, entry, arg);
+  int rc;
 
+  if (before_creation != NULL)
+    before_creation();
+  rc = out_of(&creations_left) ? UV_EAGAIN : __real_uv_thread_create_ex(t, o, entry, arg);
   atomic_fetch_add(&created, rc == 0);
   return rc;
 }
@@ -60,16 +71,37 @@ int __wrap_uv_thread_join(uv_thread_t *t) {
   return __real_uv_thread_join(t);
 }
 
+/* An init that succeeds is one more to undo. */
+static int count_init(int rc) {
+  atomic_fetch_add(&inits, rc == 0);
+  return rc;
+}
+
 int __wrap_uv_mutex_init(uv_mutex_t *m) {
-  return out_of(&inits_left) ? UV_EAGAIN : __real_uv_mutex_init(m);
+  return count_init(out_of(&inits_left) ? UV_EAGAIN : __real_uv_mutex_init(m));
+}
+
+void __wrap_uv_mutex_destroy(uv_mutex_t *m) {
+  atomic_fetch_sub(&inits, 1);
+  __real_uv_mutex_destroy(m);
 }
 
 int __wrap_uv_cond_init(uv_cond_t *c) {
-  return out_of(&inits_left) ? UV_EAGAIN : __real_uv_cond_init(c);
+  return count_init(out_of(&inits_left) ? UV_EAGAIN : __real_uv_cond_init(c));
+}
+
+void __wrap_uv_cond_destroy(uv_cond_t *c) {
+  atomic_fetch_sub(&inits, 1);
+  __real_uv_cond_destroy(c);
 }
 
 int __wrap_uvs__fork_init(struct uvs__fork *f) {
-  return out_of(&inits_left) ? UV_EAGAIN : __real_uvs__fork_init(f);
+  return count_init(out_of(&inits_left) ? UV_EAGAIN : __real_uvs__fork_init(f));
+}
+
+void __wrap_uvs__fork_destroy(struct uvs__fork *f) {
+  atomic_fetch_sub(&inits, 1);
+  __real_uvs__fork_destroy(f);
 }
 
 static void end_thread(uv_thread_t *t) {
@@ -111,6 +143,7 @@ static enum greatest_test_res open_pool(int threads) {
 
 static enum greatest_test_res all_is_given_back(void) {
   ASSERT_RC(atomic_load(&created), atomic_load(&joined));
+  ASSERT_RC(0, atomic_load(&inits));
   ASSERT_EQ_FMT(0L, atomic_load(&fault.live), "%ld");
   PASS();
 }
@@ -426,6 +459,29 @@ TEST a_thread_that_was_to_leave_stays_if_it_is_wanted_again(void) {
   ASSERT(await_at_least(&runs, 4));
   go = 0;
   started = 0;
+  CHECK_CALL(occupy(5));
+  go = 1;
+  CHECK_CALL(close_pool());
+  PASS();
+}
+
+static void let_the_busy_go(void) {
+  go = 1;
+  await_at_least(&runs, 4);
+  uv_sleep(20); /* if they mean to leave, they do it now */
+}
+
+/* They become free while the resize that wants them makes others. */
+TEST a_thread_stays_that_became_free_during_the_resize(void) {
+  forget_runs();
+  CHECK_CALL(open_pool(4));
+  CHECK_CALL(occupy(4));
+  ASSERT_RC(0, uvs_threads_resize(p, 1));
+  before_creation = let_the_busy_go;
+  ASSERT_RC(0, uvs_threads_resize(p, 5));
+  before_creation = NULL;
+  ASSERT_RC(5, atomic_load(&created));
+  go = started = 0;
   CHECK_CALL(occupy(5));
   go = 1;
   CHECK_CALL(close_pool());
@@ -1099,6 +1155,49 @@ TEST a_child_of_a_busy_pool_neither_hangs_nor_falls(void) {
   PASS();
 }
 
+static uvs_allocator_t in_peace;
+static bool fork_now;
+static int seen_in_child;
+
+/* What a lock guards is left alone: one block of memory. */
+static int closes_what_is_not_locked(void) {
+  int rc = refuses_and_closes();
+
+  return rc == 0 && atomic_load(&fault.live) != 1 ? MEMORY_LEFT : rc;
+}
+
+static void *forks_and_allocates(size_t size, void *arg) {
+  if (fork_now) {
+    fork_now = false;
+    seen_in_child = in_child(closes_what_is_not_locked);
+  }
+  return in_peace.alloc(size, arg);
+}
+
+/* The allocator is called with the lock by submit, and with the other one by resize. */
+TEST a_child_leaves_alone_what_was_locked_when_it_was_forked(void) {
+  uvs_threads_options_t o = options(1);
+
+  for (int by_resize = 0; by_resize < 2; by_resize++) {
+    forget_runs();
+    in_peace = o.allocator = options(1).allocator;
+    o.allocator.alloc = forks_and_allocates;
+    CHECK_CALL(open_with(&o));
+    CHECK_CALL(occupy(1));
+    seen_in_child = -1;
+    fork_now = true;
+    if (by_resize)
+      ASSERT_RC(0, uvs_threads_resize(p, 2));
+    for (int i = 0; i < 1000 && fork_now; i++)
+      ASSERT_RC(0, submit(runs_once, NULL));
+    ASSERT(!fork_now);
+    ASSERT_RC(0, seen_in_child);
+    go = 1;
+    CHECK_CALL(close_pool());
+  }
+  PASS();
+}
+
 static pid_t parent;
 static _Atomic int child_pid;
 static pthread_key_t ending;
@@ -1166,6 +1265,7 @@ SUITE(own_threads) {
   RUN_TEST(idle_threads_leave_at_once_and_the_next_resize_joins_them);
   RUN_TEST(busy_threads_leave_after_their_present_job);
   RUN_TEST(a_thread_that_was_to_leave_stays_if_it_is_wanted_again);
+  RUN_TEST(a_thread_stays_that_became_free_during_the_resize);
   RUN_TEST(a_job_may_resize);
   RUN_TEST(close_refuses_what_comes_and_runs_what_was_there);
   RUN_TEST(a_job_may_not_close_its_pool_but_another_one);
@@ -1190,6 +1290,7 @@ SUITE(own_threads_in_need) {
 
 SUITE(own_threads_forked) {
   RUN_TEST(a_forked_child_has_no_pool_and_can_free_its_copy);
+  RUN_TEST(a_child_leaves_alone_what_was_locked_when_it_was_forked);
   RUN_TEST(a_child_of_a_busy_pool_neither_hangs_nor_falls);
   RUN_TEST(a_job_that_forks_ends_in_the_child_and_no_other_runs_there);
 }
