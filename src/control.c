@@ -30,20 +30,26 @@ static uint32_t slot_of(uvs_id_t id) {
 /* ---- cancel ---- */
 
 /* Off the loop, a cancelled task has been sent to it. Must it hear of that now? If there is a
- * `done` to call, or if this was the last that kept it alive, or that kept a shutdown from its end.
+ * `done` to call, or if this was the last that kept it alive, or that kept a shutdown from its end,
+ * or perhaps a lane from being quiet.
  */
-static uint64_t hear_of_cancel(uvs_t *s, uint64_t w, uint64_t load) {
+static uint64_t hear_of_cancel(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, uvs__slot(s, slot_of(id)));
   bool last_ref = (w & UVS__REF) != 0 && load / UVS__LOAD_REF == 0;
 
   if ((w & (UVS__HAS_DONE | UVS__CLEANUP)) != 0 || s->decorate_cb != NULL || last_ref ||
       uvs__inbox_is_shut(&s->inbox))
     return 0;
+  /* relaxed: constant until the loop retires it, and then it has heard */
+  if (c != NULL && uvs__load(&c->lane, relaxed) != NULL)
+    return 0;
   return UVS__ASLEEP;
 }
 
 static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
-  uint64_t hear_by_ns = hear_of_cancel(s, w, load);
+  uint64_t hear_by_ns = hear_of_cancel(s, id, w, load);
 
+  uvs__tell_of_due(s);
   uvs__add(&s->inbox.dead, 1, relaxed); /* a count; before it can come in. See submit.c */
   if ((w & UVS__INBOX) == 0)
     uvs__send_in(s, slot_of(id), slot_of(id), false, hear_by_ns);

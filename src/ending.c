@@ -118,6 +118,7 @@ void uvs__unlink_ended(uvs_t *s, uint32_t slot, uint64_t w) {
 
 /* It was settled just now, and its word was w. */
 static void leave_queue(uvs_t *s, uint32_t slot, uint64_t w, uint64_t flags) {
+  uvs__tell_of_due(s);
   if ((w & UVS__INBOX) != 0) { /* whoever linked it brings it, see move_held */
     if (!s->in_tick)
       uvs__owe_turn(s);

@@ -310,11 +310,19 @@ static void spare_own_bodies(struct uvs__lane *lane) {
 
 static void dispose(struct uvs__lane *lane, uint64_t flags) {
   uvs_t *s = lane->scheduler;
-  uint64_t life;
+  bool off_loop = !uvs__on_loop(s);
+  uint64_t life, to;
 
   uv_mutex_lock(&s->pool.lock);
-  /* acq_rel: bodies that learn of it see what was written before; no task joins after it */
-  life = uvs__locked_or(&lane->life, UVS__DISPOSED | flags, acq_rel);
+  life = uvs__locked_load(&lane->life, relaxed); /* the CAS decides */
+  do {
+    to = life | UVS__DISPOSED | flags;
+    /* Off the loop we count as one of its tasks until the loop has looked: else its last task could
+     * end it, and the scheduler be closed, before we have told. */
+    if ((life & UVS__DISPOSED) == 0 && off_loop)
+      to++;
+    /* acq_rel: bodies that learn of it see what was written before; no task joins after it */
+  } while (!uvs__locked_cas(&lane->life, &life, to, acq_rel));
   if ((life & UVS__DISPOSED) == 0) {
     uvs__pool_shut_lane_locked(&s->pool, &lane->turns);
     uvs__cleanup_settled_locked(s, &lane->cleanups);
@@ -322,8 +330,8 @@ static void dispose(struct uvs__lane *lane, uint64_t flags) {
   uv_mutex_unlock(&s->pool.lock);
   if ((life & UVS__DISPOSED) != 0)
     return;
-  if (!uvs__on_loop(s)) {
-    tell(lane);
+  if (off_loop) {
+    uvs__lane_unjoin(lane);
     return;
   }
   look_at(s, lane, UVS__NEVER);
@@ -414,6 +422,7 @@ static int open_crew(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t 
 int uvs_lane_open(uvs_t *s, const uvs_lane_options_t *given, uvs_lane_t *ret) {
   uvs_lane_options_t o;
   struct uvs__lane *lane;
+  uvs_lane_t number;
   int rc = uvs__enter(s);
 
   if (rc < 0)
@@ -433,8 +442,9 @@ int uvs_lane_open(uvs_t *s, const uvs_lane_options_t *given, uvs_lane_t *ret) {
   if (rc < 0)
     goto close_crew;
   uvs_retain(s);
+  number = lane->number;
   if (add(s, lane)) {
-    *ret = lane->number;
+    *ret = number; /* the lane may be gone by now, if the loop closes everything */
     return 0;
   }
   rc = UV_ESHUTDOWN; /* it is being closed, and looks at its lanes no more */

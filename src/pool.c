@@ -79,11 +79,10 @@ static void promise(struct uvs__pool *p, struct uvs__lane_turns *l) {
   l->promised = promised;
 }
 
-/* If the lane may start one more, the first that waits in it waits among all others. True if that
- * is on the loop. */
-static bool admit(struct uvs__pool *p, struct uvs__lane_turns *l) {
+/* If the lane may start one more, the first that waits in it waits among all others. */
+static void admit(struct uvs__pool *p, struct uvs__lane_turns *l) {
   uint32_t slot = l->waiting.head;
-  bool on_loop = false;
+  bool on_loop;
 
   if (l->next == UVS__NONE && !l->shut && l->running < l->width && slot != UVS__NONE) {
     uvs__list_unlink(p->agenda, &l->waiting, slot);
@@ -92,9 +91,10 @@ static bool admit(struct uvs__pool *p, struct uvs__lane_turns *l) {
       give_to_loop(p, slot);
     on_loop = (word_of(p, slot) & UVS__ONLOOP) != 0;
     uvs__ready_append(p->agenda, on_loop ? &p->due : &l->crew->ready, slot);
+    if (on_loop)
+      uvs__locked_store(&p->due_news, true, relaxed); /* who did this asks after the lock */
   }
   promise(p, l);
-  return on_loop;
 }
 
 void uvs__pool_list_locked(struct uvs__pool *p, uint32_t slot, uint64_t w) {
@@ -132,13 +132,18 @@ static void unlist(struct uvs__pool *p, uint32_t slot, uint64_t w) {
   admit(p, l);
 }
 
-bool uvs__pool_ended_locked(struct uvs__pool *p, uint32_t slot) {
+void uvs__pool_ended_locked(struct uvs__pool *p, uint32_t slot) {
   struct uvs__lane_turns *l = lane_of(p, slot);
 
   if (l == NULL)
-    return false;
+    return;
   l->running--;
-  return admit(p, l);
+  admit(p, l);
+}
+
+bool uvs__pool_take_news(struct uvs__pool *p) {
+  /* relaxed, both: our own are there, and who takes another's wakes the loop as well */
+  return uvs__load(&p->due_news, relaxed) && uvs__swap(&p->due_news, false, relaxed);
 }
 
 void uvs__pool_shut_lane_locked(struct uvs__pool *p, struct uvs__lane_turns *l) {
@@ -169,6 +174,7 @@ bool uvs__pool_is_due(struct uvs__pool *p) {
 
   uv_mutex_lock(&p->lock);
   due = p->due.count > 0;
+  uvs__locked_store(&p->due_news, false, relaxed); /* the lock orders it */
   uv_mutex_unlock(&p->lock);
   return due;
 }

@@ -92,6 +92,9 @@ struct uvs__pool {
   /* Tasks started (and light ones retired) on their submitters' threads, for the loop to learn of;
    * packed as load is, and below zero now and then. */
   _Atomic uint64_t here;
+  /* Something has become the loop's to start, because of what somebody did to another task of its
+   * lane. Set under the lock; who finds it so, after what he did, wakes the loop. */
+  _Atomic bool due_news;
 
   uv_cond_t settled; /* with the lock: a task whose outcome is kept has settled or become quiet */
   uv_mutex_t lock;   /* what follows */
@@ -150,11 +153,13 @@ uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__ready *ready);
 /* READY to RUNNING and off its list, not to run but for its end. On failure *w is what is there
  * now. */
 bool uvs__pool_withdraw(struct uvs__pool *p, uint32_t slot, uint64_t *w);
-/* With the lock: its run has ended. True if the loop has something to start because of that. */
-bool uvs__pool_ended_locked(struct uvs__pool *p, uint32_t slot);
+/* With the lock: its run has ended. */
+void uvs__pool_ended_locked(struct uvs__pool *p, uint32_t slot);
+/* Any thread, without the lock: see due_news. */
+bool uvs__pool_take_news(struct uvs__pool *p);
 /* What may start next on the pool, then on the loop; UVS__NONE. A look. */
 uint32_t uvs__pool_first(struct uvs__pool *p);
-/* Is something ready to start on the loop? */
+/* Is something ready to start on the loop? Then there is no need of news. */
 bool uvs__pool_is_due(struct uvs__pool *p);
 /* Loop thread: with concurrency 0, what was ready for the pool is the loop's to run. */
 void uvs__pool_take_over(struct uvs__pool *p);

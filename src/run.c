@@ -323,7 +323,6 @@ static void keep_result_locked(uvs_t *s, struct uvs__cold *c, uint64_t w, int st
 struct ended {
   uint64_t w; /* the new word */
   bool ref;   /* it kept the loop alive to the last */
-  bool wake;  /* its end lets the loop start another: wake it */
 };
 
 /* Move 5, with the lock. `list`: INBOX if the slot is about to travel to the loop. */
@@ -353,8 +352,8 @@ static struct ended end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on
            UVS__INBOX;
   } while (!uvs__word_try_locked(t, &w, to));
 
-  ended = (struct ended){to, (w & UVS__REF) != 0, false};
-  ended.wake = uvs__pool_ended_locked(&s->pool, slot) && !uvs__on_loop(s);
+  ended = (struct ended){to, (w & UVS__REF) != 0};
+  uvs__pool_ended_locked(&s->pool, slot);
   s->pool.failed_runs += (w & UVS__LATE) != 0 ? uvs__word_status(w) < 0 : failed;
   if (c != NULL && uvs__word_state(to) == UVS__ENDED)
     c->failed_news = 0; /* it was decided in its run: what that says is discarded (F5, F12) */
@@ -378,8 +377,7 @@ static struct ended end_run(uvs_t *s, uint32_t slot, int status, bool goes_on, u
   uv_mutex_lock(&s->pool.lock);
   ended = end_locked(s, slot, status, goes_on, list);
   uv_mutex_unlock(&s->pool.lock);
-  if (ended.wake)
-    uvs__ticker_wake(&s->ticker);
+  uvs__tell_of_due(s);
   return ended;
 }
 
@@ -568,7 +566,7 @@ static void rest_locked(uvs_t *s, struct uvs__runner *r, uint64_t now_ns) {
 static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct finished *f,
                         uint64_t leave_ns, uint64_t *now_ns) {
   struct seat seat = {r->index, &r->cell, r->home_ns, r->called_ns};
-  struct ended ended = {0, false, false};
+  struct ended ended = {0, false};
   bool goes_on = false;
   uint64_t end_ns;
   enum rest rest;
@@ -593,8 +591,7 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
     rest_locked(s, r, *now_ns);
   uv_mutex_unlock(&s->pool.lock);
 
-  if (ended.wake)
-    uvs__ticker_wake(&s->ticker);
+  uvs__tell_of_due(s);
   if (rest == REST_AFTER)
     add_finished(s, f, slot, *now_ns + MS);
   else if (rest == REST_END && uvs__word_state(ended.w) == UVS__FREE)
@@ -623,6 +620,7 @@ void uvs__run_tasks(struct uvs__runner *r) {
     s->pool.peak = s->pool.active;
   }
   uv_mutex_unlock(&s->pool.lock);
+  uvs__tell_of_due(s); /* its start may let another one start */
 
   while (slot != UVS__NONE) {
     bring(s, &f, f.hear_by_ns); /* a finished task never waits for another's body */

@@ -185,6 +185,8 @@ void uvs__expect(uvs_t *s, uint64_t w, uint64_t deadline_ns, uint64_t now_ns);
 void uvs__end_refused(uvs_t *s, uint32_t slot);
 /* It waits: into the queue, unless the policies are against it. */
 void uvs__wait_for_due(uvs_t *s, uint32_t slot, uint64_t w);
+/* Any thread, after something that may have let a task of the loop's start: wake it. */
+void uvs__tell_of_due(uvs_t *s);
 /* Outside a turn, when something was taken away: stop the timer if nothing waits, let the loop go.
  */
 void uvs__relax(uvs_t *s);

@@ -476,6 +476,13 @@ void uvs__expect(uvs_t *s, uint64_t w, uint64_t deadline_ns, uint64_t now_ns) {
   }
 }
 
+void uvs__tell_of_due(uvs_t *s) {
+  if (uvs__on_loop(s) && s->in_tick)
+    return; /* the turn sees it at its end */
+  if (uvs__pool_take_news(&s->pool))
+    uvs__ticker_wake(&s->ticker);
+}
+
 void uvs__relax(uvs_t *s) {
   if (s->in_tick)
     return;
@@ -575,6 +582,7 @@ void uvs__tick(uvs_t *s) {
     check_terminated(s);
     s->owed |= s->todo.head != UVS__NONE || s->lanes.ending != NULL;
     more |= s->owed;
+    more |= uvs__pool_take_news(&s->pool);
     /* Nothing left: sleep. If something has come meanwhile, look again while there is time. */
   } while (!more && !rest(s) && (now_ns = uvs__now(s)) < until_ns &&
            uvs__next_due(s, now_ns, false) > now_ns);
