@@ -243,6 +243,19 @@ bool uvs__pool_drop(struct uvs__pool *p, uint32_t slot, uint64_t *w) {
   return uvs__pool_decide(p, slot, w, to, UVS__DROPPED, NULL);
 }
 
+void uvs__pool_heed_lane_locked(struct uvs__pool *p, uint32_t slot, uint64_t *w) {
+  struct uvs__lane_turns *l = lane_of(p, slot);
+
+  if (l == NULL || !l->shut)
+    return;
+  while (!uvs__settled(*w)) {
+    if (!uvs__word_try_locked(uvs__agenda_slot(p->agenda, slot), w, *w | UVS__CANCELLED))
+      continue;
+    uvs__pool_settle_locked(p, *w, UVS__CANCELED);
+    *w |= UVS__CANCELLED;
+  }
+}
+
 /* Move 4. */
 static bool start_locked(struct uvs__pool *p, uint32_t slot, uint64_t *w) {
   struct uvs__lane_turns *l = lane_of(p, slot);

@@ -153,6 +153,9 @@ uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__ready *ready);
 /* READY to RUNNING and off its list, not to run but for its end. On failure *w is what is there
  * now. */
 bool uvs__pool_withdraw(struct uvs__pool *p, uint32_t slot, uint64_t *w);
+/* With the lock: it runs, and if its lane was disposed meanwhile it is cancelled, as by
+ * uvs__pool_cancel, though the loop may not have come to it. *w is what is there now. */
+void uvs__pool_heed_lane_locked(struct uvs__pool *p, uint32_t slot, uint64_t *w);
 /* With the lock: its run has ended. */
 void uvs__pool_ended_locked(struct uvs__pool *p, uint32_t slot);
 /* Any thread, without the lock: see due_news. */

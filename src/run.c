@@ -336,6 +336,7 @@ static struct ended end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on
 
   if (status == UVS_STOP && c != NULL && c->run.failure < 0)
     status = c->run.failure;
+  uvs__pool_heed_lane_locked(&s->pool, slot, &w);
   do {
     uint64_t rest = w & ~(UVS__RUN_BITS | UVS__INBOX);
     bool cancelled = (w & UVS__CANCELLED) != 0;
