@@ -37,11 +37,13 @@ int uvs__wait_locked(uvs_t *s, uv_cond_t *cond, uint64_t until_ns) {
 int uvs_set_result(uvs_run_t *run, void *result) {
   struct uvs__cold *c;
   struct uvs__slot *t;
+  const uvs_t *s;
 
   if (run == NULL || run->state == NULL)
     return UV_EINVAL;
-  t = uvs__slot(run->scheduler, (uint32_t)run->id & UVS__SLOT_MASK);
-  c = uvs__agenda_cold(&run->scheduler->agenda, t);
+  s = run->state; /* `scheduler` is not for everybody to see */
+  t = uvs__slot(s, (uint32_t)run->id & UVS__SLOT_MASK);
+  c = uvs__agenda_cold(&s->agenda, t);
   if ((uvs__load(&t->word, relaxed) & UVS__KEEP) == 0) /* a constant of the task */
     return UV_EINVAL;
   c->run_result = result; /* RUNNING: ours */

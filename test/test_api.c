@@ -607,12 +607,84 @@ TEST every_function_of_the_executors_does_its_work_through_the_shared_library(vo
   PASS();
 }
 
+static void on_quiet(uvs_t *s, uvs_lane_t lane, void *arg) {
+  (void)s;
+  (void)lane;
+  atomic_fetch_add(&((struct seen *)arg)->visited, 1);
+}
+
+static void on_cleanup(uvs_t *s, void *arg) {
+  (void)s;
+  atomic_fetch_add(&((struct seen *)arg)->after, 1);
+}
+
+TEST every_function_of_the_lane_does_its_work_through_the_shared_library(void) {
+  static struct seen n;
+  uv_loop_t loop;
+  uvs_lane_options_t o;
+  uvs_options_t so;
+  uvs_lane_t lane, other;
+  uvs_id_t id;
+  uvs_task_t t;
+  uvs_t *s;
+
+  memset(&n, 0, sizeof n);
+  ASSERT_RC(0, uv_loop_init(&loop));
+  uvs_options_init(&so);
+  so.data = &n;
+  ASSERT_RC(0, uvs_open(&loop, &so, &s));
+  uvs_lane_options_init(&o);
+  o.quiet = on_quiet;
+  o.arg = &n;
+  ASSERT_RC(0, uvs_lane_open(s, &o, &lane));
+  ASSERT_RC(0, uvs_lane_open(s, NULL, &other));
+  ASSERT_RC(0, uvs_lane_is_disposed(lane));
+  ASSERT_RC(0, uvs_lane_add_cleanup(s, lane, on_cleanup, &n, 0));
+
+  uvs_task_init(&t);
+  t.work = work_pending;
+  t.done = done;
+  t.arg = &n;
+  ASSERT_RC(0, uvs_lane_submit(lane, &t, &id));
+  ASSERT(turn_until(&loop, &n.work, 1));
+  ASSERT_RC(UV_ENOENT, uvs_lane_finish(other, id, 0));
+  ASSERT_RC(0, uvs_lane_finish(lane, id, 0));
+  ASSERT(turn_until(&loop, &n.done, 1));
+
+  t.work = work;
+  t.lane = lane; /* by the other door */
+  t.delay_ns = UVS_HOUR(1);
+  ASSERT_RC(0, uvs_submit(s, &t, &id));
+  ASSERT_RC(UV_ENOENT, uvs_lane_reschedule(other, id, 0));
+  ASSERT_RC(0, uvs_lane_reschedule(lane, id, UVS_MS(1)));
+  ASSERT(turn_until(&loop, &n.done, 2));
+  ASSERT_RC(2, atomic_load(&n.work));
+  ASSERT_RC(0, uvs_submit(s, &t, &id));
+  ASSERT_RC(UV_ENOENT, uvs_lane_cancel(other, id, 0));
+  ASSERT_RC(UVS_NEVER_RUNS, uvs_lane_cancel(lane, id, 0));
+  ASSERT_RC(0, uvs_submit(s, &t, &id));
+  ASSERT_RC(0, atomic_load(&n.after));
+  ASSERT_RC(0, uvs_lane_dispose(lane, UVS_DISPOSE_TOKEN));
+  ASSERT_RC(1, uvs_lane_is_disposed(lane));
+  ASSERT_RC(UV_ECANCELED, uvs_submit(s, &t, &id));
+  ASSERT(turn_until(&loop, &n.visited, 1));
+  ASSERT_RC(4, atomic_load(&n.done));
+  ASSERT_RC(1, atomic_load(&n.after));
+  ASSERT_RC(0, uvs_close(s, closed));
+  ASSERT(turn_until(&loop, &n.closed, 1));
+  ASSERT_RC(0, uv_loop_close(&loop));
+  ASSERT_RC(1, uvs_lane_is_disposed(other));
+  ASSERT_RC(UV_ECANCELED, uvs_lane_submit(other, &t, NULL));
+  PASS();
+}
+
 SUITE(api) {
   RUN_TEST(every_function_has_an_address);
   RUN_TEST(the_shared_library_exports_just_the_headers_functions);
   RUN_TEST(the_headers_declare_just_the_functions_that_are_tested_here);
   RUN_TEST(every_function_does_its_work_through_the_shared_library);
   RUN_TEST(every_function_of_the_queue_does_its_work_through_the_shared_library);
+  RUN_TEST(every_function_of_the_lane_does_its_work_through_the_shared_library);
   RUN_TEST(every_function_of_the_executors_does_its_work_through_the_shared_library);
 }
 
