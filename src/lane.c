@@ -93,11 +93,11 @@ int uvs__lane_join(uvs_t *s, uvs_lane_t number, struct uvs__lane **ret) {
   if (lane == NULL)
     return rc;
   rc = check(s, lane);
-  life = uvs__load(&lane->life, relaxed);                               /* the CAS decides */
-  while (rc == 0 && !uvs__cas(&lane->life, &life, life + 1, relaxed)) { /* a count */
-    if ((life & UVS__DISPOSED) != 0)
+  life = uvs__load(&lane->life, relaxed); /* the CAS decides */
+  do {
+    if (rc == 0 && (life & UVS__DISPOSED) != 0) /* since we asked */
       rc = UV_ECANCELED;
-  }
+  } while (rc == 0 && !uvs__cas(&lane->life, &life, life + 1, relaxed)); /* a count */
   *ret = lane;
   let_go(lane); /* a task keeps it as well */
   return rc;
