@@ -12,24 +12,31 @@ int uvs__cleanup_make(uvs_t *s, uvs_cleanup_cb cb, void *arg, unsigned flags,
   *ret = uvs__mem_alloc(&s->mem, 1, sizeof **ret, 0);
   if (*ret == NULL)
     return UV_ENOMEM;
-  **ret = (struct uvs__cleanup){cb, arg, (flags & UVS_WHEN_SETTLED) != 0, NULL};
+  **ret = (struct uvs__cleanup){.cb = cb, .arg = arg, .when_settled = flags != 0};
   return 0;
 }
 
-void uvs__cleanup_append(struct uvs__cleanup_list *l, struct uvs__cleanup *a) {
-  a->next = NULL;
+static void append(struct uvs__cleanup_list *l, struct uvs__cleanup *a, int which) {
+  a->lists++;
+  a->next[which] = NULL;
   if (l->first == NULL)
     l->first = a;
   else
-    l->last->next = a;
+    l->last->next[which] = a;
   l->last = a;
 }
 
-static struct uvs__cleanup *pop(struct uvs__cleanup_list *l) {
+void uvs__cleanup_append_locked(struct uvs__cleanup_list *l, struct uvs__cleanup *a) {
+  append(l, a, UVS__CLEANUP_OWN);
+}
+
+static struct uvs__cleanup *pop(struct uvs__cleanup_list *l, int which) {
   struct uvs__cleanup *a = l->first;
 
-  if (a != NULL)
-    l->first = a->next;
+  if (a != NULL) {
+    l->first = a->next[which];
+    a->lists--;
+  }
   return a;
 }
 
@@ -74,23 +81,18 @@ void uvs__cleanup_call_loop(uvs_t *s) {
 }
 
 void uvs__cleanup_now_locked(uvs_t *s, struct uvs__cleanup *a) {
-  uvs__cleanup_append(&s->cleanups.now, a);
+  append(&s->cleanups.now, a, UVS__CLEANUP_NOW);
 }
 
 bool uvs__cleanup_settled_locked(uvs_t *s, struct uvs__cleanup_list *l) {
-  struct uvs__cleanup_list rest = {NULL, NULL};
-  struct uvs__cleanup *a;
   bool any = false;
 
-  while ((a = pop(l)) != NULL) {
-    if (a->when_settled) {
-      uvs__cleanup_now_locked(s, a);
-      any = true;
-    } else {
-      uvs__cleanup_append(&rest, a);
-    }
+  for (struct uvs__cleanup *a = l->first; a != NULL; a = a->next[UVS__CLEANUP_OWN]) {
+    if (!a->when_settled || a->cb == NULL || a->lists > 1)
+      continue; /* or it was attached since, and is for now already */
+    uvs__cleanup_now_locked(s, a);
+    any = true;
   }
-  *l = rest;
   return any;
 }
 
@@ -112,13 +114,8 @@ void uvs__cleanup_settled(uvs_t *s, uint32_t slot, uint64_t w) {
   uv_mutex_lock(&s->pool.lock);
   /* relaxed: with the lock, CLEANUP keeps the task where it is */
   now = uvs__locked_load(&uvs__slot(s, slot)->word, relaxed);
-  if (uvs__word_generation(now) == uvs__word_generation(w) && (now & UVS__CLEANUP) != 0) {
-    struct uvs__cleanup_list *l = list_of(s, slot);
-
-    any = uvs__cleanup_settled_locked(s, l);
-    if (l->first == NULL)
-      clear_bit(s, slot);
-  }
+  if (uvs__word_generation(now) == uvs__word_generation(w) && (now & UVS__CLEANUP) != 0)
+    any = uvs__cleanup_settled_locked(s, list_of(s, slot));
   uv_mutex_unlock(&s->pool.lock);
   if (any)
     uvs__cleanup_call_loop(s);
@@ -129,7 +126,7 @@ void uvs__cleanup_unmade(uvs_t *s, uint32_t slot) {
   struct uvs__cleanup *a;
 
   uv_mutex_lock(&s->pool.lock);
-  while ((a = pop(l)) != NULL)
+  while ((a = pop(l, UVS__CLEANUP_OWN)) != NULL)
     uvs__cleanup_now_locked(s, a);
   uv_mutex_unlock(&s->pool.lock);
   uvs__cleanup_call_loop(s);
@@ -137,85 +134,109 @@ void uvs__cleanup_unmade(uvs_t *s, uint32_t slot) {
 
 /* ---- calls ---- */
 
-static void call(uvs_t *s, struct uvs__cleanup *a) {
-  struct uvs__cleanup copy = *a;
+/* What to do about one that is off a list. */
+struct call {
+  uvs_cleanup_cb cb; /* NULL: nothing */
+  void *arg;
+  struct uvs__cleanup *spent; /* on no list any more; NULL */
+};
 
-  uvs__mem_free(&s->mem, a);
-  copy.cb(s, copy.arg);
+/* With the lock: the next of the list. False if there is none. */
+static bool take(struct uvs__cleanup_list *l, int which, struct call *ret) {
+  struct uvs__cleanup *a = pop(l, which);
+
+  *ret = (struct call){NULL, NULL, NULL};
+  if (a == NULL)
+    return false;
+  *ret = (struct call){a->cb, a->arg, a->lists == 0 ? a : NULL};
+  a->cb = NULL;
+  return true;
+}
+
+static void make(uvs_t *s, const struct call *c) {
+  uvs__mem_free(&s->mem, c->spent);
+  if (c->cb != NULL)
+    c->cb(s, c->arg);
 }
 
 void uvs__cleanup_list(uvs_t *s, struct uvs__cleanup_list *l) {
-  struct uvs__cleanup *a;
+  struct call c;
+  bool any;
 
   do {
     uv_mutex_lock(&s->pool.lock);
-    a = pop(l);
+    any = take(l, UVS__CLEANUP_OWN, &c);
     uv_mutex_unlock(&s->pool.lock);
-    if (a != NULL)
-      call(s, a);
-  } while (a != NULL);
+    if (any)
+      make(s, &c);
+  } while (any);
 }
 
 void uvs__cleanup_task(uvs_t *s, uint32_t slot) {
   for (;;) {
     struct uvs__cleanup_list *l = list_of(s, slot);
-    struct uvs__cleanup *a;
+    struct call c;
+    bool any;
 
     /* relaxed: a look. With the bit set it is ours to clear, and without it there is nothing. */
     if ((uvs__load(&uvs__slot(s, slot)->word, relaxed) & UVS__CLEANUP) == 0)
       return;
     uv_mutex_lock(&s->pool.lock);
-    a = pop(l);
+    any = take(l, UVS__CLEANUP_OWN, &c);
     if (l->first == NULL)
       clear_bit(s, slot);
     uv_mutex_unlock(&s->pool.lock);
-    call(s, a);
+    UVS_ASSERT(any);
+    make(s, &c);
   }
 }
 
 bool uvs__cleanup_turn(uvs_t *s, uint64_t until_ns) {
   struct uvs__cleanup_list *now = &s->cleanups.now;
   struct uvs__cleanup *last;
-  struct uvs__cleanup *a;
+  bool enough = false;
   bool more;
 
   uv_mutex_lock(&s->pool.lock);
   last = now->last; /* what these add waits for the next turn */
-  a = pop(now);
-  uv_mutex_unlock(&s->pool.lock);
-  while (a != NULL) {
-    bool enough = a == last;
+  more = now->first != NULL;
+  while (more && !enough) {
+    struct call c;
 
-    call(s, a);
+    enough = now->first == last;
+    take(now, UVS__CLEANUP_NOW, &c);
+    uv_mutex_unlock(&s->pool.lock);
+    make(s, &c);
     enough |= uvs__now(s) >= until_ns;
     uv_mutex_lock(&s->pool.lock);
     more = now->first != NULL;
-    a = enough ? NULL : pop(now);
-    uv_mutex_unlock(&s->pool.lock);
-    if (enough)
-      return more;
   }
-  return false;
+  uv_mutex_unlock(&s->pool.lock);
+  return more;
 }
 
 /* ---- attach ---- */
 
-/* With the lock: onto its task's list, or to be called now. *ret_call: the loop must look. False if
- * there is no turn to come. */
+/* With the lock: onto its task's list, or to be called now, or both. *ret_call: the loop must look.
+ * False if there is no turn to come. */
 static bool attach_locked(uvs_t *s, uvs_id_t id, struct uvs__cleanup *a, bool *ret_call) {
   uint32_t slot = (uint32_t)id & UVS__SLOT_MASK;
   struct uvs__slot *t = uvs__slot(s, slot);
   uint64_t w = uvs__locked_load(&t->word, relaxed); /* the CAS acquires */
 
-  while (uvs__word_generation(w) == id >> UVS__SLOT_BITS && uvs__word_state(w) != UVS__FREE &&
-         uvs__word_state(w) != UVS__OVER && !(a->when_settled && uvs__settled(w))) {
-    if (uvs__word_try_locked(t, &w, w | UVS__CLEANUP)) {
-      uvs__cleanup_append(list_of(s, slot), a);
-      *ret_call = uvs__word_state(w) == UVS__ENDED; /* nobody else may have called it */
-      return true;
-    }
-  }
   *ret_call = true;
+  while (uvs__word_generation(w) == id >> UVS__SLOT_BITS && uvs__word_state(w) != UVS__FREE &&
+         uvs__word_state(w) != UVS__OVER) {
+    if (!uvs__word_try_locked(t, &w, w | UVS__CLEANUP))
+      continue;
+    uvs__cleanup_append_locked(list_of(s, slot), a);
+    if (uvs__word_state(w) != UVS__ENDED) { /* else its end comes; nobody else may have called it */
+      *ret_call = a->when_settled && uvs__settled(w);
+      if (*ret_call)
+        uvs__cleanup_now_locked(s, a);
+    }
+    return true;
+  }
   if (s->cleanups.shut)
     return false;
   uvs__cleanup_now_locked(s, a);
@@ -272,15 +293,21 @@ bool uvs__cleanup_shut(uvs_t *s) {
   return s->cleanups.shut;
 }
 
-void uvs__cleanup_forget_list(uvs_t *s, struct uvs__cleanup_list *l) {
+static void forget(uvs_t *s, struct uvs__cleanup_list *l, int which) {
   struct uvs__cleanup *a;
 
-  while ((a = pop(l)) != NULL)
-    uvs__mem_free(&s->mem, a);
+  while ((a = pop(l, which)) != NULL) {
+    if (a->lists == 0)
+      uvs__mem_free(&s->mem, a);
+  }
+}
+
+void uvs__cleanup_forget_list(uvs_t *s, struct uvs__cleanup_list *l) {
+  forget(s, l, UVS__CLEANUP_OWN);
 }
 
 void uvs__cleanup_forget(uvs_t *s) {
-  uvs__cleanup_forget_list(s, &s->cleanups.now);
+  forget(s, &s->cleanups.now, UVS__CLEANUP_NOW);
   for (unsigned k = 0; k < UVS__CHUNKS; k++) {
     struct uvs__cleanup_list *chunk = uvs__load(&s->cleanups.of[k], relaxed); /* ours alone */
 

@@ -4,21 +4,29 @@
  *
  * Each waits on the list of its task until the loop calls it, in order. CLEANUP in a task's word
  * says that its list is not empty: so the task visits the loop, and is not freed before. What comes
- * too late for that, or is wanted as soon as the outcome is decided, goes on the list of those that
- * are called at the next turn.
+ * too late for that goes on the list of those that are called at the next turn.
  *
- * The lists are under the pool's lock.
+ * What is wanted as soon as the outcome is decided is then on both lists, since the end of the task
+ * may be faster than that turn, and must not come before it. Whichever list has its turn first
+ * calls it; the other one frees it.
+ *
+ * The lists are under the pool's lock. Only the loop takes something off them (and whoever
+ * unmakes a task).
  */
 #ifndef UVS__CLEANUP_H
 #define UVS__CLEANUP_H
 
 #include "task.h"
 
+/* Which list: of its task or lane; to be called at the next turn. */
+enum { UVS__CLEANUP_OWN, UVS__CLEANUP_NOW, UVS__CLEANUP_LISTS };
+
 struct uvs__cleanup {
-  uvs_cleanup_cb cb;
+  uvs_cleanup_cb cb; /* NULL: it was called */
   void *arg;
   bool when_settled;
-  struct uvs__cleanup *next;
+  uint8_t lists; /* it is on so many */
+  struct uvs__cleanup *next[UVS__CLEANUP_LISTS];
 };
 
 struct uvs__cleanup_list {
@@ -32,7 +40,9 @@ struct uvs__cleanups {
   bool shut;                                           /* there will be no turn */
 };
 
-/* With the lock: to be called at the next turn. The caller sees to it that there is one. */
+/* With the lock: onto its own list; to be called at the next turn. The caller sees to it that there
+ * is one. */
+void uvs__cleanup_append_locked(struct uvs__cleanup_list *l, struct uvs__cleanup *a);
 void uvs__cleanup_now_locked(uvs_t *s, struct uvs__cleanup *a);
 /* With the lock: those of the list that are wanted when it is settled. True if there were any. */
 bool uvs__cleanup_settled_locked(uvs_t *s, struct uvs__cleanup_list *l);
@@ -55,7 +65,6 @@ bool uvs__cleanup_shut(uvs_t *s);
 /* An allocated one. UV_EINVAL, UV_ENOMEM. */
 int uvs__cleanup_make(uvs_t *s, uvs_cleanup_cb cb, void *arg, unsigned flags,
                       struct uvs__cleanup **ret);
-void uvs__cleanup_append(struct uvs__cleanup_list *l, struct uvs__cleanup *a);
 /* No thread is left that could call one: free them. */
 void uvs__cleanup_forget_list(uvs_t *s, struct uvs__cleanup_list *l);
 void uvs__cleanup_forget(uvs_t *s);

@@ -500,12 +500,27 @@ void uvs__lanes_forget(uvs_t *s) {
 
 /* ---- clean-ups ---- */
 
+/* With the lock: onto its list, or (it may be NULL: gone) to be called now, or both. *ret_call: the
+ * loop must look. False if there is no turn to come. */
+static bool attach_locked(uvs_t *s, struct uvs__lane *lane, struct uvs__cleanup *a,
+                          bool *ret_call) {
+  bool lives = lane != NULL && !lane->over;
+
+  *ret_call = !lives || (a->when_settled && uvs__lane_disposed_locked(lane));
+  if (!lives && s->cleanups.shut)
+    return false;
+  if (lives)
+    uvs__cleanup_append_locked(&lane->cleanups, a);
+  if (*ret_call)
+    uvs__cleanup_now_locked(s, a);
+  return true;
+}
+
 int uvs_lane_add_cleanup(uvs_t *s, uvs_lane_t number, uvs_cleanup_cb cb, void *arg,
                          unsigned flags) {
   struct uvs__lane *lane;
   struct uvs__cleanup *a;
-  bool now = true;
-  bool refused;
+  bool call_loop = false;
   int rc = uvs__enter(s);
 
   if (rc < 0)
@@ -516,24 +531,17 @@ int uvs_lane_add_cleanup(uvs_t *s, uvs_lane_t number, uvs_cleanup_cb cb, void *a
   lane = hold(number, &rc);
   if (lane != NULL)
     rc = lane->scheduler == s ? 0 : UV_EINVAL;
-  if (rc == UV_ENOENT || rc == UV_EINVAL) {
-    uvs__mem_free(&s->mem, a);
-  } else {
+  if (rc == UV_ECANCELED)
+    rc = 0; /* it is gone */
+  if (rc == 0) {
     uv_mutex_lock(&s->pool.lock);
-    if (lane != NULL && !lane->over)
-      now = a->when_settled && uvs__lane_disposed_locked(lane);
-    refused = now && s->cleanups.shut;
-    if (!now)
-      uvs__cleanup_append(&lane->cleanups, a);
-    else if (!refused)
-      uvs__cleanup_now_locked(s, a);
+    rc = attach_locked(s, lane, a, &call_loop) ? 0 : UV_ESHUTDOWN;
     uv_mutex_unlock(&s->pool.lock);
-    rc = refused ? UV_ESHUTDOWN : 0;
-    if (refused)
-      uvs__mem_free(&s->mem, a);
-    else if (now)
-      uvs__cleanup_call_loop(s);
   }
+  if (rc < 0)
+    uvs__mem_free(&s->mem, a);
+  else if (call_loop)
+    uvs__cleanup_call_loop(s);
   if (lane != NULL)
     let_go(lane);
   return rc;
