@@ -175,13 +175,15 @@ void uvs__cleanup_list(uvs_t *s, struct uvs__cleanup_list *l) {
 void uvs__cleanup_task(uvs_t *s, uint32_t slot) {
   for (;;) {
     struct uvs__cleanup_list *l = list_of(s, slot);
+    /* relaxed: a look. With the bit set it is ours to clear, and without it there is nothing. */
+    uint64_t w = uvs__load(&uvs__slot(s, slot)->word, relaxed);
     struct call c;
     bool any;
 
-    /* relaxed: a look. With the bit set it is ours to clear, and without it there is nothing. */
-    if ((uvs__load(&uvs__slot(s, slot)->word, relaxed) & UVS__CLEANUP) == 0)
+    if ((w & UVS__CLEANUP) == 0)
       return;
     uv_mutex_lock(&s->pool.lock);
+    s->cleanups.ending = uvs__id(w, slot);
     any = take(l, UVS__CLEANUP_OWN, &c);
     if (l->first == NULL)
       clear_bit(s, slot);
@@ -219,14 +221,16 @@ bool uvs__cleanup_turn(uvs_t *s, uint64_t until_ns) {
 
 /* With the lock: onto its task's list, or to be called now, or both. *ret_call: the loop must look.
  * False if there is no turn to come. */
-static bool attach_locked(uvs_t *s, uvs_id_t id, struct uvs__cleanup *a, bool *ret_call) {
+static bool attach_locked(uvs_t *s, uvs_id_t id, struct uvs__cleanup *a, bool on_loop,
+                          bool *ret_call) {
   uint32_t slot = (uint32_t)id & UVS__SLOT_MASK;
   struct uvs__slot *t = uvs__slot(s, slot);
   uint64_t w = uvs__locked_load(&t->word, relaxed); /* the CAS acquires */
+  bool too_late = s->cleanups.ending == id && !on_loop;
 
   *ret_call = true;
   while (uvs__word_generation(w) == id >> UVS__SLOT_BITS && uvs__word_state(w) != UVS__FREE &&
-         uvs__word_state(w) != UVS__OVER) {
+         uvs__word_state(w) != UVS__OVER && !too_late) {
     if (!uvs__word_try_locked(t, &w, w | UVS__CLEANUP))
       continue;
     uvs__cleanup_append_locked(list_of(s, slot), a);
@@ -258,6 +262,7 @@ static bool was(const uvs_t *s, uvs_id_t id) {
 
 int uvs_add_cleanup(uvs_t *s, uvs_id_t id, uvs_cleanup_cb cb, void *arg, unsigned flags) {
   struct uvs__cleanup *a;
+  bool on_loop;
   bool attached;
   bool call_loop;
   int rc = uvs__enter(s);
@@ -272,8 +277,9 @@ int uvs_add_cleanup(uvs_t *s, uvs_id_t id, uvs_cleanup_cb cb, void *arg, unsigne
     uvs__mem_free(&s->mem, a);
     return rc;
   }
+  on_loop = uvs__on_loop(s);
   uv_mutex_lock(&s->pool.lock);
-  attached = attach_locked(s, id, a, &call_loop);
+  attached = attach_locked(s, id, a, on_loop, &call_loop);
   uv_mutex_unlock(&s->pool.lock);
   if (!attached) {
     uvs__mem_free(&s->mem, a);
@@ -287,10 +293,13 @@ int uvs_add_cleanup(uvs_t *s, uvs_id_t id, uvs_cleanup_cb cb, void *arg, unsigne
 /* ---- the end ---- */
 
 bool uvs__cleanup_shut(uvs_t *s) {
+  bool none;
+
   uv_mutex_lock(&s->pool.lock);
-  s->cleanups.shut = s->cleanups.now.first == NULL;
+  s->cleanups.shut = true; /* first, or others could go on for ever */
+  none = s->cleanups.now.first == NULL;
   uv_mutex_unlock(&s->pool.lock);
-  return s->cleanups.shut;
+  return none;
 }
 
 static void forget(uvs_t *s, struct uvs__cleanup_list *l, int which) {

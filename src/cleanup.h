@@ -35,9 +35,12 @@ struct uvs__cleanup_list {
 
 /* A scheduler's. */
 struct uvs__cleanups {
+  /* The task whose actions were called last. What other threads attach to it is too late, or they
+   * could keep it from its end. */
+  uvs_id_t ending;
   _Atomic(struct uvs__cleanup_list *) of[UVS__CHUNKS]; /* by slot; made when needed */
   struct uvs__cleanup_list now;                        /* to be called at the next turn */
-  bool shut;                                           /* there will be no turn */
+  bool shut; /* the scheduler closes, and everything is over: no more of them */
 };
 
 /* With the lock: onto its own list; to be called at the next turn. The caller sees to it that there
@@ -59,7 +62,8 @@ void uvs__cleanup_task(uvs_t *s, uint32_t slot);
 void uvs__cleanup_list(uvs_t *s, struct uvs__cleanup_list *l);
 /* Those for this turn, until the time is over. True if some are left. */
 bool uvs__cleanup_turn(uvs_t *s, uint64_t until_ns);
-/* The scheduler closes, and there will be no turn: false if it must still have one. */
+/* The scheduler closes, everything is over: no more of them. False if there are some to be called,
+ * at a turn that is on its way. */
 bool uvs__cleanup_shut(uvs_t *s);
 
 /* An allocated one. UV_EINVAL, UV_ENOMEM. */

@@ -265,6 +265,9 @@ static bool unlink_lane(uvs_t *s, struct uvs__lane *lane) {
 
 /* Its last callbacks, and gone. */
 static void end(uvs_t *s, struct uvs__lane *lane) {
+  uv_mutex_lock(&s->pool.lock);
+  lane->called = true; /* or others could keep it from its end */
+  uv_mutex_unlock(&s->pool.lock);
   uvs__cleanup_list(s, &lane->cleanups);
   if (lane->quiet != NULL)
     lane->quiet(s, lane->number, lane->arg);
@@ -502,9 +505,9 @@ void uvs__lanes_forget(uvs_t *s) {
 
 /* With the lock: onto its list, or (it may be NULL: gone) to be called now, or both. *ret_call: the
  * loop must look. False if there is no turn to come. */
-static bool attach_locked(uvs_t *s, struct uvs__lane *lane, struct uvs__cleanup *a,
+static bool attach_locked(uvs_t *s, struct uvs__lane *lane, struct uvs__cleanup *a, bool on_loop,
                           bool *ret_call) {
-  bool lives = lane != NULL && !lane->over;
+  bool lives = lane != NULL && !lane->over && (!lane->called || on_loop);
 
   *ret_call = !lives || (a->when_settled && uvs__lane_disposed_locked(lane));
   if (!lives && s->cleanups.shut)
@@ -534,8 +537,10 @@ int uvs_lane_add_cleanup(uvs_t *s, uvs_lane_t number, uvs_cleanup_cb cb, void *a
   if (rc == UV_ECANCELED)
     rc = 0; /* it is gone */
   if (rc == 0) {
+    bool on_loop = uvs__on_loop(s);
+
     uv_mutex_lock(&s->pool.lock);
-    rc = attach_locked(s, lane, a, &call_loop) ? 0 : UV_ESHUTDOWN;
+    rc = attach_locked(s, lane, a, on_loop, &call_loop) ? 0 : UV_ESHUTDOWN;
     uv_mutex_unlock(&s->pool.lock);
   }
   if (rc < 0)

@@ -40,6 +40,7 @@ struct uvs__lane {
   struct uvs__cleanup_list cleanups; /* the pool's lock */
   struct uvs__crew own_crew;         /* the same; if it has an executor of its own */
   bool over;                         /* the same: they are called, and it is on no list */
+  bool called;                       /* the same: what other threads attach is too late */
   bool ending;                       /* the loop's: its last callbacks are to be made */
   struct uvs__lane *ending_next;     /* the loop's */
 };
