@@ -174,15 +174,16 @@ void uvs__cleanup_list(uvs_t *s, struct uvs__cleanup_list *l) {
 
 void uvs__cleanup_task(uvs_t *s, uint32_t slot) {
   for (;;) {
-    struct uvs__cleanup_list *l = list_of(s, slot);
     /* relaxed: a look. With the bit set it is ours to clear, and without it there is nothing. */
     uint64_t w = uvs__load(&uvs__slot(s, slot)->word, relaxed);
+    struct uvs__cleanup_list *l;
     struct call c;
     bool any;
 
     if ((w & UVS__CLEANUP) == 0)
       return;
     uv_mutex_lock(&s->pool.lock);
+    l = list_of(s, slot); /* not before: it may have been made since */
     s->cleanups.ending = uvs__id(w, slot);
     any = take(l, UVS__CLEANUP_OWN, &c);
     if (l->first == NULL)

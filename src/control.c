@@ -55,8 +55,12 @@ static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
     uvs__send_in(s, slot_of(id), slot_of(id), false, hear_by_ns);
   else if (hear_by_ns == 0)
     uvs__ticker_wake(&s->ticker); /* on its way, but perhaps nobody has woken the loop for it */
-  /* A shutdown since we asked may have looked before our push, and now waits for this task. */
-  if (hear_by_ns != 0 && uvs__inbox_is_shut(&s->inbox))
+  /* A shutdown since we asked may have looked before our push, and now waits for this task. The
+   * same if a clean-up was attached since. relaxed: if the loop has looked at the inbox since then,
+   * our push comes after that and has acquired it. */
+  if (hear_by_ns != 0 &&
+      (uvs__inbox_is_shut(&s->inbox) ||
+       (uvs__load(&uvs__slot(s, slot_of(id))->word, relaxed) & UVS__CLEANUP) != 0))
     uvs__ticker_wake(&s->ticker);
   return UVS_NEVER_RUNS;
 }
