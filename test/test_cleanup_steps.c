@@ -44,6 +44,7 @@ struct scene {
   bool periodic;
   bool fails;
   bool laned;
+  bool to_lane;  /* what is attached, is attached to the lane */
   bool attached; /* one of each kind is there from the start */
 };
 
@@ -110,7 +111,7 @@ enum { NOTES = 12 };
 struct action {
   int tag;
   uvs_id_t id;
-  bool settled;
+  bool settled, of_lane;
   int rc;
   bool in_time; /* the task had not ended when it was there */
   int calls;
@@ -176,14 +177,33 @@ static void step_runner(void) {
 
 /* ---------------------------------------------------------------- attach --- */
 
+static bool lane_is_quiet(void) {
+  return log_count(&race.f, EV_NEVER_RAN, 'Q') > 0;
+}
+
+/* Of the lane: not before it is disposed, and the last of its tasks over. */
+static bool lane_too_early(const struct action *a) {
+  return uvs_lane_is_disposed(race.lane) != 1 ||
+         (!a->settled && race.scene->laned && lives(race.id, word_now(race.id)));
+}
+
 static void called(uvs_t *s, void *arg) {
   struct action *a = arg;
   uint64_t w = word_now(a->id);
 
   (void)s;
   a->calls++;
-  a->early |= lives(a->id, w) && !(a->settled ? uvs__settled(w) : uvs__quiet(w));
+  if (a->of_lane)
+    a->early |= lane_too_early(a);
+  else
+    a->early |= lives(a->id, w) && !(a->settled ? uvs__settled(w) : uvs__quiet(w));
   log_add(&race.f, EV_USER, a->tag, a->id, 0);
+}
+
+static int attach_to_lane(struct action *a) {
+  a->of_lane = true;
+  a->rc = uvs_lane_add_cleanup(race.s, race.lane, called, a, a->settled ? UVS_WHEN_SETTLED : 0);
+  return a->rc;
 }
 
 static int attach_to(uvs_id_t id, bool settled) {
@@ -194,6 +214,8 @@ static int attach_to(uvs_id_t id, bool settled) {
   if (n >= NOTES)
     abort();
   *a = (struct action){.tag = '0' + n, .id = id, .settled = settled};
+  if (race.scene->to_lane)
+    return attach_to_lane(a);
   a->rc = uvs_add_cleanup(race.s, id, called, a, settled ? UVS_WHEN_SETTLED : 0);
   w = word_now(id);
   a->in_time = a->rc == 0 && lives(id, w) && uvs__word_state(w) != UVS__ENDED;
@@ -457,9 +479,15 @@ static void make_specs(void) {
                                                                            : 0;
 }
 
+static void log_quiet(uvs_t *s, uvs_lane_t lane, void *arg) {
+  (void)s;
+  log_add(arg, EV_NEVER_RAN, 'Q', lane, 0);
+}
+
 static enum greatest_test_res set_the_scene(void) {
   const struct scene *c = race.scene;
   struct fixture *f = &race.f;
+  uvs_lane_options_t o;
 
   fixture_init(f);
   f->pool = FAKEPOOL_INLINE;
@@ -472,7 +500,10 @@ static enum greatest_test_res set_the_scene(void) {
   race.op_rc = 0;
   race.id = 0;
   atomic_store(&race.used, 0);
-  ASSERT_RC(0, uvs_lane_open(f->s, NULL, &race.lane));
+  uvs_lane_options_init(&o);
+  o.quiet = log_quiet;
+  o.arg = f;
+  ASSERT_RC(0, uvs_lane_open(f->s, &o, &race.lane));
   make_specs();
   /* So that none is the last of all, for which the loop is woken anyway. */
   ASSERT_RC(0, uvs_submit(f->s, &race.bystander, NULL));
@@ -506,6 +537,8 @@ static enum greatest_test_res check_calls(bool at_the_end) {
     bool due = at_the_end || !lives(a->id, w) ||
                (a->settled ? uvs__settled(w) : uvs__word_state(w) == UVS__ENDED);
 
+    if (a->of_lane)
+      due = at_the_end || (a->settled ? uvs_lane_is_disposed(race.lane) == 1 : lane_is_quiet());
     ASSERT(a->rc == 0 || (a->rc == UV_ENOENT && guessed) || (a->rc == UV_ESHUTDOWN && race.closed));
     ASSERT_FALSE(a->early);
     ASSERT_RC(a->rc == 0 && due, a->calls);
@@ -589,12 +622,12 @@ static bool fits(const struct scene *c, enum act act) {
   case ACT_DISPOSE:
   case ACT_DISPOSE_TURN:
   case ACT_ATTACH_DISPOSE:
-    return c->laned;
+    return c->laned || c->to_lane;
   case ACT_LIMIT_TURN:
   case ACT_ATTACH_LIMIT_TURN:
     return c->limited;
   case ACT_GONE: /* only if it can end without the operation */
-    return c->op != OP_RUN && c->op != OP_SUBMIT && c->op != OP_FINISH;
+    return c->op != OP_RUN && c->op != OP_SUBMIT && c->op != OP_FINISH && !c->to_lane;
   default:
     return true;
   }
@@ -725,6 +758,32 @@ TEST to_a_task_whose_lane_is_being_disposed(void) {
   PASS();
 }
 
+/* R23 R24 R33 */
+TEST to_a_lane_that_is_being_disposed(void) {
+  PLAY(.name = "lane: empty", .op = OP_DISPOSE, .to_lane = true, .state = OVER, .light = true);
+  PLAY(.name = "lane: waiting", .op = OP_DISPOSE, .to_lane = true, .laned = true, .attached = true);
+  PLAY(.name = "lane: running", .op = OP_DISPOSE, .to_lane = true, .laned = true, .state = PENDING,
+       .attached = true);
+  PLAY(.name = "lane: on the loop", .op = OP_DISPOSE, .to_lane = true, .laned = true,
+       .state = PENDING, .attached = true, .on_loop = true);
+  PLAY(.name = "lane: the last run ends", .op = OP_RUN, .to_lane = true, .laned = true,
+       .state = READY);
+  PLAY(.name = "lane: refused", .op = OP_SUBMIT, .to_lane = true, .laned = true);
+  PLAY(.name = "lane: closes", .op = OP_CLOSE, .on_loop = true, .to_lane = true, .laned = true,
+       .attached = true);
+  for (int settled = 0; settled < 2; settled++) {
+    enum op op = settled ? OP_ATTACH_SETTLED : OP_ATTACH;
+
+    PLAY(.name = "attach to lane: empty", .op = op, .to_lane = true, .state = OVER, .light = true);
+    PLAY(.name = "attach to lane: waiting", .op = op, .to_lane = true, .laned = true);
+    PLAY(.name = "attach to lane: running", .op = op, .to_lane = true, .laned = true,
+         .state = PENDING, .attached = true);
+    PLAY(.name = "attach to lane: on the loop", .op = op, .to_lane = true, .laned = true,
+         .state = PENDING, .on_loop = true);
+  }
+  PASS();
+}
+
 /* R23 L17 */
 TEST while_it_closes(void) {
   PLAY(.name = "waiting, light", .op = OP_CLOSE, .on_loop = true, .light = true);
@@ -763,6 +822,7 @@ SUITE(cleanup_steps) {
   RUN_TEST(to_what_is_being_cancelled);
   RUN_TEST(while_the_loop_turns);
   RUN_TEST(to_a_task_whose_lane_is_being_disposed);
+  RUN_TEST(to_a_lane_that_is_being_disposed);
   RUN_TEST(while_it_closes);
   RUN_TEST(something_happens_to_a_task_while_one_is_attached);
 }
