@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What it costs to dispose a lane: 1000 tasks that are due in a day or two, from the call until the
+ * lane is quiet, on the loop's thread. Once among no others, and once among 100 000 tasks of other
+ * lanes: the second must not take more than twice as long. The tasks of all lanes are mixed, in
+ * time and in memory. Two loops, a round on each in turn, so that a busy moment of the machine
+ * meets both; best and median of many rounds.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "uvsched/lane.h"
+
+#define TASKS 1000
+#define OTHER_LANES 100 /* of as many tasks each */
+#define ROUNDS 301
+#define RATIO_MOST 2.0
+
+struct side {
+  uv_loop_t loop;
+  uvs_t *s;
+  bool quiet, closed;
+  int lanes;
+  uvs_lane_t lane[1 + OTHER_LANES];
+  double us[ROUNDS];
+};
+
+static struct side sides[2]; /* alone, among others */
+
+static void check(int rc, const char *what) {
+  if (rc >= 0)
+    return;
+  fprintf(stderr, "%s: %s\n", what, uvs_strerror(rc));
+  exit(1);
+}
+
+static uint64_t random_number(void) {
+  static uint64_t x = UINT64_C(0x9e3779b97f4a7c15);
+
+  x ^= x << 13;
+  x ^= x >> 7;
+  x ^= x << 17;
+  return x >> 8;
+}
+
+static int never_runs(uvs_run_t *run) {
+  (void)run;
+  return 0;
+}
+
+static void on_quiet(uvs_t *s, uvs_lane_t lane, void *arg) {
+  (void)s;
+  (void)lane;
+  ((struct side *)arg)->quiet = true;
+}
+
+static void on_closed(uvs_t *s) {
+  ((struct side *)uvs_data(s))->closed = true;
+}
+
+static void open_lane(struct side *side, int i) {
+  uvs_lane_options_t o;
+
+  uvs_lane_options_init(&o);
+  o.quiet = on_quiet;
+  o.arg = side;
+  check(uvs_lane_open(side->s, &o, &side->lane[i]), "uvs_lane_open");
+}
+
+static void submit(struct side *side, int lane) {
+  uvs_task_t t;
+
+  uvs_task_init(&t);
+  t.work = never_runs;
+  t.lane = side->lane[lane];
+  t.delay_ns = UVS_DAY(1) + (int64_t)(random_number() % (uint64_t)UVS_DAY(1));
+  check(uvs_submit(side->s, &t, NULL), "uvs_submit");
+}
+
+static void open_side(struct side *side, int lanes) {
+  uvs_options_t o;
+
+  uvs_options_init(&o);
+  o.data = side;
+  side->lanes = lanes;
+  check(uv_loop_init(&side->loop), "uv_loop_init");
+  check(uvs_open(&side->loop, &o, &side->s), "uvs_open");
+  uv_run(&side->loop, UV_RUN_NOWAIT);
+  for (int lane = 0; lane < lanes; lane++)
+    open_lane(side, lane);
+  for (int i = 0; i < TASKS * lanes; i++)
+    submit(side, i % lanes);
+  uv_run(&side->loop, UV_RUN_NOWAIT);
+}
+
+/* Any one of the lanes, and then another in its place. */
+static double dispose_one(struct side *side) {
+  int lane = (int)(random_number() % (uint64_t)side->lanes);
+  uint64_t start_ns = uv_hrtime();
+  double us;
+
+  side->quiet = false;
+  check(uvs_lane_dispose(side->lane[lane], 0), "uvs_lane_dispose");
+  while (!side->quiet)
+    uv_run(&side->loop, UV_RUN_NOWAIT);
+  us = (double)(uv_hrtime() - start_ns) / 1e3;
+  open_lane(side, lane);
+  for (int i = 0; i < TASKS; i++)
+    submit(side, lane);
+  uv_run(&side->loop, UV_RUN_NOWAIT);
+  return us;
+}
+
+static void close_side(struct side *side) {
+  check(uvs_close(side->s, on_closed), "uvs_close");
+  while (!side->closed)
+    uv_run(&side->loop, UV_RUN_NOWAIT);
+  uv_run(&side->loop, UV_RUN_DEFAULT);
+  check(uv_loop_close(&side->loop), "uv_loop_close");
+}
+
+static int ascending(const void *x, const void *y) {
+  double a = *(const double *)x;
+  double b = *(const double *)y;
+
+  return a < b ? -1 : a > b;
+}
+
+int main(void) {
+  static const char *const names[] = {"among no others", "among 100 000 others"};
+  double ratio;
+
+  for (int i = 0; i < 2; i++)
+    open_side(&sides[i], 1 + i * OTHER_LANES);
+  for (int round = 0; round < ROUNDS; round++) {
+    for (int i = 0; i < 2; i++)
+      sides[i].us[round] = dispose_one(&sides[i]);
+  }
+  printf("dispose a lane of %d tasks until it is quiet; %d rounds\n\n", TASKS, ROUNDS);
+  printf("%-24s %11s %11s\n", "", "best", "median");
+  for (int i = 0; i < 2; i++) {
+    qsort(sides[i].us, ROUNDS, sizeof sides[i].us[0], ascending);
+    printf("%-24s %8.1f us %8.1f us\n", names[i], sides[i].us[0], sides[i].us[ROUNDS / 2]);
+  }
+  ratio = sides[1].us[ROUNDS / 2] / sides[0].us[ROUNDS / 2];
+  printf("\nratio of the medians %.2f (at most %.0f)\n", ratio, RATIO_MOST);
+  for (int i = 0; i < 2; i++)
+    close_side(&sides[i]);
+  return ratio <= RATIO_MOST ? 0 : 1;
+}
