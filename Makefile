@@ -31,7 +31,7 @@ demo: build/build.ninja
 	@meson compile -C build demo
 	@build/examples/demo
 
-# What things cost, on this machine: make bench-stats.
+# What things cost, on this machine: make bench-stats, make bench-dispose.
 bench-%: build/build.ninja
 	@meson compile -C build $@
 	@build/bench/$@
