@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "uvsched/lane.h"
 #include "uvsched/queue.h"
 
 #include "lib/unit.h"
@@ -20,7 +21,7 @@ struct world {
   uvs_t *s;
   uvs_queue_t *q; /* of the tests that have one */
   struct fault fault;
-  _Atomic int started, go, done, closed;
+  _Atomic int started, go, done, closed, cleaned;
 };
 
 static int quick(uvs_run_t *run) {
@@ -45,6 +46,13 @@ static void on_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   (void)status;
   (void)arg;
   atomic_fetch_add(&w->done, 1);
+}
+
+static void on_cleanup(uvs_t *s, void *arg) {
+  struct world *w = arg;
+
+  (void)s;
+  atomic_fetch_add(&w->cleaned, 1);
 }
 
 static void on_closed(uvs_t *s) {
@@ -141,6 +149,7 @@ static int refuses_everything(struct world *w, uvs_id_t id) {
   REFUSED(uvs_cancel(s, id, 0));
   REFUSED(uvs_reschedule(s, id, 0));
   REFUSED(uvs_finish(s, id, 0));
+  REFUSED(uvs_add_cleanup(s, id, on_cleanup, w, 0));
   REFUSED(uvs_ref(s, id));
   REFUSED(uvs_unref(s, id));
   REFUSED(uvs_has_ref(s, id));
@@ -177,12 +186,13 @@ enum { NOT_CLOSED = 101, NO_CALLBACK, DONE_WAS_CALLED, MEMORY_LEFT };
 
 static int closes_its_copy(struct world *w, bool count_memory) {
   int done = atomic_load(&w->done);
+  int cleaned = atomic_load(&w->cleaned);
 
   if (uvs_close(w->s, on_closed) != 0)
     return NOT_CLOSED;
   if (atomic_load(&w->closed) != 1)
     return NO_CALLBACK;
-  if (atomic_load(&w->done) != done)
+  if (atomic_load(&w->done) != done || atomic_load(&w->cleaned) != cleaned)
     return DONE_WAS_CALLED;
   if (count_memory && atomic_load(&w->fault.live) != 0)
     return MEMORY_LEFT;
@@ -545,6 +555,43 @@ TEST a_fork_while_other_threads_hold_locks_hangs_nobody(void) {
   PASS();
 }
 
+/* L8 R32: a task that waits, one that was cancelled in its run, one that is over; a lane. */
+TEST clean_ups_are_called_in_the_parent_only(void) {
+  static struct world w;
+  uvs_lane_t lane;
+  uvs_id_t ids[3];
+
+  CHECK_CALL(open_world(&w));
+  uvs_task_t far = spec(UVS_HOUR(1), quick), running = spec(0, blocked), soon = spec(0, quick);
+  ASSERT_RC(0, uvs_lane_open(w.s, NULL, &lane));
+  ASSERT_RC(0, uvs_submit(w.s, &soon, &ids[2]));
+  ASSERT(turn_until(&w, &w.done, 1));
+  ASSERT_RC(0, uvs_submit(w.s, &far, &ids[0]));
+  ASSERT_RC(0, uvs_submit(w.s, &running, &ids[1]));
+  ASSERT(turn_until(&w, &w.started, 1));
+  for (int i = 0; i < 3; i++) {
+    ASSERT_RC(0, uvs_add_cleanup(w.s, ids[i], on_cleanup, &w, 0));
+    ASSERT_RC(0, uvs_add_cleanup(w.s, ids[i], on_cleanup, &w, UVS_WHEN_SETTLED));
+  }
+  ASSERT_RC(0, uvs_lane_add_cleanup(w.s, lane, on_cleanup, &w, 0));
+  ASSERT_RC(0, uvs_lane_add_cleanup(w.s, lane, on_cleanup, &w, UVS_WHEN_SETTLED));
+  ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(w.s, ids[1], 0)); /* one is on both lists */
+  ASSERT_RC(0, in_child(child_refuses_and_closes, &w, ids[0]));
+  ASSERT(turn_until(&w, &w.cleaned, 3));
+  ASSERT_RC(0, in_child(child_refuses_and_closes, &w, ids[1])); /* one was called */
+  ASSERT_RC(0, uvs_lane_dispose(lane, 0));
+  ASSERT_RC(0, in_child(child_refuses_and_closes, &w, ids[2]));
+  ASSERT(turn_until(&w, &w.cleaned, 5));
+  ASSERT_RC(5, atomic_load(&w.cleaned));
+  atomic_store(&w.go, 1);
+  ASSERT(turn_until(&w, &w.done, 2));
+  ASSERT_RC(6, atomic_load(&w.cleaned));
+  ASSERT_RC(0, uvs_cancel(w.s, ids[0], 0));
+  CHECK_CALL(close_world(&w));
+  ASSERT_RC(8, atomic_load(&w.cleaned));
+  PASS();
+}
+
 SUITE(forked) {
   RUN_TEST(a_forked_child_can_only_close_and_that_frees_its_copy);
   RUN_TEST(a_fork_while_bodies_run_leaves_both_sides_in_order);
@@ -552,6 +599,7 @@ SUITE(forked) {
   RUN_TEST(a_reference_in_the_child_holds_the_memory_until_it_is_given_back);
   RUN_TEST(a_child_may_have_a_loop_and_a_scheduler_of_its_own);
   RUN_TEST(a_forked_child_can_close_its_copy_of_a_queue);
+  RUN_TEST(clean_ups_are_called_in_the_parent_only);
   RUN_TEST(a_fork_while_other_threads_hold_locks_hangs_nobody);
 }
 
