@@ -386,6 +386,15 @@ static void on_step(void) {
   under_test = true;
 }
 
+/* Before each lock of the library's there is a step, too: most of what is attached is under one. */
+void __real_uv_mutex_lock(uv_mutex_t *mutex);
+void __wrap_uv_mutex_lock(uv_mutex_t *mutex);
+void __wrap_uv_mutex_lock(uv_mutex_t *mutex) {
+  if (under_test && mutex == &race.s->pool.lock)
+    on_step();
+  __real_uv_mutex_lock(mutex);
+}
+
 /* --------------------------------------------------------------- the operation --- */
 
 static void operate(void) {
