@@ -4,11 +4,13 @@
  *
  * The scheduler's own go to libuv's pool, by uv_queue_work, which also brings them home. Any other
  * executor only calls a function on a thread of its own: from there a runner comes home over a
- * list, and wakes the loop. Until it has done so it holds a reference, since the loop may close
+ * list, and wakes the loop. It holds the ticker until it has done so, since the loop may close
  * everything as soon as it sees the runner there.
  *
  * An executor may refuse. If one of its runners is out, that one does the work. If none is, nobody
- * will: then the task whose turn it is ends with the refusal, as a run that failed.
+ * will: then the task whose turn it is ends with the refusal, as a run that failed. That is the
+ * loop's work, and calls back: so after the budget the rest waits for the next turn, and when a
+ * hook has shut us down, that decides first.
  */
 #include "scheduler.h"
 
@@ -55,12 +57,12 @@ static void run_and_come_home(void *arg) {
   struct uvs__runner *others;
 
   uvs__run_tasks(r);
+  uvs__ticker_hold(&s->ticker);
   others = uvs__load(&s->homing, relaxed); /* the CAS decides */
   do {
     r->next = others;
   } while (!uvs__cas(&s->homing, &others, r, release)); /* pairs with uvs__take_home */
-  uvs__ticker_wake(&s->ticker);
-  uvs_release(s);
+  uvs__ticker_send(&s->ticker);
 }
 
 static void run_in_libuv(uv_work_t *req) {
@@ -78,11 +80,18 @@ static int send_out(uvs_t *s, struct uvs__runner *r) {
     r->req.data = r;
     return uv_queue_work(s->loop, &r->req, run_in_libuv, on_work_done);
   }
-  uvs_retain(s);
   rc = e->submit(e->self, run_and_come_home, r);
-  if (rc < 0)
-    uvs_release(s);
-  return rc;
+  return rc < 0 ? rc : 0;
+}
+
+/* It could not be sent out. True if now none is out. */
+static bool stay_home(uvs_t *s, struct uvs__runner *r) {
+  struct uvs__lane *lane = r->crew->lane;
+  bool none = uvs__crew_not_out(&s->pool, r);
+
+  if (none && lane != NULL)
+    uvs__lane_crew_home(s, lane); /* its executor may have disposed it, too */
+  return none;
 }
 
 /* All of them, or up to the first that is refused. *ret_none: then none is out. */
@@ -95,7 +104,7 @@ static int send_all(uvs_t *s, struct uvs__runner *r, bool *ret_none) {
     if (rc == 0)
       rc = send_out(s, r);
     if (rc < 0)
-      *ret_none = uvs__crew_not_out(&s->pool, r);
+      *ret_none = stay_home(s, r);
     r = next;
   }
   return rc;
@@ -113,29 +122,37 @@ static void refuse_first(uvs_t *s, struct uvs__crew *crew, int rc) {
     uvs__run_refused(s, slot, uvs__status_of(rc), uvs__now(s));
 }
 
-static void call_out(uvs_t *s, struct uvs__crew *crew) {
+/* True if there is more to do, but not now. */
+static bool call_out(uvs_t *s, struct uvs__crew *crew, uint64_t until_ns) {
   struct uvs__runner *r;
   bool none;
   int rc;
 
   if (crew->executor == NULL) { /* what libuv refuses stays ready, for the next turn */
     send_all(s, uvs__crew_call_out(&s->pool, crew, s->turn_ns), &none);
-    return;
+    return false;
   }
   uvs__crew_follow(&s->pool, crew);
   while ((r = uvs__crew_call_out(&s->pool, crew, s->turn_ns)) != NULL) {
     none = false;
     rc = send_all(s, r, &none);
     if (rc == 0 || !none)
-      return;
+      return false;
+    if (uvs__load(&s->policy, acquire) != s->policy_seen) /* pairs with the release of a change */
+      return true;
     refuse_first(s, crew, rc);
+    if (uvs__now(s) >= until_ns)
+      return true;
   }
+  return false;
 }
 
-void uvs__call_out_runners(uvs_t *s) {
+bool uvs__call_out_runners(uvs_t *s, uint64_t until_ns) {
   struct uvs__crew *crew = NULL;
+  bool more = false;
 
   /* What is called back here may open lanes, but only the loop's turn ends them. */
   while ((crew = uvs__crew_that_wants(&s->pool, crew)) != NULL)
-    call_out(s, crew);
+    more |= call_out(s, crew, until_ns);
+  return more;
 }

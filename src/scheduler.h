@@ -214,8 +214,9 @@ void uvs__call_back_end(uvs_t *s, uint32_t slot, uint64_t w);
 bool uvs__retire(uvs_t *s, uint32_t slot);
 
 /* ---- dispatch.c (loop thread) ---- */
-/* Send out as many runners as there is work for. May call back, and run bodies (inline). */
-void uvs__call_out_runners(uvs_t *s);
+/* Send out as many runners as there is work for. May call back, and run bodies (inline). True if
+ * something is left to do at once. */
+bool uvs__call_out_runners(uvs_t *s, uint64_t until_ns);
 /* Runners that other executors brought back. */
 void uvs__take_home(uvs_t *s);
 

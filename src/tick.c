@@ -562,13 +562,13 @@ void uvs__tick(uvs_t *s) {
   more |= uvs__limits_expire(s, now_ns, until_ns);
   more |= hand_over(s, until_ns);
   uvs__pool_take_over(&s->pool);
-  uvs__call_out_runners(s);
+  more |= uvs__call_out_runners(s, until_ns);
   more |= uvs__queues_serve(s, until_ns);
   more |= run_due(s, until_ns);
   more |= make_callbacks(s, until_ns);
   more |= uvs__cleanup_turn(s, until_ns);
   more |= uvs__lanes_end(s, until_ns);
-  uvs__call_out_runners(s); /* the end of an `after` may let others start */
+  more |= uvs__call_out_runners(s, until_ns); /* the end of an `after` may let others start */
   s->overrun_ns = 0;
   if (uvs__pool_is_due(&s->pool)) { /* what is left waits for the next turn */
     more = true;

@@ -50,16 +50,23 @@ int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, uvs__tick_cb tick) 
   return open_pair(k, 0);
 }
 
-void uvs__ticker_wake(struct uvs__ticker *k) {
-  int which;
-
-  /* seq_cst, both: pairs with uvs__ticker_mute. Either we see that it is mute, or it sees and
-   * awaits us. */
+/* seq_cst, and the load in uvs__ticker_send: pairs with uvs__ticker_mute. Either we see that it is
+ * mute, or it sees and awaits us. */
+void uvs__ticker_hold(struct uvs__ticker *k) {
   uvs__add(&k->senders, 1, seq_cst);
-  which = uvs__load(&k->sendable, seq_cst);
+}
+
+void uvs__ticker_send(struct uvs__ticker *k) {
+  int which = uvs__load(&k->sendable, seq_cst);
+
   if (which >= 0)
     uv_async_send(&k->pair[which].async);
   uvs__sub(&k->senders, 1, release); /* pairs with the acquire in uvs__ticker_mute */
+}
+
+void uvs__ticker_wake(struct uvs__ticker *k) {
+  uvs__ticker_hold(k);
+  uvs__ticker_send(k);
 }
 
 void uvs__ticker_arm(struct uvs__ticker *k, uint64_t due_ns, uint64_t now_ns) {

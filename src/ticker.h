@@ -45,6 +45,10 @@ int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, uvs__tick_cb tick);
 
 /* Any thread: call tick soon. Merges with others that have not come yet. */
 void uvs__ticker_wake(struct uvs__ticker *k);
+/* The same in two steps: from the first to the end of the second it is not closed. Not for long,
+ * since the loop waits for that. */
+void uvs__ticker_hold(struct uvs__ticker *k);
+void uvs__ticker_send(struct uvs__ticker *k);
 
 /* The rest: loop thread. */
 void uvs__ticker_arm(struct uvs__ticker *k, uint64_t due_ns, uint64_t now_ns);
