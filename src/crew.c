@@ -78,8 +78,8 @@ static struct uvs__runner *reserve_locked(struct uvs__pool *p, struct uvs__crew 
   return spare;
 }
 
-static int set_concurrency(struct uvs__pool *p, struct uvs__crew *c, int concurrency,
-                           bool follows) {
+/* `asked`: the executor says so. Then who has set it meanwhile has the last word. */
+static int set_concurrency(struct uvs__pool *p, struct uvs__crew *c, int concurrency, bool asked) {
   struct uvs__runner *made = NULL;
   int missing;
 
@@ -109,9 +109,11 @@ static int set_concurrency(struct uvs__pool *p, struct uvs__crew *c, int concurr
       missing--;
   }
   made = reserve_locked(p, c, concurrency, made);
-  uvs__locked_store(&c->concurrency, concurrency,
-                    relaxed); /* a setting; what follows from it is under the lock */
-  c->follows = follows;
+  if (!asked || c->follows) {
+    uvs__locked_store(&c->concurrency, concurrency,
+                      relaxed); /* a setting; what follows from it is under the lock */
+    c->follows = asked;
+  }
   uv_mutex_unlock(&p->lock);
   free_runners(p, made);
   return 0;
@@ -123,7 +125,7 @@ int uvs__crew_set_concurrency(struct uvs__pool *p, struct uvs__crew *c, int conc
 
 /* ---- executors ---- */
 
-static int asked(const uvs_executor_t *e) {
+static int ask(const uvs_executor_t *e) {
   int n = e->concurrency == NULL ? 1 : e->concurrency(e->self);
 
   return n < 1 ? 1 : n > UVS__CONCURRENCY_MAX ? UVS__CONCURRENCY_MAX : n;
@@ -138,7 +140,7 @@ void uvs__crew_follow(struct uvs__pool *p, struct uvs__crew *c) {
   uv_mutex_unlock(&p->lock);
   if (!follows)
     return;
-  n = asked(c->executor);
+  n = ask(c->executor);
   if (n != uvs__load(&c->concurrency, relaxed)) /* a setting */
     set_concurrency(p, c, n, true);             /* without memory it stays as it is */
 }
@@ -162,10 +164,10 @@ static bool is_executor(const uvs_executor_t *e) {
 }
 
 int uvs__crew_open(struct uvs__pool *p, struct uvs__crew *c, const struct uvs__crew_options *o) {
-  bool follows;
   int rc = 0;
 
   c->executor = o->executor;
+  c->follows = o->concurrency < 0;
   if (o->executor != NULL && (o->threads != 0 || !is_executor(o->executor)))
     return UV_EINVAL;
   if (o->threads == 0 && o->thread_name != NULL)
@@ -174,8 +176,7 @@ int uvs__crew_open(struct uvs__pool *p, struct uvs__crew *c, const struct uvs__c
     rc = open_own(p, c, o);
   if (rc < 0)
     return rc;
-  follows = o->concurrency < 0;
-  rc = set_concurrency(p, c, follows ? asked(c->executor) : o->concurrency, follows);
+  rc = set_concurrency(p, c, c->follows ? ask(c->executor) : o->concurrency, c->follows);
   if (rc < 0 && c->own != NULL)
     uvs_threads_close(c->own);
   if (rc < 0 || c == &p->home)

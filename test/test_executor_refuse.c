@@ -573,7 +573,7 @@ TEST of_ten_thousand_tasks_each_ends_in_one_done_if_every_second_call_is_refused
   PASS();
 }
 
-/* Refusals are work of the loop as any other: after the budget others have their turn. */
+/* Refusals are work of the loop as any other: after the budget others have their turn. L7 */
 static void slow_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct fixture *f = uvs_data(s);
 
