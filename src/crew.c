@@ -188,6 +188,12 @@ int uvs__crew_open(struct uvs__pool *p, struct uvs__crew *c, const struct uvs__c
   return 0;
 }
 
+void uvs__crew_watch(struct uvs__crew *c, void (*resized)(void *arg), void *arg) {
+  c->watch = (struct uvs__resize_watch){NULL, resized, arg};
+  if (c->executor != NULL && c->own == NULL) /* else nobody can resize it */
+    uvs__threads_watch(c->executor, &c->watch);
+}
+
 void uvs__crew_close(struct uvs__pool *p, struct uvs__crew *c) {
   struct uvs__crew **link = &p->home.next;
 
@@ -200,9 +206,12 @@ void uvs__crew_close(struct uvs__pool *p, struct uvs__crew *c) {
   p->reserved -= c->reserved;
   c->reserved = 0;
   uv_mutex_unlock(&p->lock);
+  if (c->executor != NULL && c->own == NULL)
+    uvs__threads_unwatch(c->executor, &c->watch);
   if (c->own != NULL)
     uvs_threads_close(c->own); /* its threads are idle: it does not take long */
   c->own = NULL;
+  c->executor = NULL; /* it may be gone, and we may be called once more */
 }
 
 struct uvs__runner *uvs__pool_runners(struct uvs__pool *p) {

@@ -415,11 +415,15 @@ static void set_up(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o
 
 static int open_crew(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o) {
   struct uvs__crew_options c = {o->executor, o->threads, o->thread_name, -1};
+  int rc;
 
   if (o->executor == NULL && o->threads == 0)
     return o->thread_name == NULL ? 0 : UV_EINVAL;
   lane->turns.crew = &lane->own_crew;
-  return uvs__crew_open(&s->pool, &lane->own_crew, &c);
+  rc = uvs__crew_open(&s->pool, &lane->own_crew, &c);
+  if (rc == 0)
+    uvs__crew_watch(&lane->own_crew, uvs__wake, s);
+  return rc;
 }
 
 int uvs_lane_open(uvs_t *s, const uvs_lane_options_t *given, uvs_lane_t *ret) {

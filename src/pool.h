@@ -16,6 +16,7 @@
 
 #include "agenda.h"
 #include "stats.h"
+#include "threads.h"
 #include "turns.h"
 
 #define UVS__CONCURRENCY_MAX 1024
@@ -33,11 +34,12 @@ struct uvs__crew {
   uint32_t startable;                    /* so many could start at once, if there were runners */
   _Atomic int concurrency;               /* written under the lock */
   int reserved;                          /* runners that exist for it */
-  uint32_t seeking;   /* runners on their way that have not yet looked for work */
-  uint32_t active;    /* runners with a body */
-  uint32_t out;       /* runners in the executor's hands */
-  uint64_t home_ns;   /* the last runner went home and left tasks ready, */
-  uint64_t called_ns; /* and the loop called some out again */
+  uint32_t seeking;               /* runners on their way that have not yet looked for work */
+  uint32_t active;                /* runners with a body */
+  uint32_t out;                   /* runners in the executor's hands */
+  uint64_t home_ns;               /* the last runner went home and left tasks ready, */
+  uint64_t called_ns;             /* and the loop called some out again */
+  struct uvs__resize_watch watch; /* wakes the loop, if `executor` is a pool that can be resized */
 };
 
 /* Where bodies run, as the options of a scheduler or a lane say it. */
@@ -175,6 +177,9 @@ void uvs__pool_shut_lane_locked(struct uvs__pool *p, struct uvs__lane_turns *l);
  * concurrency -1 the executor is asked. 0; UV_EINVAL, UV_ENOMEM, or what uvs_threads_open answers.
  */
 int uvs__crew_open(struct uvs__pool *p, struct uvs__crew *c, const struct uvs__crew_options *o);
+/* From now on `resized` is called, on any thread, when its pool of threads is; until it is closed.
+ */
+void uvs__crew_watch(struct uvs__crew *c, void (*resized)(void *arg), void *arg);
 /* Its runners are home: off the list, and what was made for it is closed. */
 void uvs__crew_close(struct uvs__pool *p, struct uvs__crew *c);
 /* Any thread. 0, UV_ENOMEM: nothing has changed. */

@@ -83,6 +83,10 @@ void uvs__notice_loss(uvs_t *s) {
     uvs__ticker_keep(&s->ticker, true);
 }
 
+void uvs__wake(void *s) {
+  uvs__ticker_wake(&((uvs_t *)s)->ticker);
+}
+
 void uvs__owe_turn(uvs_t *s) {
   s->owed = true;
   uvs__inbox_lower(&s->inbox, UVS__AWAKE);
@@ -248,6 +252,7 @@ int uvs_open(uv_loop_t *loop, const uvs_options_t *given, uvs_t **ret) {
   /* The first turn learns which thread is the loop's; until then the loop is held, so that it takes
    * in what is submitted before. */
   uvs__ticker_wake(&s->ticker);
+  uvs__crew_watch(&s->pool.home, uvs__wake, s);
   *ret = s;
   return 0;
 

@@ -169,6 +169,7 @@ struct uvs__slot *uvs__find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w);
  */
 int uvs__check_size(const void *given, size_t size, size_t ours, size_t least);
 void uvs__update_keep(uvs_t *s);
+void uvs__wake(void *s); /* the loop should look; any thread */
 /* Loop thread: a turn, and soon; the loop stays for it. */
 void uvs__owe_turn(uvs_t *s);
 void uvs__close_handles(uvs_t *s);

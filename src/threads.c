@@ -20,6 +20,7 @@
 #include "mem.h"
 #include "scheduler.h"
 #include "thread.h"
+#include "threads.h"
 
 #define CHUNK_JOBS 63 /* so that a chunk is just below 1 KiB */
 #define SPARE_MAX 4
@@ -64,6 +65,7 @@ struct uvs_threads_s {
 
   uv_mutex_t admin;
   struct member *members; /* those that left included, until they are joined */
+  struct uvs__resize_watch *watches;
 
   uv_mutex_t lock; /* what follows */
   uv_cond_t wake;  /* a job, or one thread too many, or the end */
@@ -335,6 +337,12 @@ static int change_size(uvs_threads_t *p, int threads, struct member **ret) {
   return rc;
 }
 
+/* With admin. */
+static void tell_watches(const uvs_threads_t *p) {
+  for (const struct uvs__resize_watch *w = p->watches; w != NULL; w = w->next)
+    w->resized(w->arg);
+}
+
 /* The door of all but close. */
 static int enter(const uvs_threads_t *p) {
   if (p == NULL)
@@ -352,6 +360,8 @@ int uvs_threads_resize(uvs_threads_t *p, int threads) {
     return UV_EINVAL;
   uv_mutex_lock(&p->admin);
   rc = p->closing ? UV_ESHUTDOWN : change_size(p, threads, &gone);
+  if (rc == 0)
+    tell_watches(p);
   uv_mutex_unlock(&p->admin);
   join_all(&p->mem, gone);
   return rc;
@@ -392,6 +402,36 @@ static void close_threads(void *self) {
 
 const uvs_executor_t *uvs_threads_executor(uvs_threads_t *p) {
   return p == NULL ? NULL : &p->executor;
+}
+
+/* A copy of the table is as good. */
+static bool is_pool(const uvs_executor_t *e) {
+  return e->submit == submit;
+}
+
+void uvs__threads_watch(const uvs_executor_t *e, struct uvs__resize_watch *w) {
+  uvs_threads_t *p = e->self;
+
+  if (!is_pool(e))
+    return;
+  uv_mutex_lock(&p->admin);
+  w->next = p->watches;
+  p->watches = w;
+  uv_mutex_unlock(&p->admin);
+}
+
+void uvs__threads_unwatch(const uvs_executor_t *e, struct uvs__resize_watch *w) {
+  uvs_threads_t *p = e->self;
+  struct uvs__resize_watch **at;
+
+  if (!is_pool(e))
+    return;
+  uv_mutex_lock(&p->admin);
+  for (at = &p->watches; *at != NULL && *at != w; at = &(*at)->next)
+    ;
+  if (*at == w)
+    *at = w->next;
+  uv_mutex_unlock(&p->admin);
 }
 
 static int run_inline(void *self, void (*fn)(void *arg), void *arg) {
