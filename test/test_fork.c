@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "uvsched/executor.h"
 #include "uvsched/lane.h"
 #include "uvsched/queue.h"
 
@@ -20,6 +21,7 @@ struct world {
   uv_loop_t loop;
   uvs_t *s;
   uvs_queue_t *q; /* of the tests that have one */
+  uvs_threads_t *pool;
   struct fault fault;
   _Atomic int started, go, done, closed, cleaned;
 };
@@ -33,7 +35,7 @@ static int blocked(uvs_run_t *run) {
   struct world *w = uvs_data(run->scheduler);
   uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
 
-  atomic_store(&w->started, 1);
+  atomic_fetch_add(&w->started, 1);
   while (atomic_load(&w->go) == 0 && !uvs_cancelled(run) && uv_hrtime() < end_ns)
     uv_sleep(1);
   return 0;
@@ -68,7 +70,8 @@ static int each(uvs_t *s, const uvs_info_t *info, void *arg) {
   return 0;
 }
 
-static enum greatest_test_res open_world(struct world *w) {
+/* With own threads, or 0: on libuv's pool. */
+static enum greatest_test_res open_world_on(struct world *w, int threads) {
   uvs_options_t o;
 
   memset(w, 0, sizeof *w);
@@ -76,10 +79,16 @@ static enum greatest_test_res open_world(struct world *w) {
   ASSERT_RC(0, uv_loop_init(&w->loop));
   uvs_options_init(&o);
   o.concurrency = 2;
+  o.threads = threads;
   o.keep_alive = UVS_KEEP_ALWAYS; /* other threads submit */
   o.allocator = fault_option(&w->fault);
   o.data = w;
   ASSERT_RC(0, uvs_open(&w->loop, &o, &w->s));
+  PASS();
+}
+
+static enum greatest_test_res open_world(struct world *w) {
+  CHECK_CALL(open_world_on(w, 0));
   PASS();
 }
 
@@ -215,6 +224,18 @@ static int in_child(int (*child)(struct world *w, uvs_id_t id), struct world *w,
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+/* The same, until no thread was just about to change something: that the child leaves alone. */
+static int in_child_at_rest(int (*child)(struct world *w, uvs_id_t id), struct world *w,
+                            uvs_id_t id) {
+  uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
+  int rc;
+
+  do
+    rc = in_child(child, w, id);
+  while (rc == MEMORY_LEFT && uv_hrtime() < end_ns);
+  return rc;
+}
+
 static int child_refuses_and_closes(struct world *w, uvs_id_t id) {
   int rc = refuses_everything(w, id);
 
@@ -348,6 +369,32 @@ static int child_closes_its_queue(struct world *w, uvs_id_t id) {
   return id == 2 || atomic_load(&w->fault.live) == 0 ? 0 : MEMORY_LEFT;
 }
 
+/* Lanes and all; then the pool that was handed in, which is its own business. */
+static int child_closes_all_threads(struct world *w, uvs_id_t lane) {
+  uvs_task_t t = spec(0, quick);
+  uvs_lane_t other = 7;
+  uvs_id_t id = 7;
+  int rc;
+
+  if (uvs_lane_open(w->s, NULL, &other) != UV_ENOTSUP || other != 7)
+    return 1;
+  if (uvs_lane_submit(lane, &t, &id) != UV_ENOTSUP || id != 7)
+    return 2;
+  if (uvs_lane_dispose(lane, 0) != UV_ENOTSUP)
+    return 3;
+  rc = refuses_everything(w, id);
+  if (rc != 0)
+    return 10 + rc;
+  rc = closes_its_copy(w, false);
+  if (rc != 0)
+    return rc;
+  if (uvs_lane_submit(lane, &t, &id) != UV_ECANCELED)
+    return 4;
+  if (uvs_threads_close(w->pool) != 0)
+    return 5;
+  return atomic_load(&w->fault.live) == 0 ? 0 : MEMORY_LEFT;
+}
+
 /* -------------------------------------------------------------------- tests --- */
 
 /* L8 */
@@ -391,6 +438,50 @@ TEST a_fork_while_bodies_run_leaves_both_sides_in_order(void) {
   atomic_store(&w.go, 1);
   ASSERT(turn_until(&w, &w.done, 1));
   CHECK_CALL(close_world(&w));
+  PASS();
+}
+
+/* Idle, or in the middle of bodies: their threads do not exist in the child. L8 */
+TEST a_forked_child_closes_a_scheduler_and_lanes_with_threads(void) {
+  static struct world w;
+  uvs_threads_options_t po;
+  uvs_lane_options_t lo;
+  uvs_lane_t lane[3];
+
+  CHECK_CALL(open_world_on(&w, 2));
+  uvs_threads_options_init(&po);
+  po.threads = 2;
+  po.allocator = fault_option(&w.fault);
+  ASSERT_RC(0, uvs_threads_open(&po, &w.pool));
+  for (int i = 0; i < 3; i++) {
+    uvs_lane_options_init(&lo);
+    lo.threads = i == 0 ? 1 : 0;
+    lo.executor = i == 1 ? uvs_threads_executor(w.pool) : i == 2 ? uvs_inline_executor() : NULL;
+    ASSERT_RC(0, uvs_lane_open(w.s, &lo, &lane[i]));
+  }
+  ASSERT_RC(0, in_child_at_rest(child_closes_all_threads, &w, lane[0]));
+  uvs_task_t t = spec(0, quick);
+  for (int i = 0; i < 4; i++) {
+    t.lane = i < 3 ? lane[i] : 0;
+    ASSERT_RC(0, uvs_submit(w.s, &t, NULL));
+  }
+  ASSERT(turn_until(&w, &w.done, 4));
+  ASSERT_RC(0, in_child_at_rest(child_closes_all_threads, &w, lane[0]));
+  for (int i = 0; i < 3; i++) {
+    t = spec(0, blocked);
+    t.lane = i < 2 ? lane[i] : 0;
+    ASSERT_RC(0, uvs_submit(w.s, &t, NULL));
+  }
+  ASSERT(turn_until(&w, &w.started, 3));
+  ASSERT_RC(
+      0, in_child_at_rest(child_closes_all_threads, &w, lane[1])); /* no thread there ends them */
+  atomic_store(&w.go, 1);
+  ASSERT(turn_until(&w, &w.done, 7)); /* the parent has noticed nothing */
+  ASSERT_RC(0, uvs_close(w.s, on_closed));
+  ASSERT(turn_until(&w, &w.closed, 1));
+  ASSERT_RC(0, uvs_threads_close(w.pool));
+  ASSERT_RC(0, uv_loop_close(&w.loop));
+  ASSERT_EQ_FMT(0L, atomic_load(&w.fault.live), "%ld");
   PASS();
 }
 
@@ -595,6 +686,7 @@ TEST clean_ups_are_called_in_the_parent_only(void) {
 SUITE(forked) {
   RUN_TEST(a_forked_child_can_only_close_and_that_frees_its_copy);
   RUN_TEST(a_fork_while_bodies_run_leaves_both_sides_in_order);
+  RUN_TEST(a_forked_child_closes_a_scheduler_and_lanes_with_threads);
   RUN_TEST(a_fork_while_the_parent_closes_leaves_both_sides_in_order);
   RUN_TEST(a_reference_in_the_child_holds_the_memory_until_it_is_given_back);
   RUN_TEST(a_child_may_have_a_loop_and_a_scheduler_of_its_own);

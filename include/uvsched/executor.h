@@ -32,11 +32,13 @@ extern "C" {
 typedef struct uvs_executor_s {
   size_t size; /* set by the initializer; new fields go at the end */
 
-  /* Call fn(arg) once, on any thread, now or later, also before it returns. 0; a negative code: it
-   * was refused, and fn is never called. Must be callable from any thread, and from fn. */
+  /* Call fn(arg) once, on any thread, now or later, also before it returns. 0 or positive; a
+   * negative code: it was refused, and fn is never called. Must be callable from any thread, and
+   * from fn. In a forked child nothing is called that was submitted in the parent. */
   int (*submit)(void *self, void (*fn)(void *arg), void *arg);
 
-  /* Optional: so many at once make sense now. May change over time. NULL: 1. */
+  /* Optional: so many at once make sense now. May change over time: it is asked whenever something
+   * is submitted. NULL: 1. */
   int (*concurrency)(void *self);
 
   /* Optional: no more will be submitted; let go of everything. Only called on an executor that the
