@@ -117,7 +117,8 @@ static void look_at_all(uvs_t *s) {
     q->told_ns = uvs__queue_wants_locked(q);
     if (q->told_ns < all->next_ns)
       all->next_ns = q->told_ns;
-    all->stale |= q->closed; /* let the next turn take it off the list */
+    if (q->closed)
+      all->next_ns = 0; /* let a turn take it off the list, and soon */
     uv_mutex_unlock(&q->lock);
   }
 }

@@ -339,6 +339,32 @@ TEST the_callback_may_close_the_scheduler(void) {
   PASS();
 }
 
+static void closes_its_queue(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
+  logs_value(q, e, arg);
+  log_add(arg, EV_ERROR, 'c', 0, uvs_queue_close(q));
+}
+
+/* Nothing else brings the loop: the close itself has to. */
+TEST a_queue_that_its_callback_closed_is_gone_soon(void) {
+  struct fixture f;
+  uvs_queue_t *q;
+  uvs_queue_t *other;
+  long before;
+
+  fixture_init(&f);
+  CHECK_CALL(queue_open(&f, &q));
+  before = atomic_load(&f.fault.live);
+  ASSERT_RC(0, uvs_queue_open(f.s, NULL, &other));
+  ASSERT_RC(0, uvs_queue_consume(other, closes_its_queue, &f));
+  ASSERT_RC(0, put_ms(other, 'a', 0));
+  fixture_turn(&f);
+  ASSERT_STR_EQ("a", log_string(&f, EV_USER));
+  ASSERT_RC(0, log_nth(&f, EV_ERROR, 'c', 0)->status);
+  ASSERT_EQ_FMT(before, atomic_load(&f.fault.live), "%ld");
+  CHECK_CALL(queue_close(&f, q));
+  PASS();
+}
+
 /* Before the loop's first turn this thread is not yet known as its. */
 TEST it_may_be_set_before_the_first_turn(void) {
   struct fixture f;
@@ -395,6 +421,7 @@ SUITE(consume) {
   RUN_TEST(another_callback_takes_over_and_null_ends_it);
   RUN_TEST(the_callback_may_do_anything_even_close_it);
   RUN_TEST(the_callback_may_close_the_scheduler);
+  RUN_TEST(a_queue_that_its_callback_closed_is_gone_soon);
   RUN_TEST(it_may_be_set_before_the_first_turn);
   RUN_TEST(a_head_that_is_gone_costs_nothing_but_one_look);
 }
