@@ -45,7 +45,9 @@ void uvs__queues_tell(uvs_t *s, uint64_t due_ns) {
   if (uvs__on_loop(s)) {
     if (due_ns < s->queues.next_ns)
       s->queues.next_ns = due_ns;
-    uvs__expect(s, 0, due_ns, uvs__now(s));
+    uvs__notice_loss(s);
+    if (!uvs__ticker_lost(&s->ticker)) /* else there may be no loop any more */
+      uvs__expect(s, 0, due_ns, uvs__now(s));
     return;
   }
   /* News that are as near are there already: the loop looks at all queues when it takes them, and

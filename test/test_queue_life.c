@@ -331,6 +331,30 @@ TEST with_our_handles_lost_the_schedulers_close_still_releases_all(void) {
   PASS();
 }
 
+/* Nobody sends to a handle that is gone: with a loop that is gone, too, libuv would abort. L12 */
+TEST with_our_handles_lost_a_call_on_the_loop_wakes_nobody(void) {
+  struct fixture f;
+  struct found found;
+
+  fixture_init(&f);
+  CHECK_CALL(begin(&f));
+  ASSERT_RC(0, uvs_queue_consume(q, logs_value, &f));
+  found = find_handles(&f.loop, f.s);
+  ASSERT(found.timer != NULL && found.async != NULL);
+  uv_close(found.timer, NULL);
+  uv_close(found.async, NULL);
+  fixture_turn(&f);
+  fakepool_forget();
+  ASSERT_RC(0, put_ms(q, 'a', 0));
+  ASSERT_RC(0, uvs_queue_unref(q));
+  ASSERT_RC(0, uvs_queue_close(q));
+  ASSERT_STR_EQ("a", log_string(&f, EV_NEVER_RAN));
+  ASSERT_U64(0, fakepool_seen().async_sends);
+  ASSERT_U64(0, fakepool_seen().timer_starts);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* Opened and closed again and again, on and off the loop: the memory comes back. */
 TEST closed_queues_leave_nothing_behind(void) {
   struct fixture f;
@@ -798,6 +822,7 @@ SUITE(close_) {
   RUN_TEST(a_queue_opened_while_the_scheduler_closes_is_closed_or_refused);
   RUN_TEST(a_shutdown_leaves_the_queues_alone);
   RUN_TEST(with_our_handles_lost_the_schedulers_close_still_releases_all);
+  RUN_TEST(with_our_handles_lost_a_call_on_the_loop_wakes_nobody);
   RUN_TEST(closed_queues_leave_nothing_behind);
 }
 
