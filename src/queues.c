@@ -50,11 +50,11 @@ void uvs__queues_tell(uvs_t *s, uint64_t due_ns) {
       uvs__expect(s, 0, due_ns, uvs__now(s));
     return;
   }
-  /* News that are as near are there already: the loop looks at all queues when it takes them, and
-   * who brought them wakes it. relaxed: the CAS decides. seq_cst: pairs with uvs__queues_quiet, and
-   * releases to who takes them */
+  /* Always a read-modify-write, also if news that are as near are there already: whoever takes them
+   * acquires through it what we did before, that is the count of refs and the list of fresh queues,
+   * which no lock guards. relaxed: the CAS decides. seq_cst: pairs with uvs__queues_quiet */
   news_ns = uvs__load(&s->queues.news_ns, relaxed);
-  while (due_ns < news_ns && !uvs__cas(&s->queues.news_ns, &news_ns, due_ns, seq_cst)) {
+  while (!uvs__cas(&s->queues.news_ns, &news_ns, due_ns < news_ns ? due_ns : news_ns, seq_cst)) {
   }
   if (due_ns < uvs__load(&s->inbox.next_wake, seq_cst)) /* pairs with uvs__inbox_sleep */
     uvs__ticker_wake(&s->ticker);
@@ -62,7 +62,7 @@ void uvs__queues_tell(uvs_t *s, uint64_t due_ns) {
 
 void uvs__queues_hold(uvs_t *s, int by) {
   if (by > 0)
-    uvs__add(&s->queues.refs, 1, relaxed); /* the news order it */
+    uvs__add(&s->queues.refs, 1, relaxed); /* the news release it */
   else
     uvs__sub(&s->queues.refs, 1, relaxed); /* as above */
   if (!uvs__on_loop(s))
