@@ -403,7 +403,17 @@ int uvs_queue_poll(uvs_queue_t *q, uvs_entry_t *ret) {
   return rc == UV_ETIMEDOUT ? UV_EAGAIN : rc;
 }
 
+/* With the lock: who sleeps here with w. */
+static struct uvs__sleeper *find_sleeper(const uvs_queue_t *q, const uvs_waiter_t *w) {
+  struct uvs__sleeper *z = q->first;
+
+  while (z != NULL && z->waiter != w)
+    z = z->behind;
+  return z;
+}
+
 int uvs_queue_abandon(uvs_queue_t *q, uvs_waiter_t *w) {
+  struct uvs__sleeper *z;
   int rc = uvs__queue_enter(q);
 
   if (rc < 0)
@@ -413,11 +423,14 @@ int uvs_queue_abandon(uvs_queue_t *q, uvs_waiter_t *w) {
   rc = uvs__queue_enter_locked(q);
   if (rc < 0)
     return rc;
-  if (w->waiting != NULL) {
-    call_out(q, w->waiting, UV_EINTR);
+  z = find_sleeper(q, w);
+  if (z != NULL) {
+    call_out(q, z, UV_EINTR);
     rc = 1;
-  } else {
+  } else if (w->waiting == NULL) {
     w->requested = 1;
+  } else {
+    rc = UV_EINVAL; /* in another queue: that one's lock is not ours */
   }
   uv_mutex_unlock(&q->lock);
   return rc;

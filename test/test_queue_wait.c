@@ -327,6 +327,30 @@ TEST one_waiter_is_for_one_call_at_a_time(void) {
   PASS();
 }
 
+/* A mistake: neither queue's line is touched. */
+TEST a_sleeper_is_not_called_out_of_another_queue(void) {
+  struct fixture f;
+  uvs_queue_t *other;
+
+  fixture_init(&f);
+  CHECK_CALL(begin(&f));
+  ASSERT_RC(0, uvs_queue_open(f.s, NULL, &other));
+  ASSERT_RC(0, taker_start(&a, q, &wa, 0));
+  ASSERT(conds_await(1));
+  ASSERT_RC(0, taker_start(&b, other, &wb, 0));
+  ASSERT(conds_await(2));
+  ASSERT_RC(UV_EINVAL, uvs_queue_abandon(other, &wa));
+  ASSERT_RC(UV_EINVAL, uvs_queue_abandon(q, &wb));
+  ASSERT_RC(2, atomic_load(&conds.asleep));
+  ASSERT_RC(0, put_ms(q, 'a', 0));
+  ASSERT_RC(0, put_ms(other, 'b', 0));
+  ASSERT_RC('a', taker_join(&a));
+  ASSERT_RC('b', taker_join(&b));
+  ASSERT_RC(0, uvs_queue_close(other));
+  CHECK_CALL(queue_close(&f, q));
+  PASS();
+}
+
 /* ------------------------------------------------- nothing is lost on the way --- */
 
 static void puts_x(void) {
@@ -717,6 +741,7 @@ SUITE(abandon) {
   RUN_TEST(abandoned_is_another_outcome_than_timed_out);
   RUN_TEST(only_the_one_who_is_meant_leaves);
   RUN_TEST(one_waiter_is_for_one_call_at_a_time);
+  RUN_TEST(a_sleeper_is_not_called_out_of_another_queue);
 }
 
 SUITE(nothing_is_lost) {

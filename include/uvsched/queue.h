@@ -157,7 +157,8 @@ UVS_API int uvs_queue_poll_within(uvs_queue_t *q, int64_t timeout_ns, uvs_waiter
  * answers UV_EINTR, whatever is due. Either way the request is used up. A sleeper that was handed a
  * value just before keeps it, and the request is for its next call.
  *
- * Returns: 1 (a sleeper leaves), 0 (the next call will); UV_EINVAL (NULL, not initialized).
+ * Returns: 1 (a sleeper leaves), 0 (the next call will); UV_EINVAL (NULL, not initialized, or it
+ *          sleeps in another queue).
  */
 UVS_API int uvs_queue_abandon(uvs_queue_t *q, uvs_waiter_t *w);
 
