@@ -149,6 +149,11 @@ const struct uvs__heap_entry *uvs__heap_head(const struct uvs__heap *h) {
   return h->count == 0 ? NULL : at(h, 0);
 }
 
+const struct uvs__heap_entry *uvs__heap_nth(const struct uvs__heap *h, uint32_t n) {
+  UVS_ASSERT(n < h->count);
+  return at(h, n);
+}
+
 const struct uvs__heap_entry *uvs__heap_at(const struct uvs__heap *h, uint32_t slot) {
   UVS_ASSERT(uvs__heap_has(h, slot));
   return at(h, *position_of(h, slot));

@@ -49,6 +49,8 @@ void uvs__heap_remove(struct uvs__heap *h, uint32_t slot);
 void uvs__heap_move(struct uvs__heap *h, uint32_t slot, uint64_t deadline_ns);
 /* NULL if empty. Valid until the next change. */
 const struct uvs__heap_entry *uvs__heap_head(const struct uvs__heap *h);
+/* All of them, in no order: n is below count. Valid until the next change. */
+const struct uvs__heap_entry *uvs__heap_nth(const struct uvs__heap *h, uint32_t n);
 /* Needs uvs__heap_has. Valid until the next change. */
 const struct uvs__heap_entry *uvs__heap_at(const struct uvs__heap *h, uint32_t slot);
 bool uvs__heap_check(const struct uvs__heap *h);

@@ -114,13 +114,13 @@ static int by_due(const void *x, const void *y) {
 }
 
 static void shoot_locked(const uvs_queue_t *q, struct album *a) {
-  a->count = 0;
+  a->count = q->values.heap.count;
   a->sleepers = 0;
-  for (uint32_t slot = 0; slot < q->values.made; slot++) {
-    if (!uvs__values_has(&q->values, slot))
-      continue;
-    a->shots[a->count].entry = uvs__values_entry(&q->values, slot);
-    a->shots[a->count++].seq = uvs__values_seq(&q->values, slot);
+  for (uint32_t n = 0; n < a->count; n++) {
+    uint32_t slot = uvs__values_nth(&q->values, n);
+
+    a->shots[n].entry = uvs__values_entry(&q->values, slot);
+    a->shots[n].seq = uvs__values_seq(&q->values, slot);
   }
   for (const struct uvs__sleeper *z = q->first; z != NULL; z = z->behind)
     a->sleepers++;

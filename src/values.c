@@ -111,6 +111,10 @@ uint32_t uvs__values_head(const struct uvs__values *v) {
   return head == NULL ? UVS__NONE : uvs__heap_slot(head);
 }
 
+uint32_t uvs__values_nth(const struct uvs__values *v, uint32_t n) {
+  return uvs__heap_slot(uvs__heap_nth(&v->heap, n));
+}
+
 uint32_t uvs__values_find(const struct uvs__values *v, uvs_item_t item) {
   uint32_t slot = (uint32_t)item & UVS__SLOT_MASK;
 
@@ -130,8 +134,10 @@ static bool comes_before(const struct uvs__values *v, uint32_t slot, uint32_t ot
 uint32_t uvs__values_find_value(const struct uvs__values *v, const void *value) {
   uint32_t found = UVS__NONE;
 
-  for (uint32_t slot = 0; slot < v->made; slot++) {
-    if (!uvs__values_has(v, slot) || uvs__values_at(v, slot)->value != value)
+  for (uint32_t n = 0; n < v->heap.count; n++) {
+    uint32_t slot = uvs__values_nth(v, n);
+
+    if (uvs__values_at(v, slot)->value != value)
       continue;
     if (found == UVS__NONE || comes_before(v, slot, found))
       found = slot;

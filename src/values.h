@@ -48,6 +48,10 @@ uint32_t uvs__values_head(const struct uvs__values *v);
 uint32_t uvs__values_find(const struct uvs__values *v, uvs_item_t item);
 uint32_t uvs__values_find_value(const struct uvs__values *v, const void *value);
 
+/* The slots of all that are in, in no order: n is below the heap's count. What was in before, and
+ * is not any more, costs nothing here. */
+uint32_t uvs__values_nth(const struct uvs__values *v, uint32_t n);
+
 /* Is something in this slot, below `made`, and what? `seq` tells equal times apart. */
 bool uvs__values_has(const struct uvs__values *v, uint32_t slot);
 uint64_t uvs__values_seq(const struct uvs__values *v, uint32_t slot);

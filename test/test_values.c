@@ -176,14 +176,35 @@ struct model {
   uint64_t last;
 };
 
-static size_t model_first(const struct model *m) {
-  size_t first = 0;
+/* Of all, or of those with this pointer; `count` if there is none. */
+static size_t model_first(const struct model *m, const void *value) {
+  size_t first = m->count;
 
-  for (size_t i = 1; i < m->count; i++)
-    if (m->in[i].due_ns != m->in[first].due_ns ? m->in[i].due_ns < m->in[first].due_ns
-                                               : m->in[i].order < m->in[first].order)
+  for (size_t i = 0; i < m->count; i++) {
+    if (value != NULL && m->in[i].value != value)
+      continue;
+    if (first == m->count ||
+        (m->in[i].due_ns != m->in[first].due_ns ? m->in[i].due_ns < m->in[first].due_ns
+                                                : m->in[i].order < m->in[first].order))
       first = i;
+  }
   return first;
+}
+
+/* A look at all, and a look for one pointer, find what the list has. */
+static bool agrees(const struct store *s, const struct model *m, const void *value) {
+  uint32_t slot = uvs__values_find_value(&s->v, value);
+  size_t first = model_first(m, value);
+  uint64_t items = 0;
+
+  for (uint32_t n = 0; n < s->v.heap.count; n++)
+    items += uvs__values_entry(&s->v, uvs__values_nth(&s->v, n)).item;
+  for (size_t i = 0; i < m->count; i++)
+    items -= m->in[i].item;
+  if (items != 0)
+    return false;
+  return first == m->count ? slot == UVS__NONE
+                           : uvs__values_entry(&s->v, slot).item == m->in[first].item;
 }
 
 static void model_remove(struct model *m, size_t i) {
@@ -203,7 +224,7 @@ TEST a_random_run_agrees_with_a_plain_list(void) {
     uint64_t dice = test_random_below(&random, 100);
 
     if (dice < 45 && m.count < MOST) {
-      void *value = &things[test_random_below(&random, sizeof things)];
+      void *value = &things[test_random_below(&random, 200)];
       uint64_t due_ns = test_random_below(&random, 2) == 0 ? test_random_below(&random, 20)
                                                            : test_random(&random) >> 1;
 
@@ -213,7 +234,7 @@ TEST a_random_run_agrees_with_a_plain_list(void) {
       m.in[m.count].due_ns = due_ns;
       m.in[m.count++].order = m.last++;
     } else if (dice < 80 && m.count > 0) {
-      size_t i = model_first(&m);
+      size_t i = model_first(&m, NULL);
       uvs_entry_t e = pop(&s);
 
       ASSERT_U64(m.in[i].item, e.item);
@@ -232,8 +253,10 @@ TEST a_random_run_agrees_with_a_plain_list(void) {
       model_remove(&m, i);
     }
     ASSERT_U64(m.count, s.v.heap.count);
-    if (step % 50 == 0)
+    if (step % 50 == 0) {
       ASSERT(uvs__values_check(&s.v));
+      ASSERT(agrees(&s, &m, &things[test_random_below(&random, 200)]));
+    }
   }
   ASSERT_EQ(0, store_destroy(&s));
   PASS();
