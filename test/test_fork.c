@@ -24,7 +24,27 @@ struct world {
   uvs_threads_t *pool;
   struct fault fault;
   _Atomic int started, go, done, closed, cleaned;
+  uvs_allocator_t mem;  /* of `fault` */
+  _Atomic int held;     /* allocations wait for `go` */
+  _Atomic int in_alloc; /* one does */
 };
+
+static void *alloc_when_let(size_t size, void *arg) {
+  struct world *w = arg;
+  uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
+
+  while (atomic_load(&w->held) != 0 && atomic_load(&w->go) == 0 && uv_hrtime() < end_ns) {
+    atomic_store(&w->in_alloc, 1);
+    uv_sleep(1);
+  }
+  return w->mem.alloc(size, w->mem.arg);
+}
+
+static void free_always(void *ptr, void *arg) {
+  struct world *w = arg;
+
+  w->mem.free(ptr, w->mem.arg);
+}
 
 static int quick(uvs_run_t *run) {
   (void)run;
@@ -81,7 +101,8 @@ static enum greatest_test_res open_world_on(struct world *w, int threads) {
   o.concurrency = 2;
   o.threads = threads;
   o.keep_alive = UVS_KEEP_ALWAYS; /* other threads submit */
-  o.allocator = fault_option(&w->fault);
+  w->mem = fault_option(&w->fault);
+  o.allocator = (uvs_allocator_t){.alloc = alloc_when_let, .free = free_always, .arg = w};
   o.data = w;
   ASSERT_RC(0, uvs_open(&w->loop, &o, &w->s));
   PASS();
@@ -565,9 +586,10 @@ static void wait_in_queue(void *arg) {
 
 /* Until the thread sleeps there: not in the middle of something when we fork. */
 static bool await_sleeper(uvs_queue_t *q) {
+  uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
   bool sleeps = false;
 
-  for (int i = 0; i < 20000 && !sleeps; i++) {
+  while (!sleeps && uv_hrtime() < end_ns) {
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -607,6 +629,43 @@ TEST a_forked_child_can_close_its_copy_of_a_queue(void) {
   ASSERT_RC(0, atomic_load(&w.started));
   ASSERT_RC(0, uvs_queue_close(w.q));
   ASSERT_RC(1, atomic_load(&w.done));
+  CHECK_CALL(close_world(&w));
+  PASS();
+}
+
+static void put_in_queue(void *arg) {
+  struct world *w = arg;
+
+  atomic_store(&w->started, uvs_queue_put(w->q, w, 0, NULL));
+}
+
+static bool await(const _Atomic int *flag) {
+  uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
+
+  while (atomic_load(flag) == 0 && uv_hrtime() < end_ns)
+    uv_sleep(1);
+  return atomic_load(flag) != 0;
+}
+
+/* The queue's lock, for ever in the child. L8 */
+TEST a_fork_while_another_thread_has_the_queues_lock_hangs_nobody(void) {
+  static struct world w;
+  uv_thread_t thread;
+
+  CHECK_CALL(open_world(&w));
+  ASSERT_RC(0, uvs_queue_open(w.s, NULL, &w.q));
+  uv_run(&w.loop, UV_RUN_NOWAIT);
+  atomic_store(&w.started, 1);
+  atomic_store(&w.held, 1); /* the first value needs memory */
+  ASSERT_RC(0, uv_thread_create(&thread, put_in_queue, &w));
+  ASSERT(await(&w.in_alloc));
+  ASSERT_RC(0, in_child(child_closes_its_queue, &w, 0));
+  ASSERT_RC(0, in_child(child_closes_its_queue, &w, 1));
+  atomic_store(&w.go, 1);
+  uv_thread_join(&thread);
+  ASSERT_RC(0, atomic_load(&w.started));
+  ASSERT_RC(1, uvs_queue_size(w.q));
+  ASSERT_RC(0, uvs_queue_close(w.q));
   CHECK_CALL(close_world(&w));
   PASS();
 }
@@ -692,6 +751,7 @@ SUITE(forked) {
   RUN_TEST(a_child_may_have_a_loop_and_a_scheduler_of_its_own);
   RUN_TEST(a_forked_child_can_close_its_copy_of_a_queue);
   RUN_TEST(clean_ups_are_called_in_the_parent_only);
+  RUN_TEST(a_fork_while_another_thread_has_the_queues_lock_hangs_nobody);
   RUN_TEST(a_fork_while_other_threads_hold_locks_hangs_nobody);
 }
 

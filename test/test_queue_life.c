@@ -283,6 +283,84 @@ TEST a_queue_opened_while_the_scheduler_closes_is_closed_or_refused(void) {
   PASS();
 }
 
+static void opens_another(uvs_queue_t *queue, const uvs_entry_t *e, void *arg) {
+  uvs_queue_t *other = NULL;
+
+  logs_left_value(queue, e, arg);
+  log_add(arg, EV_ERROR, 'o', 0, uvs_queue_open(uvs_queue_scheduler(queue), NULL, &other));
+  log_add(arg, EV_ERROR, 'n', 0, other == NULL ? 0 : 1);
+}
+
+/* And in the turn that closes them: what comes then would never be closed. */
+TEST a_queue_opened_while_the_queues_are_closed_is_refused(void) {
+  uvs_queue_options_t o;
+  struct fixture f;
+  uvs_queue_t *queue;
+  uvs_t *s;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_queue_options_init(&o);
+  o.left = opens_another;
+  o.arg = &f;
+  ASSERT_RC(0, uvs_queue_open(f.s, &o, &queue));
+  ASSERT_RC(0, put_ms(queue, 'a', 0));
+  s = f.s;
+  f.s = NULL;
+  ASSERT_RC(0, uvs_close(s, note_closed));
+  fixture_turn_until_closed(&f);
+  ASSERT_STR_EQ("a", log_string(&f, EV_NEVER_RAN));
+  ASSERT_STR_EQ("on", log_string(&f, EV_ERROR));
+  ASSERT_RC(UV_ESHUTDOWN, log_nth(&f, EV_ERROR, 'o', 0)->status);
+  ASSERT_RC(0, log_nth(&f, EV_ERROR, 'n', 0)->status);
+  ASSERT_RC(0, uvs_queue_close(queue));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+static uv_sem_t in_left;
+
+static void waits_in_left(uvs_queue_t *queue, const uvs_entry_t *e, void *arg) {
+  logs_left_value(queue, e, arg);
+  if (tag_of_value(e->value) != 'a')
+    return;
+  uv_sem_post(&in_left);
+  uv_sem_wait(&go);
+}
+
+/* The loop turns while another thread gives back: what is left is not the callback's any more. */
+TEST after_close_nothing_is_called_back(void) {
+  static struct errand e;
+  uvs_queue_options_t o;
+  struct fixture f;
+  uv_thread_t thread;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  ASSERT_RC(0, uv_sem_init(&go, 0));
+  ASSERT_RC(0, uv_sem_init(&in_left, 0));
+  uvs_queue_options_init(&o);
+  o.left = waits_in_left;
+  o.arg = &f;
+  ASSERT_RC(0, uvs_queue_open(f.s, &o, &q));
+  ASSERT_RC(0, uvs_queue_consume(q, logs_value, &f));
+  for (int tag = 'a'; tag <= 'c'; tag++)
+    ASSERT_RC(0, put_ms(q, tag, tag == 'a' ? 0 : 10));
+  e.run = close_q;
+  ASSERT_RC(0, uv_thread_create(&thread, errand_main, &e));
+  uv_sem_wait(&in_left);
+  fixture_jump_ms(&f, 20); /* b and c are due */
+  uv_sem_post(&go);
+  uv_thread_join(&thread);
+  ASSERT_RC(0, e.rc);
+  ASSERT_STR_EQ("abc", log_string(&f, EV_NEVER_RAN));
+  ASSERT_STR_EQ("", log_string(&f, EV_USER));
+  uv_sem_destroy(&go);
+  uv_sem_destroy(&in_left);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* Values are not tasks: they neither count nor end with them. */
 TEST a_shutdown_leaves_the_queues_alone(void) {
   struct fixture f;
@@ -430,7 +508,8 @@ TEST an_open_queue_keeps_the_loop_alive_unless_unref_d(void) {
     DO(unref_q);
     ALIVE(false);
     ASSERT_RC(0, uvs_queue_has_ref(q));
-    DO(unref_q); /* twice is once */
+    DO(unref_q);
+    ALIVE(false); /* twice is once */
     DO(ref_q);
     DO(ref_q);
     ALIVE(true);
@@ -485,9 +564,10 @@ TEST keep_alive_never_and_always_hold_for_queues(void) {
 
 /* The loop sleeps in its poll when another thread closes the last queue. */
 static int close_when_asleep(void *arg) {
+  uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
   uvs_t *s = arg;
 
-  for (int i = 0; i < 20000 && atomic_load(&s->inbox.next_wake) != UVS__ASLEEP; i++)
+  while (atomic_load(&s->inbox.next_wake) != UVS__ASLEEP && uv_hrtime() < end_ns)
     uv_sleep(1);
   return uvs_queue_close(q);
 }
@@ -820,6 +900,8 @@ SUITE(close_) {
   RUN_TEST(after_close_a_holder_of_a_reference_is_refused);
   RUN_TEST(the_schedulers_close_closes_its_queues);
   RUN_TEST(a_queue_opened_while_the_scheduler_closes_is_closed_or_refused);
+  RUN_TEST(a_queue_opened_while_the_queues_are_closed_is_refused);
+  RUN_TEST(after_close_nothing_is_called_back);
   RUN_TEST(a_shutdown_leaves_the_queues_alone);
   RUN_TEST(with_our_handles_lost_the_schedulers_close_still_releases_all);
   RUN_TEST(with_our_handles_lost_a_call_on_the_loop_wakes_nobody);

@@ -293,6 +293,52 @@ TEST one_who_begins_to_wait_is_known_to_the_loop(void) {
   PASS();
 }
 
+static uvs_item_t known; /* to who puts */
+static unsigned seen, unknown;
+
+/* Between two steps of put: another thread that finds the value finds its item as well. */
+static void on_step_of_put(void) {
+  uvs_entry_t e;
+
+  if (!under_test)
+    return;
+  under_test = false;
+  if (uvs_queue_peek(scene.q, &e) == 0) {
+    seen++;
+    unknown += e.item != known;
+  }
+  under_test = true;
+}
+
+static int put_under_test(void *arg) {
+  int rc;
+
+  (void)arg;
+  under_test = true;
+  rc = uvs_queue_put(scene.q, value_of('x'), 0, &known);
+  under_test = false;
+  return rc;
+}
+
+TEST the_item_is_known_before_anybody_can_take_the_value(void) {
+  scene.what = PUT_DUE;
+  scene.callback = true;
+  CHECK_CALL(set_the_scene(&scene, false));
+  ASSERT_RC(1, uvs_queue_clear(scene.q, NULL, NULL));
+  known = 0;
+  seen = unknown = 0;
+  uvs__step_hook = on_step_of_put;
+  ASSERT_RC(0, elsewhere(put_under_test, NULL));
+  uvs__step_hook = on_step;
+  ASSERT(seen > 0);
+  ASSERT_U64(0, unknown);
+  fixture_turn(&scene.f);
+  ASSERT_STR_EQ("x", log_string(&scene.f, EV_USER));
+  ASSERT_RC(0, uvs_queue_close(scene.q));
+  CHECK_CALL(fixture_close(&scene.f));
+  PASS();
+}
+
 /* L1 L11 */
 TEST a_close_lets_the_loop_end(void) {
   CHECK_CALL(both_ways(CLOSE));
@@ -318,6 +364,7 @@ SUITE(queue_step_by_step) {
   RUN_TEST(a_value_that_is_due_reaches_who_waits);
   RUN_TEST(a_nearer_value_wakes_the_loop_in_time);
   RUN_TEST(one_who_begins_to_wait_is_known_to_the_loop);
+  RUN_TEST(the_item_is_known_before_anybody_can_take_the_value);
   RUN_TEST(a_close_lets_the_loop_end);
   RUN_TEST(an_open_queue_keeps_the_loop);
   RUN_TEST(an_unref_lets_the_loop_end);

@@ -98,6 +98,36 @@ TEST take_of_something_due_does_not_sleep(void) {
   PASS();
 }
 
+static int put_abc_due(void *arg) {
+  uvs_entry_t e[3] = {{value_of('a'), 0, 0}, {value_of('b'), 0, 0}, {value_of('c'), 0, 0}};
+
+  (void)arg;
+  return uvs_queue_put_many(q, e, 3);
+}
+
+/* Each gets one, and nobody turns the loop. D18 D23 */
+TEST several_due_at_once_go_to_several_who_wait(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  CHECK_CALL(begin(&f));
+  ASSERT_RC(0, taker_start(&a, q, NULL, 0));
+  ASSERT(conds_await(1));
+  ASSERT_RC(0, taker_start(&b, q, NULL, 0));
+  ASSERT(conds_await(2));
+  ASSERT_RC(0, taker_start(&c, q, NULL, 0));
+  ASSERT(conds_await(3));
+  fakepool_forget();
+  ASSERT_RC(0, elsewhere(put_abc_due, NULL));
+  ASSERT_RC(3, signals());
+  ASSERT_U64(0, sends());
+  ASSERT_RC('a', taker_join(&a));
+  ASSERT_RC('b', taker_join(&b));
+  ASSERT_RC('c', taker_join(&c));
+  CHECK_CALL(queue_close(&f, q));
+  PASS();
+}
+
 static int poll_elsewhere(void *ret) {
   return uvs_queue_poll(q, ret);
 }
@@ -125,6 +155,26 @@ TEST who_finds_a_value_due_hands_it_to_those_who_wait_first(void) {
   ASSERT_RC(1, uvs_queue_drain(q, UVS_ALL, logs_value, &f));
   ASSERT_STR_EQ("d", log_string(&f, EV_USER));
   ASSERT_RC('c', taker_join(&a));
+  CHECK_CALL(queue_close(&f, q));
+  PASS();
+}
+
+/* D20 */
+TEST a_drain_of_none_changes_nothing_for_those_who_wait(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  CHECK_CALL(begin(&f));
+  ASSERT_RC(0, taker_start(&a, q, NULL, 0));
+  ASSERT(conds_await(1));
+  ASSERT_RC(0, put_ms(q, 'a', 10));
+  vclock_advance_ns(&f.clock, UVS_MS(20)); /* nobody has told the loop */
+  ASSERT_RC(0, uvs_queue_drain(q, 0, logs_value, &f));
+  ASSERT_RC(0, uvs_queue_drain(q, -1, logs_value, &f));
+  ASSERT_RC(0, signals());
+  ASSERT_RC(1, uvs_queue_size(q));
+  fixture_jump_ms(&f, 0);
+  ASSERT_RC('a', taker_join(&a));
   CHECK_CALL(queue_close(&f, q));
   PASS();
 }
@@ -280,11 +330,15 @@ TEST abandoned_is_another_outcome_than_timed_out(void) {
   fixture_init(&f);
   CHECK_CALL(begin(&f));
   conds.meanwhile = abandons;
+  a.e = (uvs_entry_t){&f, 7, 7};
   ASSERT_RC(0, taker_start(&a, q, &wa, UVS_SEC(1)));
   ASSERT_RC(UV_EINTR, taker_join(&a));
   ASSERT_RC(1, meanwhile_rc);
   ASSERT_RC(0, taker_start(&a, q, &wa, UVS_SEC(1)));
   ASSERT_RC(UV_ETIMEDOUT, taker_join(&a));
+  ASSERT_EQ((void *)&f, a.e.value); /* nothing is written */
+  ASSERT_U64(7, a.e.item);
+  ASSERT_I64(7, a.e.due_ns);
   CHECK_CALL(queue_close(&f, q));
   PASS();
 }
@@ -725,7 +779,9 @@ SUITE(getting) {
   RUN_TEST(a_waiting_thread_gets_what_another_inserts);
   RUN_TEST(takers_are_served_first_come_first_served_in_due_order);
   RUN_TEST(take_of_something_due_does_not_sleep);
+  RUN_TEST(several_due_at_once_go_to_several_who_wait);
   RUN_TEST(who_finds_a_value_due_hands_it_to_those_who_wait_first);
+  RUN_TEST(a_drain_of_none_changes_nothing_for_those_who_wait);
 }
 
 SUITE(timed_poll) {
