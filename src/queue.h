@@ -53,8 +53,8 @@ struct uvs_queue_s {
 struct uvs__queues {
   /* Any thread. */
   _Atomic(struct uvs_queue_s *) fresh; /* opened, and not yet seen by the loop; a reference each */
-  _Atomic uint64_t news_ns; /* the loop is to look, for a time as near as this; UVS__NEVER: no */
-  _Atomic uint32_t refs;    /* open queues that keep the loop alive */
+  _Atomic bool news;                   /* the loop is to look at all queues */
+  _Atomic uint32_t refs;               /* open queues that keep the loop alive */
 
   /* Loop thread. */
   struct uvs_queue_s *first;  /* all that it has seen; a reference each */

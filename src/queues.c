@@ -6,9 +6,9 @@
  * and one more candidate for the ONE timer. It looks at them all when that time comes, or when
  * there is news; in between a turn costs two loads.
  *
- * News travel as in the inbox (inbox.h): a thread changes the queue under its lock, lowers news_ns,
+ * News travel as in the inbox (inbox.h): a thread changes the queue under its lock, leaves news,
  * and then looks whether the loop wakes in time by itself. The loop publishes next_wake and then
- * looks at news_ns. Both are seq_cst: either the thread sees the loop asleep for too long and wakes
+ * looks for news. Both are seq_cst: either the thread sees the loop asleep for too long and wakes
  * it, or the loop sees the news and does not sleep.
  */
 #include "scheduler.h"
@@ -18,7 +18,7 @@
 
 void uvs__queues_init(struct uvs__queues *all) {
   atomic_init(&all->fresh, NULL);
-  atomic_init(&all->news_ns, UVS__NEVER);
+  atomic_init(&all->news, false);
   atomic_init(&all->refs, 0);
   all->first = NULL;
   all->resume = NULL;
@@ -40,8 +40,6 @@ bool uvs__queues_add(uvs_t *s, uvs_queue_t *q) {
 }
 
 void uvs__queues_tell(uvs_t *s, uint64_t due_ns) {
-  uint64_t news_ns;
-
   if (uvs__on_loop(s)) {
     if (due_ns < s->queues.next_ns)
       s->queues.next_ns = due_ns;
@@ -50,12 +48,10 @@ void uvs__queues_tell(uvs_t *s, uint64_t due_ns) {
       uvs__expect(s, 0, due_ns, uvs__now(s));
     return;
   }
-  /* Always a read-modify-write, also if news that are as near are there already: whoever takes them
-   * acquires through it what we did before, that is the count of refs and the list of fresh queues,
-   * which no lock guards. relaxed: the CAS decides. seq_cst: pairs with uvs__queues_quiet */
-  news_ns = uvs__load(&s->queues.news_ns, relaxed);
-  while (!uvs__cas(&s->queues.news_ns, &news_ns, due_ns < news_ns ? due_ns : news_ns, seq_cst)) {
-  }
+  /* A swap also if there are news already: whoever takes them acquires through it what we did
+   * before, that is the count of refs and the list of fresh queues, which no lock guards. seq_cst:
+   * pairs with uvs__queues_quiet */
+  uvs__swap(&s->queues.news, true, seq_cst);
   if (due_ns < uvs__load(&s->inbox.next_wake, seq_cst)) /* pairs with uvs__inbox_sleep */
     uvs__ticker_wake(&s->ticker);
 }
@@ -90,12 +86,11 @@ static void see_fresh(uvs_t *s, uvs_queue_t *leave) {
 }
 
 static bool take_news(uvs_t *s) {
-  /* seq_cst: acquires what was done to the queues before; the next news find UVS__NEVER here */
-  return uvs__swap(&s->queues.news_ns, UVS__NEVER, seq_cst) != UVS__NEVER;
+  return uvs__swap(&s->queues.news, false, seq_cst); /* acquires what was done before */
 }
 
 bool uvs__queues_quiet(uvs_t *s) {
-  return uvs__load(&s->queues.news_ns, seq_cst) == UVS__NEVER; /* pairs with uvs__queues_tell */
+  return !uvs__load(&s->queues.news, seq_cst); /* pairs with uvs__queues_tell */
 }
 
 /* No queue, and no news of one that is gone either. */

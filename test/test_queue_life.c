@@ -318,22 +318,32 @@ TEST a_queue_opened_while_the_queues_are_closed_is_refused(void) {
   PASS();
 }
 
+static struct errand closer;
+static uv_thread_t closer_thread;
 static uv_sem_t in_left;
 
 static void waits_in_left(uvs_queue_t *queue, const uvs_entry_t *e, void *arg) {
   logs_left_value(queue, e, arg);
-  if (tag_of_value(e->value) != 'a')
+  if (tag_of_value(e->value) != 'b')
     return;
   uv_sem_post(&in_left);
   uv_sem_wait(&go);
 }
 
-/* The loop turns while another thread gives back: what is left is not the callback's any more. */
-TEST after_close_nothing_is_called_back(void) {
-  static struct errand e;
+static void is_closed_meanwhile(uvs_queue_t *queue, const uvs_entry_t *e, void *arg) {
+  logs_value(queue, e, arg);
+  if (tag_of_value(e->value) != 'a')
+    return;
+  closer.run = close_q;
+  if (uv_thread_create(&closer_thread, errand_main, &closer) == 0)
+    uv_sem_wait(&in_left);
+}
+
+/* Another thread closes while the callback runs, and is not through with giving back when it
+ * returns: what is left is not the callback's any more. */
+TEST after_close_nothing_more_is_called_back(void) {
   uvs_queue_options_t o;
   struct fixture f;
-  uv_thread_t thread;
 
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
@@ -343,18 +353,15 @@ TEST after_close_nothing_is_called_back(void) {
   o.left = waits_in_left;
   o.arg = &f;
   ASSERT_RC(0, uvs_queue_open(f.s, &o, &q));
-  ASSERT_RC(0, uvs_queue_consume(q, logs_value, &f));
-  for (int tag = 'a'; tag <= 'c'; tag++)
-    ASSERT_RC(0, put_ms(q, tag, tag == 'a' ? 0 : 10));
-  e.run = close_q;
-  ASSERT_RC(0, uv_thread_create(&thread, errand_main, &e));
-  uv_sem_wait(&in_left);
-  fixture_jump_ms(&f, 20); /* b and c are due */
+  ASSERT_RC(0, uvs_queue_consume(q, is_closed_meanwhile, &f));
+  for (int tag = 'a'; tag <= 'd'; tag++)
+    ASSERT_RC(0, put_ms(q, tag, 0));
+  fixture_turn(&f);
   uv_sem_post(&go);
-  uv_thread_join(&thread);
-  ASSERT_RC(0, e.rc);
-  ASSERT_STR_EQ("abc", log_string(&f, EV_NEVER_RAN));
-  ASSERT_STR_EQ("", log_string(&f, EV_USER));
+  uv_thread_join(&closer_thread);
+  ASSERT_RC(0, closer.rc);
+  ASSERT_STR_EQ("a", log_string(&f, EV_USER));
+  ASSERT_STR_EQ("bcd", log_string(&f, EV_NEVER_RAN));
   uv_sem_destroy(&go);
   uv_sem_destroy(&in_left);
   CHECK_CALL(fixture_close(&f));
@@ -411,25 +418,29 @@ TEST with_our_handles_lost_the_schedulers_close_still_releases_all(void) {
 
 /* Nobody sends to a handle that is gone: with a loop that is gone, too, libuv would abort. L12 */
 TEST with_our_handles_lost_a_call_on_the_loop_wakes_nobody(void) {
-  struct fixture f;
-  struct found found;
+  for (int real = 0; real < 2; real++) {
+    struct fixture f;
+    struct found found;
 
-  fixture_init(&f);
-  CHECK_CALL(begin(&f));
-  ASSERT_RC(0, uvs_queue_consume(q, logs_value, &f));
-  found = find_handles(&f.loop, f.s);
-  ASSERT(found.timer != NULL && found.async != NULL);
-  uv_close(found.timer, NULL);
-  uv_close(found.async, NULL);
-  fixture_turn(&f);
-  fakepool_forget();
-  ASSERT_RC(0, put_ms(q, 'a', 0));
-  ASSERT_RC(0, uvs_queue_unref(q));
-  ASSERT_RC(0, uvs_queue_close(q));
-  ASSERT_STR_EQ("a", log_string(&f, EV_NEVER_RAN));
-  ASSERT_U64(0, fakepool_seen().async_sends);
-  ASSERT_U64(0, fakepool_seen().timer_starts);
-  CHECK_CALL(fixture_close(&f));
+    fixture_init(&f);
+    f.real_clock = real != 0;
+    CHECK_CALL(begin(&f));
+    ASSERT_RC(0, uvs_queue_consume(q, logs_value, &f));
+    found = find_handles(&f.loop, f.s);
+    ASSERT(found.timer != NULL && found.async != NULL);
+    uv_close(found.timer, NULL);
+    uv_close(found.async, NULL);
+    fixture_turn(&f);
+    fakepool_forget();
+    ASSERT_RC(0, put_ms(q, 'b', 3600 * 1000));
+    ASSERT_RC(0, put_ms(q, 'a', 0));
+    ASSERT_RC(0, uvs_queue_unref(q));
+    ASSERT_RC(0, uvs_queue_close(q));
+    ASSERT_STR_EQ("ab", log_string(&f, EV_NEVER_RAN));
+    ASSERT_U64(0, fakepool_seen().async_sends);
+    ASSERT_U64(0, fakepool_seen().timer_starts);
+    CHECK_CALL(fixture_close(&f));
+  }
   PASS();
 }
 
@@ -901,7 +912,7 @@ SUITE(close_) {
   RUN_TEST(the_schedulers_close_closes_its_queues);
   RUN_TEST(a_queue_opened_while_the_scheduler_closes_is_closed_or_refused);
   RUN_TEST(a_queue_opened_while_the_queues_are_closed_is_refused);
-  RUN_TEST(after_close_nothing_is_called_back);
+  RUN_TEST(after_close_nothing_more_is_called_back);
   RUN_TEST(a_shutdown_leaves_the_queues_alone);
   RUN_TEST(with_our_handles_lost_the_schedulers_close_still_releases_all);
   RUN_TEST(with_our_handles_lost_a_call_on_the_loop_wakes_nobody);

@@ -147,6 +147,22 @@ TEST a_failed_reserve_changes_nothing_and_can_be_repeated(void) {
   PASS();
 }
 
+TEST room_that_is_free_again_is_used_again(void) {
+  struct store s;
+
+  store_init(&s);
+  for (int round = 0; round < 3; round++) {
+    ASSERT_RC(0, uvs__values_reserve(&s.v, UVS__CHUNK_FIRST));
+    for (unsigned i = 0; i < UVS__CHUNK_FIRST; i++)
+      uvs__values_add(&s.v, &things[i], 0);
+    for (unsigned i = 0; i < UVS__CHUNK_FIRST; i++)
+      ASSERT_EQ(&things[i], pop(&s).value);
+    ASSERT_EQ_FMT(1u, s.v.chunks, "%u");
+  }
+  ASSERT_EQ(0, store_destroy(&s));
+  PASS();
+}
+
 TEST more_than_there_are_numbers_for_is_refused(void) {
   struct store s;
 
@@ -268,6 +284,7 @@ SUITE(values) {
   RUN_TEST(of_the_same_pointer_twice_the_first_in_order_is_found);
   RUN_TEST(an_item_is_stale_as_soon_as_its_value_is_taken_out);
   RUN_TEST(a_failed_reserve_changes_nothing_and_can_be_repeated);
+  RUN_TEST(room_that_is_free_again_is_used_again);
   RUN_TEST(more_than_there_are_numbers_for_is_refused);
   RUN_TEST(a_random_run_agrees_with_a_plain_list);
 }
