@@ -260,6 +260,53 @@ TEST the_schedulers_close_closes_its_queues(void) {
   PASS();
 }
 
+static _Atomic int has_left;
+
+static void take_and_tell(void *arg) {
+  bare_take(arg);
+  atomic_store(&has_left, 1);
+}
+
+/* A body that ends only when somebody has left the queue, or patience is over. */
+static int waits_for_a_consumer(struct probe *p, uvs_run_t *run) {
+  uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
+
+  (void)p;
+  (void)run;
+  while (atomic_load(&has_left) == 0 && uv_hrtime() < end_ns)
+    uv_sleep(1);
+  return atomic_load(&has_left) == 0 ? UV_ETIMEDOUT : 0;
+}
+
+/* The scheduler's close waits for bodies; those who sleep in a queue do not wait for that. L12 */
+TEST the_queues_are_closed_while_bodies_still_run(void) {
+  struct fixture f;
+  uv_thread_t thread;
+  uvs_t *s;
+
+  fixture_init(&f);
+  f.pool = FAKEPOOL_REAL;
+  CHECK_CALL(begin(&f));
+  atomic_store(&has_left, 0);
+  ASSERT_RC(0, uv_thread_create(&thread, take_and_tell, NULL));
+  ASSERT(conds_await(1));
+  uvs_task_t t = fixture_once(&f, 'b', 0);
+  probe_of(&t)->act = waits_for_a_consumer;
+  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  ASSERT(fixture_wait_log(&f, EV_WORK, 'b', 1));
+  s = f.s;
+  f.s = NULL;
+  ASSERT_RC(0, uvs_close(s, note_closed));
+  ASSERT(fixture_wait_closed(&f));
+  uv_thread_join(&thread);
+  ASSERT_RC(UV_ECANCELED, bare_rc);
+  ASSERT_RC(1, atomic_load(&has_left));
+  ASSERT_U64(1, log_count(&f, EV_DONE, 'b'));
+  ASSERT_RC(0, uvs_queue_close(q));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* Between uvs_close and the turn that closes the queues. */
 TEST a_queue_opened_while_the_scheduler_closes_is_closed_or_refused(void) {
   struct fixture f;
@@ -910,6 +957,7 @@ SUITE(close_) {
   RUN_TEST(a_value_handed_over_before_the_close_is_kept);
   RUN_TEST(after_close_a_holder_of_a_reference_is_refused);
   RUN_TEST(the_schedulers_close_closes_its_queues);
+  RUN_TEST(the_queues_are_closed_while_bodies_still_run);
   RUN_TEST(a_queue_opened_while_the_scheduler_closes_is_closed_or_refused);
   RUN_TEST(a_queue_opened_while_the_queues_are_closed_is_refused);
   RUN_TEST(after_close_nothing_more_is_called_back);

@@ -19,11 +19,14 @@
  * that sleep are refused on the loop's thread and in bodies of the scheduler: UVS_EDEADLK.
  * Callbacks are called without a lock, and may call anything:
  *
- *   callback                        thread
- *   consume                         loop
- *   drain, clear, each              the caller's, before the call returns
- *   left                            of who closes: uvs_queue_close's caller, or the loop
- * (uvs_close)
+ *   callback             thread
+ *   consume              loop
+ *   drain, clear, each   the caller's, before the call returns
+ *   left                 that of uvs_queue_close, or the loop's (uvs_close)
+ *
+ * The scheduler's clock and allocator are called with the queue's lock, and must not use the queue.
+ * Calls that look at many values, or take many out in one step, hold all others up meanwhile, the
+ * loop too: less than a microsecond each, but a second for a million.
  *
  * TIME. Signed nanoseconds on the scheduler's monotonic clock, a replaced one too; zero or negative
  * delays mean now, UVS_NEVER means never. How long a consumer is willing to wait is real time.
@@ -80,11 +83,15 @@ UVS_API int uvs_queue_open(uvs_t *s, const uvs_queue_options_t *o, uvs_queue_t *
 /**
  * Close: nothing more goes in or out, every consumer that sleeps leaves with UV_ECANCELED, and
  * `left` gets the values that nobody took. Gives the opener's reference back, so *q is gone unless
- * somebody else holds one. uvs_close closes the queues that are open, on the loop, where `left` is
- * over when its callback comes; the opener's reference is still to be given back then, here. In a
- * forked child: frees the child's copy, calls nothing.
+ * somebody else holds one. A callback on another thread that has its values already (consume,
+ * drain, clear) may still come, and run, after close has returned here; on the loop's thread,
+ * consume's does not.
  *
- * Calls:   `left`, before it returns.
+ * uvs_close closes the queues that are open, on the loop and at once, while bodies may still run;
+ * `left` is over when its callback comes. The opener's reference is still to be given back then,
+ * here. In a forked child: frees the child's copy, calls nothing.
+ *
+ * Calls:   `left`, before it returns (if uvs_close was first: there).
  * Returns: 0, also if uvs_close was first; UV_EALREADY.
  */
 UVS_API int uvs_queue_close(uvs_queue_t *q);
@@ -120,8 +127,8 @@ UVS_API int uvs_queue_put_many(uvs_queue_t *q, uvs_entry_t *e, size_t n);
 
 /* ------------------------------------------------------------------ out --- */
 
-/* The first value, if it is due and no consumer waits for it. 0 with *ret set; UV_EAGAIN: nothing
- * is due; UV_EINVAL: NULL ret. */
+/* The first value, if it is due and no thread waits for it. 0 with *ret set; UV_EAGAIN: nothing is
+ * due; UV_EINVAL: NULL ret. */
 UVS_API int uvs_queue_poll(uvs_queue_t *q, uvs_entry_t *ret);
 
 /* A place to sleep in that another thread can call the sleeper out of: uvs_queue_abandon. Yours;
