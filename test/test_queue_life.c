@@ -298,9 +298,9 @@ TEST the_queues_are_closed_while_bodies_still_run(void) {
   f.s = NULL;
   ASSERT_RC(0, uvs_close(s, note_closed));
   ASSERT(fixture_wait_closed(&f));
+  ASSERT_RC(1, atomic_load(&has_left));
   uv_thread_join(&thread);
   ASSERT_RC(UV_ECANCELED, bare_rc);
-  ASSERT_RC(1, atomic_load(&has_left));
   ASSERT_U64(1, log_count(&f, EV_DONE, 'b'));
   ASSERT_RC(0, uvs_queue_close(q));
   CHECK_CALL(fixture_close(&f));
