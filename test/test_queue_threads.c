@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Many threads on one delay queue, on the real clock: they put, take, poll, drain, remove, clear,
- * abandon each other, and close, whatever comes to their mind (it comes from a seed). Each value
- * keeps account of who got it: exactly one, and not before its time.
+ * abandon each other, ref, unref, and close, whatever comes to their mind (it comes from a seed).
+ * Each value keeps account of who got it: exactly one, and not before its time.
  *
  * About a second; with UVS_STRESS=long a minute. Under ThreadSanitizer only the library orders what
  * the producer wrote into a value before what the consumer reads there.
@@ -258,6 +258,13 @@ static void look_and_clear(struct actor *a) {
       rc = uvs_queue_peek(a->w->q, &e);
     if (rc == 0)
       rc = uvs_queue_contains(a->w->q, e.value); /* or not any more */
+    if (rc == 1 && below(a, 4) == 0) {
+      rc = uvs_queue_remove_value(a->w->q, e.value, &e);
+      if (rc == 0)
+        account_undue(a->w, &e);
+    }
+    if (rc >= 0)
+      rc = below(a, 2) == 0 ? uvs_queue_ref(a->w->q) : uvs_queue_unref(a->w->q);
     if (rc >= 0 && below(a, 50) == 0)
       rc = uvs_queue_clear(a->w->q, cleared, a->w);
     uv_sleep(1);
