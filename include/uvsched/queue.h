@@ -179,8 +179,9 @@ UVS_API int uvs_queue_abandon(uvs_queue_t *q, uvs_waiter_t *w);
  */
 UVS_API int uvs_queue_consume(uvs_queue_t *q, uvs_value_cb cb, void *arg);
 
-/* Take out what is due, at most n, and give it to `each` in order; all of it in one step, before
- * the first call of `each`. n of zero or less: nothing happens. How many; UV_EINVAL (NULL each). */
+/* Take out what is due and no thread waits for, at most n, and give it to `each` in order; all of
+ * it in one step, before the first call of `each`. n of zero or less: nothing happens. How many;
+ * UV_EINVAL (NULL each). */
 UVS_API int uvs_queue_drain(uvs_queue_t *q, int64_t n, uvs_value_cb each, void *arg);
 #define UVS_ALL INT64_MAX
 
