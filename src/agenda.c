@@ -44,6 +44,9 @@ static void make_cold(void *arg, uint32_t index) {
     atomic_init(&c->late_by_ns[i], 0);
   atomic_init(&c->jitter_now_ns, 0);
   atomic_init(&c->failures, 0);
+  atomic_init(&c->class, 0);
+  atomic_init(&c->lane, NULL);
+  atomic_init(&c->spared, false);
 }
 
 int uvs__agenda_init(struct uvs__agenda *a, const uvs_allocator_t *mem) {
