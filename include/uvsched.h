@@ -801,11 +801,11 @@ UVS_API int uvs_is_terminated(uvs_t *s);  /* shut down, and every task is over *
 UVS_API int uvs_await(uvs_t *s, int64_t timeout_ns);
 
 /**
- * Close: uvs_shutdown_now, wait (on the loop) until no body runs and none is pending and every
- * `done` has returned, close our queues and handles, call cb (may be NULL). Once uv_run has
- * returned after that, uv_loop_close returns 0 as far as we are concerned, and *s is gone unless
- * somebody holds a reference. In a forked child: frees the child's copy at once, touches neither
- * loop nor handles, calls no `done`, and calls cb before it returns.
+ * Close: uvs_shutdown_now, close our queues and dispose our lanes, wait (on the loop) until no body
+ * runs and none is pending and every `done` and `quiet` has returned, close our handles, call cb
+ * (may be NULL). Once uv_run has returned after that, uv_loop_close returns 0 as far as we are
+ * concerned, and *s is gone unless somebody holds a reference. In a forked child: frees the child's
+ * copy at once, touches neither loop nor handles, calls no `done`, and calls cb before it returns.
  *
  * Thread:  loop.
  * Returns: 0; UV_EALREADY; UV_EPERM (thread).

@@ -294,6 +294,12 @@ int uvs_concurrency(uvs_t *s) {
   return rc < 0 ? rc : uvs__load(&s->pool.home.concurrency, relaxed); /* a setting */
 }
 
+static void call_the_loop(uvs_t *s) {
+  if (uvs__on_loop(s))
+    uvs__notice_loss(s); /* somebody may have closed our handles, and even the loop */
+  uvs__ticker_wake(&s->ticker);
+}
+
 int uvs_set_concurrency(uvs_t *s, int concurrency) {
   int rc = uvs__enter(s);
 
@@ -303,7 +309,7 @@ int uvs_set_concurrency(uvs_t *s, int concurrency) {
     return UV_EINVAL;
   rc = uvs__crew_set_concurrency(&s->pool, &s->pool.home, concurrency);
   if (rc == 0)
-    uvs__ticker_wake(&s->ticker);
+    call_the_loop(s);
   return rc;
 }
 
@@ -331,6 +337,6 @@ int uvs_clock_changed(uvs_t *s) {
 
   if (rc < 0)
     return rc;
-  uvs__ticker_wake(&s->ticker);
+  call_the_loop(s);
   return 0;
 }

@@ -88,6 +88,7 @@ void uvs__wake(void *s) {
 }
 
 void uvs__owe_turn(uvs_t *s) {
+  uvs__notice_loss(s);
   s->owed = true;
   uvs__inbox_lower(&s->inbox, UVS__AWAKE);
   uvs__ticker_wake(&s->ticker);

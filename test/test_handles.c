@@ -4,6 +4,8 @@
  */
 #include <stdlib.h>
 
+#include "uvsched/lane.h"
+
 #include "lib/bodies.h"
 #include "lib/fixture.h"
 #include "lib/threads.h"
@@ -595,12 +597,62 @@ SUITE(handles_and_pool) {
   RUN_TEST(a_producer_with_a_reference_may_call_during_and_after_close);
 }
 
+static void ignore_cleanup(uvs_t *s, void *arg) {
+  (void)s, (void)arg;
+}
+
+static int call_on_the_loop(int which, uvs_t *s, uvs_id_t id, uvs_lane_t lane) {
+  switch (which) {
+  case 0:
+    return uvs_clock_changed(s);
+  case 1:
+    return uvs_set_concurrency(s, 3);
+  case 2:
+    return uvs_set_survive(s, UVS_SURVIVE_PERIODIC, 1);
+  case 3:
+    return uvs_lane_dispose(lane, 0);
+  case 4:
+    return uvs_cancel(s, id, 0);
+  case 5:
+    return uvs_lane_add_cleanup(s, lane, ignore_cleanup, NULL, 0) + uvs_lane_dispose(lane, 0);
+  default:
+    return uvs_shutdown(s);
+  }
+}
+
+/* L2: nor does anything send to a handle that is gone, and perhaps its loop with it. */
+TEST with_our_handles_lost_no_call_on_the_loop_sends(void) {
+  for (int which = 0; which < 7; which++) {
+    struct fixture f;
+    struct found found;
+    uvs_lane_t lane;
+    uvs_id_t id;
+
+    fixture_init(&f);
+    CHECK_CALL(fixture_open_turned(&f));
+    uvs_task_t t = fixture_once(&f, 'a', UVS_HOUR(1));
+    ASSERT_RC(0, uvs_submit(f.s, &t, &id));
+    ASSERT_RC(0, uvs_lane_open(f.s, NULL, &lane));
+    fixture_turn(&f);
+    found = find_handles(&f.loop, f.s);
+    uv_close(found.timer, NULL);
+    uv_close(found.async, NULL);
+    fixture_turn(&f);
+    fakepool_forget();
+    ASSERT_RC(0, call_on_the_loop(which, f.s, id, lane));
+    ASSERT_U64(0, fakepool_seen().async_sends);
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
 SUITE(foreign_close) {
   RUN_TEST(handles_closed_by_others_in_an_earlier_turn_do_not_keep_close_from_its_end);
   RUN_TEST(handles_closed_by_others_in_the_same_turn_do_not_keep_close_from_its_end);
   RUN_TEST(handles_closed_by_others_after_uvs_close_do_not_keep_it_from_its_end);
   RUN_TEST(the_wall_clocks_watcher_may_be_closed_by_others_too);
   RUN_TEST(without_a_close_of_ours_lost_handles_only_refuse);
+  RUN_TEST(with_our_handles_lost_no_call_on_the_loop_sends);
 }
 
 TEST_MAIN(RUN_SUITE(handles_and_pool); RUN_SUITE(foreign_close));
