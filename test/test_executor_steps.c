@@ -153,6 +153,7 @@ static void let_loop_turn(void) {
 }
 
 static enum greatest_test_res stop_runner_at(int n, bool with_done, bool *ret_came) {
+  bool closed_too_early;
   uv_thread_t thread;
 
   runner.job = shelf_take(&scene.e);
@@ -166,12 +167,14 @@ static enum greatest_test_res stop_runner_at(int n, bool with_done, bool *ret_ca
   uv_sem_wait(&runner.reached);
   scene.rc = do_deed();
   let_loop_turn();
+  closed_too_early = scene.f.closed && runner.came && !atomic_load(&runner.let_go);
   let_runner_go();
   uv_thread_join(&thread);
   uvs__step_hook = NULL;
   uv_sem_destroy(&runner.reached);
   uv_sem_destroy(&runner.go);
   *ret_came = runner.came;
+  ASSERT_FALSE(closed_too_early); /* the runner was still inside */
   CHECK_CALL(scene_is_over(with_done));
   PASS();
 }
