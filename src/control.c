@@ -31,8 +31,7 @@ static uint32_t slot_of(uvs_id_t id) {
 
 /* Off the loop, a cancelled task has been sent to it. Must it hear of that now? If there is a
  * `done` to call, or if this was the last that kept it alive, or that kept a shutdown from its end,
- * or perhaps a lane from being quiet.
- */
+ * or if it was of a lane: another of that may start on the loop now, or the lane may be quiet. */
 static uint64_t hear_of_cancel(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, uvs__slot(s, slot_of(id)));
   bool last_ref = (w & UVS__REF) != 0 && load / UVS__LOAD_REF == 0;
@@ -49,7 +48,6 @@ static uint64_t hear_of_cancel(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load)
 static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
   uint64_t hear_by_ns = hear_of_cancel(s, id, w, load);
 
-  uvs__tell_of_due(s);
   uvs__add(&s->inbox.dead, 1, relaxed); /* a count; before it can come in. See submit.c */
   if ((w & UVS__INBOX) == 0)
     uvs__send_in(s, slot_of(id), slot_of(id), false, hear_by_ns);

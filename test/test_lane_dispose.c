@@ -355,7 +355,7 @@ TEST a_lane_is_disposed_by_a_body_on_the_loop(void) {
   PASS();
 }
 
-/* R24 L14: what is pending holds it. */
+/* L14: what is pending holds it. */
 TEST a_pending_run_keeps_the_lane_from_being_quiet(void) {
   for (int how = 0; how < 8; how++) {
     struct fixture f;

@@ -181,25 +181,47 @@ TEST the_end_of_a_run_wakes_the_loop_for_the_next(void) {
   PASS();
 }
 
-/* In a wider lane the start of one lets the next one start. The loop must hear of that too. */
+static int run_one_item(void *arg) {
+  (void)arg;
+  return fakepool_step() ? 0 : UV_EAGAIN;
+}
+
+/* In a wider lane the start of one lets the next one start. The loop must hear of that too, though
+ * it has fallen asleep before: the runner comes late. */
 TEST the_start_of_a_run_wakes_the_loop_for_the_next(void) {
   for (int first = 0; first < 2; first++) { /* a runner's first task, or one after another */
+    struct errand runner = {run_one_item, NULL, UV_EAGAIN};
     static struct fixture f;
+    uv_thread_t thread;
     uvs_lane_t lane;
 
-    CHECK_CALL(open_to_stay(&f, 2, &lane));
+    atomic_store(&inside, 0);
+    atomic_store(&let, 0);
+    fixture_init(&f);
+    f.pool = FAKEPOOL_INLINE;
+    f.options.concurrency = 1;
+    CHECK_CALL(fixture_open_turned(&f));
+    CHECK_CALL(open_lane(&f, 2, &lane));
+    fakepool_hold();
     if (!first)
       CHECK_CALL(submit_staying(&f, 0, 'x'));
     CHECK_CALL(submit_staying(&f, lane, 'a'));
     CHECK_CALL(submit_loop_task(&f, lane, 'b'));
     fixture_turn(&f);
+    ASSERT_RC(0, uv_thread_create(&thread, errand_main, &runner));
     ASSERT(await_inside(1));
     fixture_turn(&f);
     atomic_store(&let, !first);
     ASSERT(await_inside(first ? 1 : 2)); /* in a */
-    ASSERT(fixture_wait_log(&f, EV_DONE, 'b', 1));
+    fixture_turn(&f);
+    unsigned ran = log_count(&f, EV_AFTER, 'b');
     atomic_store(&let, 2);
-    CHECK_CALL(close_real(&f));
+    uv_thread_join(&thread);
+    ASSERT_U64(1, ran);
+    ASSERT_RC(0, runner.rc);
+    fakepool_release();
+    fixture_turn(&f);
+    CHECK_CALL(close_idle(&f));
   }
   PASS();
 }
@@ -308,7 +330,7 @@ TEST a_cancel_in_a_callback_lets_the_next_one_start(void) {
   PASS();
 }
 
-/* F12 R20: its outcome is decided, but the lane is taken until it has returned. */
+/* F12: its outcome is decided, but the lane is taken until it has returned. */
 TEST a_task_cancelled_in_its_run_keeps_its_place_until_the_end(void) {
   static struct fixture f;
   uvs_lane_t lane;
@@ -357,20 +379,26 @@ TEST a_periodic_task_of_a_lane_ends_itself_in_its_first_run(void) {
 
 /* --------------------------------------------------- failures, retries, limits --- */
 
-/* R12 R25 R26 */
+/* R12 R20 R25 R26 */
 TEST a_failing_task_is_reported_and_its_lane_goes_on(void) {
   struct fixture f;
   uvs_lane_t lane;
+  uvs_id_t id[3];
 
   CHECK_CALL(open_with_lane(&f, 2, 1, &lane));
   uvs_task_t t = in_lane(fixture_rate(&f, 'a', 0, UVS_MS(10)), lane),
              u = in_lane(fixture_once(&f, 'u', 0), lane);
   probe_of(&t)->ret = probe_of(&u)->ret = UV_EIO;
   u.done = NULL;
-  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
-  ASSERT_RC(0, uvs_submit(f.s, &u, NULL));
-  CHECK_CALL(submit(&f, lane, 'b', 0));
+  uvs_task_t b = in_lane(fixture_once(&f, 'b', 0), lane);
+  ASSERT_RC(0, uvs_submit(f.s, &t, &id[0]));
+  ASSERT_RC(0, uvs_submit(f.s, &u, &id[1]));
+  ASSERT_RC(0, uvs_submit(f.s, &b, &id[2]));
   fixture_advance_ms(&f, 100);
+  for (int i = 0; i < 3; i++) { /* over, each of them */
+    ASSERT_RC(UV_ENOENT, uvs_lane_cancel(lane, id[i], 0));
+    ASSERT_RC(UV_ENOENT, state_of(f.s, id[i]));
+  }
   ASSERT_STR_EQ("aub", log_string(&f, EV_WORK));
   ASSERT_STR_EQ("u", log_string(&f, EV_ERROR));
   ASSERT_RC(UV_EIO, log_nth(&f, EV_DONE, 'a', 0)->status);
