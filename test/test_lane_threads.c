@@ -195,13 +195,13 @@ TEST bodies_of_one_lane_share_plain_memory_over_a_million_hops(void) {
 struct owned {
   struct world *w;
   uint32_t width;
-  _Atomic uvs_lane_t lane;
   _Atomic int inside;
   int plain; /* of width 1 only */
 };
 
 struct job {
   struct owned *o;
+  uvs_lane_t lane;
   uint64_t random;
   int dones;
 };
@@ -225,12 +225,12 @@ static int job_work(uvs_run_t *run) {
     break;
   case 2:
     if (test_random_below(&j->random, 20) == 0)
-      uvs_lane_dispose(atomic_load(&o->lane), UVS_DISPOSE_TOKEN); /* its own */
+      uvs_lane_dispose(j->lane, UVS_DISPOSE_TOKEN); /* its own */
     if (uvs_cancelled(run))
       rc = UV_EIO;
     break;
   case 3:
-    uvs_lane_finish(atomic_load(&o->lane), run->id, 0); /* before it returns; or another did */
+    uvs_lane_finish(j->lane, run->id, 0); /* before it returns; or another did */
     rc = UVS_PENDING;
     break;
   default:
@@ -263,7 +263,7 @@ static void job_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
 static void lane_quiet(uvs_t *s, uvs_lane_t lane, void *arg) {
   struct owned *o = arg;
 
-  if (s != o->w->s || lane != atomic_load(&o->lane) || atomic_load(&o->inside) != 0)
+  if (s != o->w->s || uvs_lane_is_disposed(lane) != 1 || atomic_load(&o->inside) != 0)
     blame(o->w, TWICE);
   atomic_fetch_add(&o->w->quiet, 1);
   memset(o, 0xaa, sizeof *o);
@@ -313,14 +313,13 @@ static void open_one(struct actor *a, size_t place) {
   options.quiet = lane_quiet;
   options.arg = o;
   atomic_fetch_add(&a->w->opened, 1);
-  rc = uvs_lane_open(a->w->s, &options, &lane);
+  rc = uvs_lane_open(a->w->s, &options, &lane); /* close may have it quiet before this returns */
   if (rc < 0) {
     atomic_fetch_sub(&a->w->opened, 1);
     judge(a, rc);
     free(o);
     return;
   }
-  atomic_store(&o->lane, lane); /* nobody else has the number */
   atomic_store(&places[place].owned, o);
   atomic_store(&places[place].lane, lane);
 }
@@ -339,6 +338,7 @@ static void submit_some(struct actor *a, size_t place) {
     uvs_task_t t;
     int rc;
 
+    j->lane = lane;
     j->o = o; /* only the library knows whether it is still there; nobody looks before it runs */
     j->random = test_random(&a->random) | 1;
     uvs_task_init(&t);
