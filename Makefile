@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 DESTDIR ?=
 # What `make contract` insists on: lines or whole chapters, e.g. REQUIRE='S1-S11 L'.
-REQUIRE ?= S F P D T J L
+REQUIRE ?= S F P D T R J L
 
 .PHONY: all test demo install uninstall contract format ci clean
 
