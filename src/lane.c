@@ -104,14 +104,21 @@ int uvs__lane_join(uvs_t *s, uvs_lane_t number, struct uvs__lane **ret) {
 }
 
 void uvs__lane_unjoin(struct uvs__lane *lane) {
-  if (uvs__on_loop(lane->scheduler)) {
-    uvs__lane_left(lane->scheduler, lane);
+  uvs_t *s = lane->scheduler;
+
+  if (uvs__on_loop(s)) {
+    uvs__lane_left(s, lane);
     return;
   }
   uvs__directory_hold_again(
       lane->number); /* it exists as long as we count, and then because of this */
-  uvs__add(&lane->unjoined, 1, relaxed); /* ordered by `tell` */
+  /* Another's look may count us before we have told, and end the lane: the scheduler must not be
+   * closed before it has looked once more. relaxed: the next line releases it */
+  uvs__add(&s->lanes.tellers, 1, relaxed);
+  uvs__add(&lane->unjoined, 1, release); /* pairs with look_at */
   tell(lane);
+  uvs__sub(&s->lanes.tellers, 1, release); /* pairs with uvs__lanes_gone */
+  uvs__ticker_wake(&s->ticker);            /* it may have waited for that */
   let_go(lane);
 }
 
@@ -221,7 +228,7 @@ static bool sweep(uvs_t *s, struct uvs__lane *lane, uint64_t until_ns) {
 static bool look_at(uvs_t *s, struct uvs__lane *lane, uint64_t until_ns) {
   if (uvs__lane_disposed(lane) && sweep(s, lane, until_ns))
     return true;
-  leave(s, lane, uvs__swap(&lane->unjoined, 0, relaxed)); /* ordered by `tell` */
+  leave(s, lane, uvs__swap(&lane->unjoined, 0, acquire)); /* pairs with uvs__lane_unjoin */
   return false;
 }
 
@@ -488,7 +495,10 @@ bool uvs__lanes_gone(uvs_t *s) {
   uv_mutex_lock(&s->pool.lock);
   gone = s->lanes.all == NULL;
   uv_mutex_unlock(&s->pool.lock);
-  return gone;
+  /* Nobody joins any more, so who might still tell us is counted. acquire: pairs with its release,
+   * after which what it told us is there. relaxed: a look */
+  return gone && uvs__load(&s->lanes.tellers, acquire) == 0 &&
+         uvs__load(&s->lanes.look, relaxed) == NULL;
 }
 
 void uvs__lanes_forget(uvs_t *s) {

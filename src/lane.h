@@ -50,6 +50,7 @@ struct uvs__lanes {
   struct uvs__lane *all; /* the pool's lock */
   bool shut;             /* the same: there will be no more */
   _Atomic(struct uvs__lane *) look;
+  _Atomic uint32_t tellers;                /* threads that are about to put one there */
   struct uvs__lane *ending, **ending_last; /* the loop's */
 };
 

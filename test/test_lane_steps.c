@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "lib/lanes.h"
+#include "lib/threads.h"
 
 enum op { OP_SUBMIT, OP_DISPOSE, OP_CANCEL, OP_FINISH, OP_MOVE, OP_RUN, OP_TURN };
 
@@ -644,6 +645,113 @@ TEST a_turn_of_the_loop_with_lanes(void) {
   PASS();
 }
 
+/* ---- one who does not join after all, and everything ends meanwhile ---- */
+
+static struct parting {
+  struct fixture f;
+  uvs_lane_t lane;
+  uvs_task_t specs[2];
+  uv_sem_t stopped, go;
+  unsigned step, target;
+  long allocations; /* so many succeed */
+  bool hit, failed;
+} parting;
+
+static void parting_step(void) {
+  if (!under_test || parting.step++ != parting.target)
+    return;
+  under_test = false;
+  parting.hit = true;
+  uv_sem_post(&parting.stopped);
+  uv_sem_wait(&parting.go);
+  under_test = true;
+}
+
+/* The second finds no memory, so the first leaves the lane again. */
+static void submit_both(void *rc) {
+  under_test = true;
+  *(int *)rc = uvs_submit_many(parting.f.s, parting.specs, 2, NULL);
+  under_test = false;
+  if (!parting.hit)
+    uv_sem_post(&parting.stopped);
+}
+
+static int dispose_it(void *lane) {
+  return uvs_lane_dispose(*(uvs_lane_t *)lane, 0);
+}
+
+static enum greatest_test_res part_at(unsigned target) {
+  struct fixture *f = &parting.f;
+  uv_thread_t thread;
+  uvs_t *s;
+  int rc = 0;
+
+  fixture_init(f);
+  CHECK_CALL(fixture_open_turned(f));
+  s = uvs_retain(f->s);
+  ASSERT_RC(0, uvs_lane_open(f->s, NULL, &parting.lane));
+  for (int i = 0; i < 2; i++) {
+    parting.specs[i] = fixture_once(f, 'a', UVS_DAY(1));
+    parting.specs[i].lane = parting.lane;
+    ASSERT_RC(0, uvs_submit(f->s, &parting.specs[i], NULL)); /* makes room for both */
+  }
+  parting.specs[1].limit_ns = UVS_DAY(2); /* which needs more */
+  parting.step = 0;
+  parting.target = target;
+  parting.hit = false;
+  fault_after(parting.allocations);
+  ASSERT_RC(0, uv_thread_create(&thread, submit_both, &rc));
+  uv_sem_wait(&parting.stopped);
+  if (parting.hit) {
+    ASSERT_RC(0, elsewhere(dispose_it, &parting.lane)); /* somebody else tells the loop to look */
+    fixture_turn(f);
+    ASSERT_RC(0, uvs_close(f->s, note_closed));
+    if (atomic_load(&s->ticker.senders) == 0) /* else the end waits for him */
+      fixture_turn_until_closed(f);
+    uv_sem_post(&parting.go);
+  }
+  uv_thread_join(&thread);
+  parting.failed = fault_hit();
+  ASSERT(rc == (parting.failed ? UV_ENOMEM : 0) ||
+         (parting.hit && (rc == UV_ECANCELED || rc == UV_ESHUTDOWN)));
+  if (!parting.hit)
+    ASSERT_RC(0, uvs_close(f->s, note_closed));
+  fixture_turn_until_closed(f);
+  f->s = NULL;
+  ASSERT_U64(1, log_count(f, EV_USER, 'c'));
+  uvs_release(s);
+  CHECK_CALL(fixture_close(f)); /* nobody holds the lane, and so the scheduler, for ever */
+  PASS();
+}
+
+/* R18 R23 L2 */
+TEST one_who_does_not_join_keeps_nothing_alive(void) {
+  void (*hook)(void) = uvs__step_hook;
+
+  ASSERT_RC(0, uv_sem_init(&parting.stopped, 0));
+  ASSERT_RC(0, uv_sem_init(&parting.go, 0));
+  uvs__step_hook = parting_step;
+  for (parting.allocations = 0;; parting.allocations++) {
+    unsigned n = 0;
+
+    do {
+      enum greatest_test_res res = part_at(n++);
+
+      if (res != GREATEST_TEST_RES_PASS) {
+        fprintf(stderr, "after %ld allocations, at step %u\n", parting.allocations, n - 1);
+        return res;
+      }
+    } while (parting.hit);
+    ASSERT(n > 10);
+    if (!parting.failed)
+      break;
+  }
+  uvs__step_hook = hook;
+  uv_sem_destroy(&parting.stopped);
+  uv_sem_destroy(&parting.go);
+  PASS();
+}
+
 SUITE(lane_steps) {
   RUN_TEST(a_submit_to_a_lane);
   RUN_TEST(a_dispose);
@@ -652,6 +760,7 @@ SUITE(lane_steps) {
   RUN_TEST(a_finish_of_a_task_of_a_lane);
   RUN_TEST(a_runner_in_a_lane);
   RUN_TEST(a_turn_of_the_loop_with_lanes);
+  RUN_TEST(one_who_does_not_join_keeps_nothing_alive);
 }
 
 TEST_MAIN(RUN_SUITE(lane_steps));
