@@ -80,7 +80,7 @@ static bool heard(uvs_t *s, uint32_t slot, uint64_t w) {
 
   return (w & UVS__HAS_DONE) != 0 || ((w & UVS__NEVER_RAN) != 0 && s->never_ran_cb != NULL) ||
          (w & UVS__CLEANUP) != 0 || (s->error_cb != NULL && unseen_failure(c, w)) ||
-         uvs__has_news(c) || (c != NULL && c->decoration.over != NULL);
+         uvs__has_news(c) || (s->decorate_cb != NULL && c->decoration.over != NULL);
 }
 
 void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w) {
@@ -104,7 +104,7 @@ void uvs__call_back_end(uvs_t *s, uint32_t slot, uint64_t w) {
   uvs__cleanup_task(s, slot);
   if (t->done != NULL)
     t->done(c != NULL && c->narrow ? NULL : s, id, uvs__outcome_status(w), arg);
-  if (c != NULL && c->decoration.over != NULL)
+  if (s->decorate_cb != NULL && c->decoration.over != NULL)
     c->decoration.over(c->decoration.arg);
   while (!uvs__retire(s, slot)) /* some were added since */
     uvs__cleanup_task(s, slot);

@@ -142,7 +142,21 @@ struct uvs__record {
 /* What one-shots of the plain kind do without. In a slab of its own; reserved at submit. Constant
  * where nothing is said; "as deadline_ns": written by whom that field belongs to. */
 struct uvs__cold {
-  uvs_after_cb after;          /* when `work` exists too */
+  /* All that the end of a task which never ran has to look at, in one cache line. */
+  _Atomic(struct uvs__lane *) lane; /* NULL: none. Atomic: a stale id may look */
+  uint32_t lane_prev, lane_next;    /* other tasks of the lane; the loop's */
+  uint64_t limit_ns;                /* UVS__NEVER: none */
+  /* News for the hooks; as deadline_ns, until told on the loop. */
+  uint64_t missed_count; /* points of the grid without a run */
+  int failed_news;       /* a run failed, and the task goes on */
+  uint8_t missed_reason; /* UVS_LATE_... */
+  bool news_listed;      /* on the to-do list, to be told; the loop's */
+  _Atomic uint8_t class; /* UVS__HIGH ...; atomic: a stale id may look */
+  bool narrow;           /* its callbacks do not get to see the scheduler: it came in by its lane */
+  _Atomic uint32_t next; /* free list */
+  uint32_t pins;         /* threads that wait for it; under the pool's lock */
+  uvs_after_cb after;    /* when `work` exists too */
+
   uvs_decoration_t decoration; /* what runs, where there is a decorate hook; set on the loop */
 
   /* When next. */
@@ -161,15 +175,9 @@ struct uvs__cold {
   uint32_t max_runs;
   uint32_t max_burst;
   uint8_t policy; /* UVS_MISSED_... */
-
-  /* Its turn. */
-  _Atomic uint8_t class; /* UVS__HIGH ...; atomic: a stale id may look */
-  bool narrow;           /* its callbacks do not get to see the scheduler: it came in by its lane */
   /* The body has disposed its own lane: no token for it. Atomic: who disposes and who asks for the
    * token may be two threads of one body. */
   _Atomic bool spared;
-  _Atomic(struct uvs__lane *) lane; /* NULL: none. Atomic: a stale id may look */
-  uint32_t lane_prev, lane_next;    /* other tasks of the lane; the loop's */
 
   /* Failures and the time limit. */
   uint8_t failure; /* UVS_FAIL_... */
@@ -177,7 +185,6 @@ struct uvs__cold {
   bool limit_final; /* no run would follow one that passes its limit; the loop's */
   uint32_t max_failures;
   uint64_t retry_ns, retry_max_ns;
-  uint64_t limit_ns;     /* UVS__NEVER: none */
   uint64_t limit_due_ns; /* of this run; written by the loop as it becomes READY; UVS__NEVER */
   void *limit_result;
   int limit_status;
@@ -191,19 +198,11 @@ struct uvs__cold {
 
   struct uvs__record run;
 
-  /* News for the hooks; as deadline_ns, until told on the loop. */
-  int failed_news;       /* a run failed, and the task goes on */
-  uint8_t missed_reason; /* UVS_LATE_... */
-  bool news_listed;      /* on the to-do list, to be told; the loop's */
-  uint64_t missed_count; /* points of the grid without a run */
-
-  uint32_t pins;    /* threads that wait for it; under the pool's lock */
   void *result;     /* of the task; under the pool's lock once it has ended */
   void *run_result; /* what this run has set; counts if the run does */
   _Atomic uint64_t missed_total;
   _Atomic uint64_t
       name[(UVS_NAME_MAX + 1) / 8]; /* atomic: uvs_info may read it while the slot is reused */
-  _Atomic uint32_t next;
 };
 
 #define UVS__COLD_SIZE 384
