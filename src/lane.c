@@ -275,13 +275,13 @@ static void end(uvs_t *s, struct uvs__lane *lane) {
   uv_mutex_lock(&s->pool.lock);
   lane->called = true; /* or others could keep it from its end */
   uv_mutex_unlock(&s->pool.lock);
+  if (lane->turns.crew == &lane->own_crew) /* first: its executor is theirs when they hear of it */
+    uvs__crew_close(&s->pool, &lane->own_crew);
   uvs__cleanup_list(s, &lane->cleanups);
   if (lane->quiet != NULL)
     lane->quiet(s, lane->number, lane->arg);
   while (!unlink_lane(s, lane)) /* some were added since */
     uvs__cleanup_list(s, &lane->cleanups);
-  if (lane->turns.crew == &lane->own_crew)
-    uvs__crew_close(&s->pool, &lane->own_crew);
   uvs__directory_close(lane->number);
   let_go(lane);
 }

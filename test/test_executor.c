@@ -11,6 +11,7 @@
 #include "scheduler.h"
 
 #include "lib/bodies.h"
+#include "lib/lanes.h"
 #include "lib/shelf.h"
 #include "lib/threads.h"
 
@@ -741,6 +742,75 @@ TEST without_memory_for_more_runners_the_old_ones_do(void) {
   PASS();
 }
 
+/* --------------------------------------------------------------- its end --- */
+
+static uvs_threads_t *lent;
+static int joined_when_told;
+
+static void takes_back(uvs_t *s, void *arg) {
+  (void)s;
+  *(int *)arg = uvs_threads_close(lent);
+}
+
+static void takes_back_when_quiet(uvs_t *s, uvs_lane_t lane, void *arg) {
+  (void)lane;
+  joined_when_told = atomic_load(&joined);
+  if (lent != NULL)
+    takes_back(s, arg);
+}
+
+/* Whoever hears that a lane is quiet has its executor back, and finds none of its own threads.
+ * (With the executor it takes a sanitizer to see that nobody looks at it afterwards.) */
+TEST a_lane_is_through_with_its_executor_when_it_says_that_it_is_quiet(void) {
+  enum { OWN, LENT, LENT_UNTIL_CLEANUP, WAYS };
+
+  for (int way = OWN; way < WAYS; way++) {
+    uvs_threads_options_t threads;
+    uvs_lane_options_t o;
+    struct fixture f;
+    uvs_lane_t lane;
+    int rc = 1;
+
+    fixture_init(&f);
+    CHECK_CALL(fixture_open_turned(&f));
+    atomic_store(&created, 0);
+    atomic_store(&joined, 0);
+    joined_when_told = -1;
+    lent = NULL;
+    uvs_lane_options_init(&o);
+    if (way == OWN) {
+      o.threads = 2;
+    } else {
+      uvs_threads_options_init(&threads);
+      threads.threads = 2;
+      ASSERT_RC(0, uvs_threads_open(&threads, &lent));
+      o.executor = uvs_threads_executor(lent);
+    }
+    if (way != LENT_UNTIL_CLEANUP)
+      o.quiet = takes_back_when_quiet;
+    o.arg = &rc;
+    ASSERT_RC(0, uvs_lane_open(f.s, &o, &lane));
+    if (way == LENT_UNTIL_CLEANUP)
+      ASSERT_RC(0, uvs_lane_add_cleanup(f.s, lane, takes_back, &rc, 0));
+    uvs_task_t t = fixture_once(&f, 'a', 0);
+    t.lane = lane;
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+    ASSERT(fixture_wait_log(&f, EV_DONE, 'a', 1));
+    ASSERT_RC(0, uvs_lane_dispose(lane, 0));
+    for (uint64_t start = uv_hrtime();
+         lanes_of(&f) > 0 && uv_hrtime() - start < (uint64_t)PATIENCE_NS;)
+      fixture_turn(&f);
+    ASSERT_RC(2, atomic_load(&created));
+    ASSERT_RC(2, atomic_load(&joined));
+    if (way == OWN)
+      ASSERT_RC(2, joined_when_told);
+    else
+      ASSERT_RC(0, rc);
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
 SUITE(executor) {
   RUN_TEST(bodies_run_on_the_executor_and_it_is_not_closed);
   RUN_TEST(a_lane_with_an_executor_uses_that_and_all_others_the_schedulers);
@@ -750,6 +820,7 @@ SUITE(executor) {
   RUN_TEST(the_answer_of_concurrency_is_held_between_1_and_1024);
   RUN_TEST(as_many_runners_go_out_as_the_executor_says_just_then);
   RUN_TEST(a_concurrency_that_is_given_or_set_counts_more_than_the_executors);
+  RUN_TEST(a_lane_is_through_with_its_executor_when_it_says_that_it_is_quiet);
 }
 
 SUITE(in_place) {
