@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "uvsched/lane.h"
+
 #include "lib/fixture.h"
 
 /* So many ms after the virtual wall clock started. */
@@ -178,6 +180,47 @@ TEST relative_tasks_do_not_notice_that_the_wall_clock_was_set(void) {
   ASSERT_STR_EQ("100", log_runs(&f, EV_WORK, 'o'));
   ASSERT_STR_EQ("50 100 150", log_runs(&f, EV_WORK, 'r'));
   CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* R30. In a lane and without one. The monotonic clock never goes back; if it leaps, that is a
+ * late turn like any other: what has a grid stays on it. The task at an instant makes the loop look
+ * at the wall clock. */
+TEST periodic_tasks_keep_their_period_whatever_is_done_to_the_clocks(void) {
+  for (int laned = 0; laned < 2; laned++) {
+    struct fixture f;
+    uvs_lane_t lane = 0;
+
+    fixture_init(&f);
+    f.options.concurrency = 1;
+    CHECK_CALL(fixture_open_turned(&f));
+    if (laned)
+      ASSERT_RC(0, uvs_lane_open(f.s, NULL, &lane));
+    uvs_task_t rate = fixture_rate(&f, 'r', UVS_MS(100), UVS_MS(100));
+    uvs_task_t once = fixture_rate(&f, 'o', UVS_MS(100), UVS_MS(100));
+    uvs_task_t delay = fixture_delay(&f, 'd', UVS_MS(100), UVS_MS(100));
+    rate.missed = UVS_MISSED_SKIP;
+    once.missed = UVS_MISSED_ONCE;
+    rate.lane = once.lane = delay.lane = lane;
+    ASSERT_RC(0, uvs_schedule_at(f.s, UVS_NEVER - 1, probe_work, fixture_probe(&f, 'w'), NULL));
+    ASSERT_RC(0, uvs_submit(f.s, &rate, NULL));
+    ASSERT_RC(0, uvs_submit(f.s, &once, NULL));
+    ASSERT_RC(0, uvs_submit(f.s, &delay, NULL));
+    fixture_advance_ms(&f, 150);
+    step_wall(&f, UVS_DAY(3000));
+    fixture_advance_ms(&f, 100);
+    step_wall(&f, -UVS_DAY(6000));
+    fixture_advance_ms(&f, 100);
+    ASSERT_STR_EQ("100 200 300", log_runs(&f, EV_WORK, 'r'));
+    ASSERT_STR_EQ("100 200 300", log_runs(&f, EV_WORK, 'o'));
+    ASSERT_STR_EQ("100 200 300", log_runs(&f, EV_WORK, 'd'));
+    fixture_jump_ms(&f, 600); /* 350 to 950 */
+    fixture_advance_ms(&f, 200);
+    ASSERT_STR_EQ("100 200 300 1000(1000+6) 1100", log_runs(&f, EV_WORK, 'r'));
+    ASSERT_STR_EQ("100 200 300 950(400+5) 1000 1100", log_runs(&f, EV_WORK, 'o'));
+    ASSERT_STR_EQ("100 200 300 950(400) 1050 1150", log_runs(&f, EV_WORK, 'd'));
+    CHECK_CALL(fixture_close(&f));
+  }
   PASS();
 }
 
@@ -363,6 +406,7 @@ SUITE(wall) {
   RUN_TEST(a_clock_set_back_makes_it_wait_again);
   RUN_TEST(a_step_back_that_nobody_reported_does_not_make_it_early);
   RUN_TEST(relative_tasks_do_not_notice_that_the_wall_clock_was_set);
+  RUN_TEST(periodic_tasks_keep_their_period_whatever_is_done_to_the_clocks);
   RUN_TEST(wall_tasks_run_in_the_order_of_their_instants);
   RUN_TEST(wall_tasks_and_relative_ones_share_the_one_agenda);
   RUN_TEST(a_wall_task_moves_and_is_cancelled_like_any_other);
