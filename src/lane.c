@@ -51,12 +51,16 @@ static struct uvs__lane *hold_to_call(uvs_lane_t number, int *ret_rc) {
 
 /* ---- the loop should look ---- */
 
-/* The caller holds it. */
-static void tell(struct uvs__lane *lane) {
+/* The caller holds it. `unjoined`: UVS__NEWS_UNJOINED, or 0. */
+static void tell(struct uvs__lane *lane, uint64_t unjoined) {
   struct uvs__lanes *all = &lane->scheduler->lanes;
+  uint64_t news = uvs__load(&lane->news, relaxed); /* the CAS decides */
   struct uvs__lane *first;
 
-  if (uvs__swap(&lane->looked_for, true, acq_rel)) /* orders what we changed before its next look */
+  /* acq_rel: orders what we changed before its next look */
+  while (!uvs__cas(&lane->news, &news, (news | UVS__NEWS_LISTED) + unjoined, acq_rel)) {
+  }
+  if ((news & UVS__NEWS_LISTED) != 0)
     return;
   uvs__directory_hold_again(lane->number); /* until it is looked at */
   first = uvs__load(&all->look, relaxed);  /* the CAS decides */
@@ -104,21 +108,13 @@ int uvs__lane_join(uvs_t *s, uvs_lane_t number, struct uvs__lane **ret) {
 }
 
 void uvs__lane_unjoin(struct uvs__lane *lane) {
-  uvs_t *s = lane->scheduler;
-
-  if (uvs__on_loop(s)) {
-    uvs__lane_left(s, lane);
+  if (uvs__on_loop(lane->scheduler)) {
+    uvs__lane_left(lane->scheduler, lane);
     return;
   }
-  uvs__directory_hold_again(
-      lane->number); /* it exists as long as we count, and then because of this */
-  /* Another's look may count us before we have told, and end the lane: the scheduler must not be
-   * closed before it has looked once more. relaxed: the next line releases it */
-  uvs__add(&s->lanes.tellers, 1, relaxed);
-  uvs__add(&lane->unjoined, 1, release); /* pairs with look_at */
-  tell(lane);
-  uvs__sub(&s->lanes.tellers, 1, release); /* pairs with uvs__lanes_gone */
-  uvs__ticker_wake(&s->ticker);            /* it may have waited for that */
+  /* It exists as long as we count, and then because of this. */
+  uvs__directory_hold_again(lane->number);
+  tell(lane, UVS__NEWS_UNJOINED);
   let_go(lane);
 }
 
@@ -180,7 +176,7 @@ static void begin_end(uvs_t *s, struct uvs__lane *lane) {
 }
 
 /* So many tasks less. */
-static void leave(uvs_t *s, struct uvs__lane *lane, uint32_t tasks) {
+static void leave(uvs_t *s, struct uvs__lane *lane, uint64_t tasks) {
   uint64_t life =
       uvs__sub(&lane->life, tasks, relaxed) - tasks; /* a count, which the loop lowers */
 
@@ -224,14 +220,6 @@ static bool sweep(uvs_t *s, struct uvs__lane *lane, uint64_t until_ns) {
   return false;
 }
 
-/* It was disposed, or somebody did not join after all. True if something is left to do at once. */
-static bool look_at(uvs_t *s, struct uvs__lane *lane, uint64_t until_ns) {
-  if (uvs__lane_disposed(lane) && sweep(s, lane, until_ns))
-    return true;
-  leave(s, lane, uvs__swap(&lane->unjoined, 0, acquire)); /* pairs with uvs__lane_unjoin */
-  return false;
-}
-
 bool uvs__lanes_look(uvs_t *s, uint64_t until_ns) {
   struct uvs__lane *lane;
   bool more = false;
@@ -243,10 +231,10 @@ bool uvs__lanes_look(uvs_t *s, uint64_t until_ns) {
     struct uvs__lane *next = lane->look_next;
 
     /* acq_rel: from here on it is on no list; who changes it after this tells us again */
-    uvs__swap(&lane->looked_for, false, acq_rel);
-    if (look_at(s, lane, until_ns)) {
+    leave(s, lane, uvs__swap(&lane->news, 0, acq_rel) / UVS__NEWS_UNJOINED);
+    if (uvs__lane_disposed(lane) && sweep(s, lane, until_ns)) {
       more = true;
-      tell(lane);
+      tell(lane, 0);
     }
     let_go(lane);
     lane = next;
@@ -344,7 +332,8 @@ static void dispose(struct uvs__lane *lane, uint64_t flags) {
     uvs__lane_unjoin(lane);
     return;
   }
-  look_at(s, lane, UVS__NEVER);
+  sweep(s, lane, UVS__NEVER);
+  leave(s, lane, 0); /* if it had none */
   uvs__relax(s);
   uvs__cleanup_call_loop(s); /* some may be for now */
 }
@@ -495,10 +484,7 @@ bool uvs__lanes_gone(uvs_t *s) {
   uv_mutex_lock(&s->pool.lock);
   gone = s->lanes.all == NULL;
   uv_mutex_unlock(&s->pool.lock);
-  /* Nobody joins any more, so who might still tell us is counted. acquire: pairs with its release,
-   * after which what it told us is there. relaxed: a look */
-  return gone && uvs__load(&s->lanes.tellers, acquire) == 0 &&
-         uvs__load(&s->lanes.look, relaxed) == NULL;
+  return gone;
 }
 
 void uvs__lanes_forget(uvs_t *s) {

@@ -21,6 +21,8 @@
 #define UVS__DISPOSED UVS__BIT(63)
 #define UVS__DISPOSED_TOKEN UVS__BIT(62) /* bodies are asked to stop */
 #define UVS__LIVE_MASK (UVS__DISPOSED_TOKEN - 1)
+#define UVS__NEWS_LISTED UVS__BIT(0)
+#define UVS__NEWS_UNJOINED UVS__BIT(1) /* one more */
 
 struct uvs__lane {
   struct uvs__lane_turns turns; /* the pool's lock */
@@ -31,10 +33,11 @@ struct uvs__lane {
   void *arg;
   struct uvs__lane *prev, *next; /* all of the scheduler's; the pool's lock */
 
-  struct uvs__lane *look_next; /* who set `looked_for` writes it */
-  _Atomic bool looked_for;     /* on the list of those that the loop should look at */
-
-  _Atomic uint32_t unjoined; /* tasks that were not accepted after all, for the loop to count */
+  /* For the loop: on the list of those that it should look at, and how many tasks were not accepted
+   * after all. In one, so that the loop learns of those only by that list: until then they count,
+   * and the lane, whose end nobody must miss, is there. */
+  _Atomic uint64_t news;
+  struct uvs__lane *look_next; /* who set LISTED in `news` writes it */
 
   uint32_t first, last; /* its tasks that the loop knows and that have not ended; the loop's */
   struct uvs__cleanup_list cleanups; /* the pool's lock */
@@ -50,7 +53,6 @@ struct uvs__lanes {
   struct uvs__lane *all; /* the pool's lock */
   bool shut;             /* the same: there will be no more */
   _Atomic(struct uvs__lane *) look;
-  _Atomic uint32_t tellers;                /* threads that are about to put one there */
   struct uvs__lane *ending, **ending_last; /* the loop's */
 };
 

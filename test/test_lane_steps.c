@@ -32,6 +32,7 @@ struct scene {
   bool without_done;
   uint32_t width; /* 0: 1 */
   bool no_runners;
+  bool shut_inside; /* somebody shuts down as soon as the submit counts in the lane */
 };
 
 enum act {
@@ -265,9 +266,23 @@ static void act_main(void *arg) {
   set_flag(&race.act_over);
 }
 
+/* Not for whom the lane is gone by then. */
+static void shut_inside(void) {
+  struct uvs__lane *lane = race.f.s->lanes.all;
+
+  if (race.shut || lane == NULL || (atomic_load(&lane->life) & UVS__LIVE_MASK) == 0)
+    return;
+  under_test = false;
+  race.shut = true;
+  uvs_shutdown(race.s);
+  under_test = true;
+}
+
 static void on_step(void) {
   uv_thread_t thread;
 
+  if (under_test && race.scene->shut_inside)
+    shut_inside();
   if (!under_test || race.acted || race.step++ != race.target)
     return;
   under_test = false;
@@ -568,6 +583,7 @@ TEST a_submit_to_a_lane(void) {
   PLAY(.name = "off the loop, without done", .op = OP_SUBMIT, .without_done = true);
   PLAY(.name = "off the loop, full", .op = OP_SUBMIT, .has = HAS_PENDING);
   PLAY(.name = "on the loop", .op = OP_SUBMIT, .on_loop = true);
+  PLAY(.name = "shut down inside", .op = OP_SUBMIT, .shut_inside = true);
   PASS();
 }
 
