@@ -376,7 +376,7 @@ static int read_options(const uvs_lane_options_t *given, uvs_lane_options_t *o) 
   if (rc < 0)
     return rc;
   memcpy(o, given, given->size < sizeof *o ? given->size : sizeof *o);
-  return 0;
+  return o->width > UVS_LANE_WIDTH_MAX ? UV_EINVAL : 0;
 }
 
 static bool add(uvs_t *s, struct uvs__lane *lane) {

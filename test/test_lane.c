@@ -297,7 +297,7 @@ TEST tasks_without_a_lane_are_each_their_own(void) {
   struct fixture f;
   uvs_lane_t a;
 
-  CHECK_CALL(open_with_lane(&f, 1, UINT32_MAX, &a));
+  CHECK_CALL(open_with_lane(&f, 1, 0, &a));
   for (int i = 0; i < 3; i++)
     CHECK_CALL(submit(&f, a, 'a', 0));
   for (int i = 0; i < 3; i++)
@@ -320,7 +320,7 @@ static enum greatest_test_res submit_gated(struct fixture *f, uvs_lane_t lane, i
 
 /* R7: on libuv's pool, with one of the four threads for others. */
 TEST just_as_many_run_at_once_as_the_lane_is_wide(void) {
-  static const uint32_t widths[] = {1, 2, 3, 0, UINT32_MAX};
+  static const uint32_t widths[] = {1, 2, 3, 0, UVS_LANE_WIDTH_MAX};
 
   for (unsigned w = 0; w < sizeof widths / sizeof widths[0]; w++) {
     int most = widths[w] == 0 || widths[w] > 3 ? 3 : (int)widths[w];

@@ -178,13 +178,20 @@ TEST opening_a_lane_checks_what_it_is_given(void) {
   large.o.size = sizeof large;
   large.more[40] = 1;
   ASSERT_RC(UV_EINVAL, uvs_lane_open(f.s, &large.o, &lane)); /* it asks for what we do not know */
+  static const uint32_t widths[] = {(uint32_t)-1, (uint32_t)INT32_MIN,
+                                    (uint32_t)UVS_LANE_WIDTH_MAX + 1};
+  for (unsigned i = 0; i < sizeof widths / sizeof widths[0]; i++) {
+    uvs_lane_options_t wide = o;
+    wide.width = widths[i];
+    ASSERT_RC(UV_EINVAL, uvs_lane_open(f.s, &wide, &lane));
+  }
   ASSERT_U64(77, lane);
   CHECK_CALL(lanes_left(&f, 0));
 
   large.more[40] = 0; /* a newer program */
   ASSERT_RC(0, uvs_lane_open(f.s, &large.o, &lane));
   o.size = 16; /* an older one: size and width */
-  o.width = UINT32_MAX;
+  o.width = UVS_LANE_WIDTH_MAX;
   ASSERT_RC(0, uvs_lane_open(f.s, &o, &lane));
   ASSERT_RC(0, uvs_lane_open(f.s, NULL, &lane));
   ASSERT_U64(1, f.s->lanes.all->turns.width);

@@ -32,9 +32,11 @@ extern "C" {
  * what the lane owned again. Thread: loop. */
 typedef void (*uvs_quiet_cb)(uvs_t *s, uvs_lane_t lane, void *arg);
 
+#define UVS_LANE_WIDTH_MAX INT32_MAX /* so a negative number is an error, not a wide lane */
+
 typedef struct {
   size_t size;        /* set by the initializer; new fields go at the end */
-  uint32_t width;     /* most runs at once; default 1; 0: no bound */
+  uint32_t width;     /* most runs at once, up to UVS_LANE_WIDTH_MAX; default 1; 0: no bound */
   uvs_quiet_cb quiet; /* optional: exactly once, after the lane was disposed */
   void *arg;          /* of quiet */
 
