@@ -219,21 +219,22 @@ enum { UVS_KEEP_AUTO = 0, UVS_KEEP_ALWAYS, UVS_KEEP_NEVER };
 /* What happens to a submission (of one task or many) that max_pending has no room for? Once shut
  * down, it is refused with UV_ESHUTDOWN whatever the policy.
  *
- *   ABORT    refused with UV_EAGAIN
- *   DISCARD  accepted and dropped: its body never runs, its `done` says UV_ECANCELED; takes no
- *            room
- *   DISCARD_OLDEST
- *            accepted; for each new task the one that would start next is dropped (also a
- *            periodic one between two runs; not one that is running or waits for its lane, nor one
- *            that is due never; if there is no other, the new one). Off the loop that happens at
- * the loop's next turn. Refused with UV_EAGAIN if it made more than 2 x max_pending before that
- *   CALLER_RUNS
- *            accepted, above max_pending, and run by the submitter before its call returns; then
- *            as usual. On the loop's thread that holds up the loop. Only one-shots that are due
- *            now, with `work`, without lane, retries and limit, and without a decorate hook (of
- * many: only if all are such; not those of uvs_all and uvs_any); others are refused with UV_EAGAIN:
- * nothing starts early. A body that submits in its turn nests ASK      the rejected handler is
- * asked */
+ *   ABORT           refused with UV_EAGAIN
+ *   DISCARD         accepted and dropped: its body never runs, its `done` says UV_ECANCELED; takes
+ *                   no room
+ *   DISCARD_OLDEST  accepted; for each new task the one that would start next is dropped
+ *   CALLER_RUNS     accepted, above max_pending, and run by the submitter before its call returns
+ *   ASK             the rejected handler is asked
+ *
+ * DISCARD_OLDEST also drops a periodic one between two runs, but not one that is running or waits
+ * for its lane, nor one that is due never; if there is no other, the new one. Off the loop that
+ * happens at the loop's next turn. Refused with UV_EAGAIN if it made more than 2 x max_pending
+ * before that.
+ *
+ * CALLER_RUNS is then as usual. On the loop's thread it holds up the loop. Only one-shots that are
+ * due now, with `work`, without lane, retries and limit, and without a decorate hook (of many: only
+ * if all are such; not those of uvs_all and uvs_any); others are refused with UV_EAGAIN: nothing
+ * starts early. A body that submits in its turn nests. */
 enum {
   UVS_REJECT_ABORT = 0,
   UVS_REJECT_DISCARD,
