@@ -67,6 +67,46 @@ static enum greatest_test_res submit(struct fixture *f, uvs_lane_t lane, int tag
   PASS();
 }
 
+static int act_attaches_elsewhere(struct probe *p, uvs_run_t *run) {
+  (void)run;
+  if (p->data != NULL)
+    p->ret = attach_lane_elsewhere(p->f, p->id, 'z', 0);
+  else
+    p->ret = attach_elsewhere(p->f, p->id, 'z', 0);
+  return 0;
+}
+
+/* R33: what other threads attach while they are being called comes in the next turn, or somebody
+ * who goes on and on could keep the end from coming. */
+TEST attached_elsewhere_while_they_are_called_it_comes_behind_the_end(void) {
+  for (int of_lane = 0; of_lane < 2; of_lane++) {
+    struct fixture f;
+    uvs_lane_t lane;
+    uvs_id_t id;
+
+    CHECK_CALL(open_with_lane(&f, FAKEPOOL_STEPPED, &lane));
+    CHECK_CALL(submit(&f, lane, 'a', UVS_MS(1), &id));
+    struct probe *p = fixture_probe(&f, 'x');
+    p->id = of_lane ? lane : id;
+    p->data = of_lane ? p : NULL;
+    p->ret = 1;
+    p->act = act_attaches_elsewhere;
+    ASSERT_RC(0, of_lane ? uvs_lane_add_cleanup(f.s, lane, note, p, 0)
+                         : uvs_add_cleanup(f.s, id, note, p, 0));
+    fixture_advance_ms(&f, 1);
+    ASSERT_RC(0, uvs_lane_dispose(lane, 0));
+    fixture_turn(&f);
+    ASSERT_RC(0, p->ret);
+    ASSERT_STR_EQ("xz", log_string(&f, EV_USER));
+    ASSERT(place_of(&f, EV_USER, 'z') >
+           (of_lane ? place_of(&f, EV_NEVER_RAN, 'Q') : place_of(&f, EV_DONE, 'a')));
+    ASSERT_U64(1, log_count(&f, EV_NEVER_RAN, 'Q'));
+    CHECK_CALL(nothing_attached(&f));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
 /* R32 R33 R19 */
 TEST those_of_a_lane_come_in_order_between_its_last_done_and_quiet(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
@@ -532,6 +572,7 @@ TEST what_was_answered_with_success_is_called_before_the_close_callback(void) {
 }
 
 SUITE(lanes) {
+  RUN_TEST(attached_elsewhere_while_they_are_called_it_comes_behind_the_end);
   RUN_TEST(those_of_a_lane_come_in_order_between_its_last_done_and_quiet);
   RUN_TEST(a_lane_that_is_disposed_in_a_run_is_settled_at_once_and_quiet_later);
   RUN_TEST(none_of_a_lane_comes_after_quiet);

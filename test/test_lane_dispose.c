@@ -598,6 +598,44 @@ TEST a_close_disposes_the_lanes_that_are_left(void) {
   PASS();
 }
 
+/* L7: disposed on another thread, its tasks are ended in turns of the budget, and so are lanes.
+ * Here that is over at once: as much as is always done. */
+TEST the_end_of_lanes_leaves_the_loop_to_others_after_the_budget(void) {
+  enum { TASKS = 1000, LANES = 20 };
+  struct fixture f;
+  uvs_lane_t lane[LANES];
+  uvs_counts_t c;
+
+  CHECK_CALL(open_with_lane(&f, 1, 1, &lane[0]));
+  for (int i = 1; i < LANES; i++)
+    CHECK_CALL(open_lane(&f, 1, &lane[i]));
+  uvs_task_t t = in_lane(fixture_once(&f, 'a', UVS_DAY(1)), lane[0]);
+  t.done = NULL;
+  for (int i = 0; i < TASKS; i++)
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  fixture_turn(&f);
+  f.s->budget_ns = 0;
+  ASSERT_RC(0, elsewhere(do_dispose, &lane[0]));
+  for (unsigned turns = 1; (c = counts_of(f.s)).waiting > 0; turns++) {
+    ASSERT(turns <= TASKS);
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+    ASSERT(counts_of(f.s).waiting < c.waiting);
+    ASSERT(c.waiting - counts_of(f.s).waiting <= 100);
+  }
+  for (int i = 1; i < LANES; i++)
+    ASSERT_RC(0, uvs_lane_dispose(lane[i], 0));
+  for (unsigned turns = 1; log_count(&f, EV_USER, 'q') < LANES; turns++) {
+    unsigned quiet = log_count(&f, EV_USER, 'q');
+
+    ASSERT(turns <= 2 * LANES);
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+    ASSERT(log_count(&f, EV_USER, 'q') <= quiet + 1);
+  }
+  CHECK_CALL(lanes_left(&f, 0));
+  CHECK_CALL(close_idle(&f));
+  PASS();
+}
+
 SUITE(lane_dispose) {
   RUN_TEST(disposing_cancels_everything_and_then_it_is_quiet);
   RUN_TEST(a_lane_without_tasks_is_quiet_at_the_next_turn);
@@ -614,6 +652,7 @@ SUITE(lane_dispose) {
   RUN_TEST(an_orderly_shutdown_runs_what_the_lanes_have);
   RUN_TEST(an_immediate_shutdown_takes_back_what_the_lanes_have);
   RUN_TEST(a_close_disposes_the_lanes_that_are_left);
+  RUN_TEST(the_end_of_lanes_leaves_the_loop_to_others_after_the_budget);
 }
 
 TEST_MAIN(RUN_SUITE(lane_dispose));
