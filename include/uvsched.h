@@ -19,9 +19,9 @@
  * Callbacks:
  *
  *   callback                                         thread
- *   work, before_body, after_body                    pool (the loop's with concurrency 0, and for
- *                                                    tasks without `work`; the submitter's with
- *                                                    UVS_REJECT_CALLER_RUNS)
+ *   work, before_body, after_body                    pool, or that of the executor (the loop's with
+ *                                                    concurrency 0, and for tasks without `work`;
+ *                                                    the submitter's with UVS_REJECT_CALLER_RUNS)
  *   after, done, error, missed, decorate,            loop
  *   never_ran, over, clean-ups, quiet, terminated,
  *   close, each
@@ -501,7 +501,8 @@ enum {
  * Attach an action to the end of a task: it is called exactly once, when the task is quiet, after
  * `after` and before `done`, whether it succeeded, failed or was cancelled. Any number, called in
  * the order of adding. If the task is over already (with UVS_WHEN_SETTLED: settled): at the loop's
- * next turn. For lanes see uvs_lane_add_cleanup.
+ * next turn; and so, after `done`, what another thread adds while the others are being called. For
+ * lanes see uvs_lane_add_cleanup.
  *
  * Thread:  any, also in an action.
  * Returns: 0; UV_ENOENT (there never was such a task); UV_EINVAL (NULL cb, unknown flags);

@@ -38,7 +38,7 @@ typedef struct uvs_executor_s {
   int (*submit)(void *self, void (*fn)(void *arg), void *arg);
 
   /* Optional: so many at once make sense now. May change over time: it is asked whenever something
-   * is submitted. NULL: 1. */
+   * is submitted, and inside uvs_open and uvs_lane_open, on their thread. NULL: 1. */
   int (*concurrency)(void *self);
 
   /* Optional: no more will be submitted; let go of everything. Only called on an executor that the

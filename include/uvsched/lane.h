@@ -8,7 +8,7 @@
  * on. Width n lets n run at once, 0 any number. A run counts until it is over, `after` and
  * UVS_PENDING included. Lanes share the runners task by task: among those of one priority, a task
  * whose lane has room starts after at most one further task of each other lane, however many that
- * has ready.
+ * has ready. (What is due becomes ready in the order of due time, a batch per turn of the loop.)
  *
  * Dispose a lane, and everything that it owns is cancelled.
  *
@@ -91,7 +91,8 @@ UVS_API int uvs_lane_add_cleanup(uvs_t *s, uvs_lane_t lane, uvs_cleanup_cb cb, v
 
 /**
  * As uvs_submit, to this lane. run->scheduler and the scheduler that `done` is given are NULL.
- * t->lane is 0 or the same.
+ * t->lane is 0 or the same. An outcome that is kept (t->keep) is there for who has the scheduler,
+ * and stays until he forgets it.
  *
  * Thread:  any.
  * Returns: as uvs_submit; UV_ECANCELED (the lane is disposed); UV_ENOENT (there never was such a
