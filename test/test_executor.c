@@ -811,6 +811,42 @@ TEST a_lane_is_through_with_its_executor_when_it_says_that_it_is_quiet(void) {
   PASS();
 }
 
+/* The runners of a lane that is gone are those of the next one, and nobody who resizes its executor
+ * finds it any more. (That it was found is seen by the wake-up, or by a sanitizer.) R28 */
+TEST lanes_with_an_executor_leave_nothing_behind(void) {
+  uvs_threads_options_t threads;
+  uvs_lane_options_t o;
+  uvs_threads_t *pool;
+  struct fixture f;
+  uvs_lane_t lane;
+  uint64_t wakeups;
+  int made = 0;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_threads_options_init(&threads);
+  threads.threads = 3;
+  ASSERT_RC(0, uvs_threads_open(&threads, &pool));
+  uvs_lane_options_init(&o);
+  o.executor = uvs_threads_executor(pool);
+  for (int i = 0; i < 50; i++) {
+    ASSERT_RC(0, uvs_lane_open(f.s, &o, &lane));
+    ASSERT_RC(0, uvs_lane_dispose(lane, 0));
+    fixture_turn(&f);
+    ASSERT_U64(0, lanes_of(&f));
+    if (i == 0)
+      made = f.s->pool.made;
+    ASSERT_RC(made, f.s->pool.made);
+  }
+  wakeups = counts_of(f.s).wakeups;
+  ASSERT_RC(0, uvs_threads_resize(pool, 2));
+  fixture_turn(&f);
+  ASSERT_U64(wakeups, counts_of(f.s).wakeups);
+  ASSERT_RC(0, uvs_threads_close(pool));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 SUITE(executor) {
   RUN_TEST(bodies_run_on_the_executor_and_it_is_not_closed);
   RUN_TEST(a_lane_with_an_executor_uses_that_and_all_others_the_schedulers);
@@ -821,6 +857,7 @@ SUITE(executor) {
   RUN_TEST(as_many_runners_go_out_as_the_executor_says_just_then);
   RUN_TEST(a_concurrency_that_is_given_or_set_counts_more_than_the_executors);
   RUN_TEST(a_lane_is_through_with_its_executor_when_it_says_that_it_is_quiet);
+  RUN_TEST(lanes_with_an_executor_leave_nothing_behind);
 }
 
 SUITE(in_place) {
