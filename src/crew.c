@@ -125,10 +125,11 @@ int uvs__crew_set_concurrency(struct uvs__pool *p, struct uvs__crew *c, int conc
 
 /* ---- executors ---- */
 
-static int ask(const uvs_executor_t *e) {
+static int ask(const struct uvs__crew *c) {
+  const uvs_executor_t *e = c->executor;
   int n = e->concurrency == NULL ? 1 : e->concurrency(e->self);
 
-  return n < 1 ? 1 : n > UVS__CONCURRENCY_MAX ? UVS__CONCURRENCY_MAX : n;
+  return n < 1 ? 1 : n > c->most ? c->most : n;
 }
 
 void uvs__crew_follow(struct uvs__pool *p, struct uvs__crew *c) {
@@ -140,7 +141,7 @@ void uvs__crew_follow(struct uvs__pool *p, struct uvs__crew *c) {
   uv_mutex_unlock(&p->lock);
   if (!follows)
     return;
-  n = ask(c->executor);
+  n = ask(c);
   if (n != uvs__load(&c->concurrency, relaxed)) /* a setting */
     set_concurrency(p, c, n, true);             /* without memory it stays as it is */
 }
@@ -168,6 +169,7 @@ int uvs__crew_open(struct uvs__pool *p, struct uvs__crew *c, const struct uvs__c
 
   c->executor = o->executor;
   c->follows = o->concurrency < 0;
+  c->most = o->most;
   if (o->executor != NULL && (o->threads != 0 || !is_executor(o->executor)))
     return UV_EINVAL;
   if (o->threads == 0 && o->thread_name != NULL)
@@ -176,33 +178,22 @@ int uvs__crew_open(struct uvs__pool *p, struct uvs__crew *c, const struct uvs__c
     rc = open_own(p, c, o);
   if (rc < 0)
     return rc;
-  rc = set_concurrency(p, c, c->follows ? ask(c->executor) : o->concurrency, c->follows);
+  rc = set_concurrency(p, c, c->follows ? ask(c) : o->concurrency, c->follows);
   if (rc < 0 && c->own != NULL)
     uvs_threads_close(c->own);
-  if (rc < 0 || c == &p->home)
-    return rc;
-  uv_mutex_lock(&p->lock);
-  c->next = p->home.next;
-  p->home.next = c;
-  uv_mutex_unlock(&p->lock);
-  return 0;
+  return rc;
 }
 
 void uvs__crew_watch(struct uvs__crew *c, void (*resized)(void *arg), void *arg) {
-  c->watch = (struct uvs__resize_watch){NULL, resized, arg};
+  c->watch = (struct uvs__resize_watch){NULL, NULL, resized, arg};
   if (c->executor != NULL && c->own == NULL) /* else nobody can resize it */
     uvs__threads_watch(c->executor, &c->watch);
 }
 
 void uvs__crew_close(struct uvs__pool *p, struct uvs__crew *c) {
-  struct uvs__crew **link = &p->home.next;
-
   uv_mutex_lock(&p->lock);
   UVS_ASSERT(c->out == 0);
-  while (c != &p->home && *link != c)
-    link = &(*link)->next;
-  if (c != &p->home)
-    *link = c->next;
+  UVS_ASSERT(c == &p->home || c->startable == 0); /* so it is on no list */
   p->reserved -= c->reserved;
   c->reserved = 0;
   uv_mutex_unlock(&p->lock);
@@ -225,11 +216,63 @@ struct uvs__runner *uvs__pool_runners(struct uvs__pool *p) {
 
 /* ---- out and home ---- */
 
-struct uvs__crew *uvs__crew_that_wants(struct uvs__pool *p, struct uvs__crew *c) {
+static void link_last(struct uvs__pool *p, struct uvs__crew *c) {
+  c->prev = p->wanting_last;
+  c->next = NULL;
+  if (c->prev == NULL)
+    p->wanting = c;
+  else
+    c->prev->next = c;
+  p->wanting_last = c;
+  p->wanting_count++;
+}
+
+static void unlink_crew(struct uvs__pool *p, struct uvs__crew *c) {
+  if (c->prev == NULL)
+    p->wanting = c->next;
+  else
+    c->prev->next = c->next;
+  if (c->next == NULL)
+    p->wanting_last = c->prev;
+  else
+    c->next->prev = c->prev;
+  p->wanting_count--;
+}
+
+void uvs__crew_list_locked(struct uvs__pool *p, struct uvs__crew *c) {
+  bool wants = c->startable > 0;
+
+  if (wants == c->listed)
+    return;
+  c->listed = wants;
+  if (wants)
+    link_last(p, c);
+  else
+    unlink_crew(p, c);
+}
+
+static bool wants_more(const struct uvs__crew *c) {
+  return c->startable > c->seeking;
+}
+
+struct uvs__crew *uvs__crew_that_wants(struct uvs__pool *p, uint32_t *left) {
+  struct uvs__crew *c = NULL;
+
   uv_mutex_lock(&p->lock);
-  c = c == NULL ? &p->home : c->next;
-  while (c != NULL && c->startable <= c->seeking)
-    c = c->next;
+  if (*left == UVS__NONE) {
+    *left = p->wanting_count;
+    if (wants_more(&p->home))
+      c = &p->home;
+  }
+  /* Each goes to the end, so whatever leaves the list meanwhile, we come to all who stay. */
+  for (; c == NULL && *left > 0 && p->wanting != NULL; --*left) {
+    struct uvs__crew *first = p->wanting;
+
+    unlink_crew(p, first);
+    link_last(p, first);
+    if (wants_more(first))
+      c = first;
+  }
   uv_mutex_unlock(&p->lock);
   return c;
 }
@@ -239,7 +282,7 @@ struct uvs__runner *uvs__crew_call_out(struct uvs__pool *p, struct uvs__crew *c,
   struct uvs__runner **last = &called;
 
   uv_mutex_lock(&p->lock);
-  while (c->startable > c->seeking && (int)c->out < uvs__locked_load(&c->concurrency, relaxed)) {
+  while (wants_more(c) && (int)c->out < uvs__locked_load(&c->concurrency, relaxed)) {
     struct uvs__runner *r = p->idle;
 
     UVS_ASSERT(r != NULL);

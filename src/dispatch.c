@@ -148,11 +148,12 @@ static bool call_out(uvs_t *s, struct uvs__crew *crew, uint64_t until_ns) {
 }
 
 bool uvs__call_out_runners(uvs_t *s, uint64_t until_ns) {
-  struct uvs__crew *crew = NULL;
+  struct uvs__crew *crew;
+  uint32_t left = UVS__NONE;
   bool more = false;
 
   /* What is called back here may open lanes, but only the loop's turn ends them. */
-  while ((crew = uvs__crew_that_wants(&s->pool, crew)) != NULL)
+  while ((crew = uvs__crew_that_wants(&s->pool, &left)) != NULL)
     more |= call_out(s, crew, until_ns);
   return more;
 }

@@ -410,8 +410,11 @@ static void set_up(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o
 }
 
 static int open_crew(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o) {
-  struct uvs__crew_options c = {o->executor, o->threads, o->thread_name, -1};
+  struct uvs__crew_options c = {o->executor, o->threads, o->thread_name, -1, UVS__CONCURRENCY_MAX};
   int rc;
+
+  if (lane->turns.width < UVS__CONCURRENCY_MAX)
+    c.most = (int)lane->turns.width; /* runners are large, and lanes may be many */
 
   if (o->executor == NULL && o->threads == 0)
     return o->thread_name == NULL ? 0 : UV_EINVAL;

@@ -77,6 +77,8 @@ static void promise(struct uvs__pool *p, struct uvs__lane_turns *l) {
     promised = 0;
   l->crew->startable += promised - l->promised;
   l->promised = promised;
+  if (l->crew != &p->home)
+    uvs__crew_list_locked(p, l->crew);
 }
 
 /* If the lane may start one more, the first that waits in it waits among all others. */
@@ -161,7 +163,8 @@ uint32_t uvs__pool_first(struct uvs__pool *p) {
   uint32_t slot = UVS__NONE;
 
   uv_mutex_lock(&p->lock);
-  for (struct uvs__crew *c = &p->home; c != NULL && slot == UVS__NONE; c = c->next)
+  slot = uvs__ready_first(&p->home.ready);
+  for (struct uvs__crew *c = p->wanting; c != NULL && slot == UVS__NONE; c = c->next)
     slot = uvs__ready_first(&c->ready);
   if (slot == UVS__NONE)
     slot = uvs__ready_first(&p->due);

@@ -28,12 +28,14 @@ struct uvs__crew {
   const struct uvs_executor_s *executor; /* NULL: libuv's pool */
   struct uvs_threads_s *own;             /* made for this crew, and closed with it; or NULL */
   struct uvs__lane *lane;                /* whose it is; NULL: the scheduler's */
-  bool follows;                          /* `concurrency` is what the executor says */
-  struct uvs__crew *next;                /* of the same scheduler */
-  struct uvs__ready ready;               /* what may start */
-  uint32_t startable;                    /* so many could start at once, if there were runners */
-  _Atomic int concurrency;               /* written under the lock */
-  int reserved;                          /* runners that exist for it */
+  bool follows;                          /* `concurrency` is what the executor says ... */
+  int most;                              /* ... but not more, since no more can be used */
+  bool listed;                           /* among those with something to start, by these: */
+  struct uvs__crew *prev, *next;
+  struct uvs__ready ready;        /* what may start */
+  uint32_t startable;             /* so many could start at once, if there were runners */
+  _Atomic int concurrency;        /* written under the lock */
+  int reserved;                   /* runners that exist for it */
   uint32_t seeking;               /* runners on their way that have not yet looked for work */
   uint32_t active;                /* runners with a body */
   uint32_t out;                   /* runners in the executor's hands */
@@ -47,7 +49,8 @@ struct uvs__crew_options {
   const struct uvs_executor_s *executor; /* NULL: libuv's pool, or own threads */
   int threads;                           /* so many own ones; 0: none */
   const char *thread_name;
-  int concurrency; /* -1: as the executor says */
+  int concurrency; /* -1: as the executor says ... */
+  int most;        /* ... up to this */
 };
 
 /* A lane, as the pool sees it. Under the pool's lock. */
@@ -100,7 +103,9 @@ struct uvs__pool {
 
   uv_cond_t settled; /* with the lock: a task whose outcome is kept has settled or become quiet */
   uv_mutex_t lock;   /* what follows */
-  struct uvs__crew home;   /* the scheduler's own; first of the list of all */
+  struct uvs__crew home;                    /* the scheduler's own */
+  struct uvs__crew *wanting, *wanting_last; /* others, if they have something to start */
+  uint32_t wanting_count;
   struct uvs__ready due;   /* what may start on the loop */
   uint64_t ready_count[2]; /* for a crew, for the loop: uvs__on_which() */
   uint64_t running_count;  /* settled ones not counted */
@@ -188,8 +193,12 @@ int uvs__crew_set_concurrency(struct uvs__pool *p, struct uvs__crew *c, int conc
 void uvs__crew_follow(struct uvs__pool *p, struct uvs__crew *c);
 /* Any thread: every runner made so far, linked by `all`; they stay until the pool is destroyed. */
 struct uvs__runner *uvs__pool_runners(struct uvs__pool *p);
-/* Loop thread: the next of all crews that has something to start, after `c` (NULL: the first). */
-struct uvs__crew *uvs__crew_that_wants(struct uvs__pool *p, struct uvs__crew *c);
+/* With the lock, when the `startable` of a lane's own crew has changed: on the list, or off it. */
+void uvs__crew_list_locked(struct uvs__pool *p, struct uvs__crew *c);
+/* Loop thread: the next of all crews that has something to start and nobody on the way for it; the
+ * scheduler's first. *left: how many to look at, UVS__NONE at first. Lanes may come and go between
+ * two calls. */
+struct uvs__crew *uvs__crew_that_wants(struct uvs__pool *p, uint32_t *left);
 /* Loop thread: runners to be sent out now, linked by `next`. */
 struct uvs__runner *uvs__crew_call_out(struct uvs__pool *p, struct uvs__crew *c, uint64_t now_ns);
 /* Loop thread: one came home; one could not be sent out. True if that was the last that was out. */

@@ -210,7 +210,8 @@ static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {
 }
 
 static int open_crew(uvs_t *s, const uvs_options_t *o) {
-  struct uvs__crew_options c = {o->executor, o->threads, o->thread_name, o->concurrency};
+  struct uvs__crew_options c = {o->executor, o->threads, o->thread_name, o->concurrency,
+                                UVS__CONCURRENCY_MAX};
 
   if (c.concurrency < 0 && c.executor == NULL && c.threads == 0)
     c.concurrency = default_concurrency();

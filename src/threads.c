@@ -416,21 +416,23 @@ void uvs__threads_watch(const uvs_executor_t *e, struct uvs__resize_watch *w) {
     return;
   uv_mutex_lock(&p->admin);
   w->next = p->watches;
+  w->link = &p->watches;
+  if (w->next != NULL)
+    w->next->link = &w->next;
   p->watches = w;
   uv_mutex_unlock(&p->admin);
 }
 
 void uvs__threads_unwatch(const uvs_executor_t *e, struct uvs__resize_watch *w) {
   uvs_threads_t *p = e->self;
-  struct uvs__resize_watch **at;
 
-  if (!is_pool(e))
+  if (!is_pool(e) || w->link == NULL)
     return;
   uv_mutex_lock(&p->admin);
-  for (at = &p->watches; *at != NULL && *at != w; at = &(*at)->next)
-    ;
-  if (*at == w)
-    *at = w->next;
+  *w->link = w->next;
+  if (w->next != NULL)
+    w->next->link = w->link;
+  w->link = NULL;
   uv_mutex_unlock(&p->admin);
 }
 

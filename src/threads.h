@@ -10,6 +10,7 @@ struct uvs_executor_s;
 
 struct uvs__resize_watch {
   struct uvs__resize_watch *next;
+  struct uvs__resize_watch **link; /* what points at it; NULL: it does not watch */
   void (*resized)(void *arg); /* any thread; a lock of the pool is held, so it must not call it */
   void *arg;
 };

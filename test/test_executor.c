@@ -677,6 +677,7 @@ TEST a_lane_with_threads_opens_or_fails_cleanly_at_every_allocation(void) {
     shelf_init(&e);
     e.at_once = 20; /* runners are made for it */
     uvs_lane_options_init(&o);
+    o.width = 0;
     o.quiet = log_quiet;
     o.arg = &f;
     if (own)
@@ -847,6 +848,89 @@ TEST lanes_with_an_executor_leave_nothing_behind(void) {
   PASS();
 }
 
+/* As many runners as it can use, however many threads there are: each is 11 KB. */
+TEST a_lane_has_no_more_runners_than_it_is_wide(void) {
+  static const struct {
+    uint32_t width;
+    int runners;
+  } of[] = {{1, 1}, {3, 3}, {40, 40}, {100, 40}, {0, 40}};
+
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    uvs_lane_options_t o;
+    struct fixture f;
+    struct shelf e;
+    uvs_lane_t lane;
+
+    fixture_init(&f);
+    shelf_init(&e);
+    e.at_once = 40;
+    CHECK_CALL(fixture_open_turned(&f));
+    int made = f.s->pool.made;
+    uvs_lane_options_init(&o);
+    o.width = of[i].width;
+    o.executor = &e.table;
+    ASSERT_RC(0, uvs_lane_open(f.s, &o, &lane));
+    ASSERT_RC(of[i].runners, f.s->pool.made - made);
+    for (int k = 0; k < 50; k++) {
+      uvs_task_t t = fixture_once(&f, 'a', 0);
+      t.lane = lane;
+      ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+    }
+    fixture_turn(&f);
+    ASSERT_RC(of[i].runners, (int)e.n);
+    ASSERT_RC(of[i].runners, f.s->pool.made - made);
+    shelf_empty(&f, &e);
+    ASSERT_U64(50, log_count(&f, EV_DONE, 'a'));
+    CHECK_CALL(shelf_close(&f, &e));
+  }
+  PASS();
+}
+
+static uvs_lane_t doomed;
+
+static int act_disposes_another(struct probe *p, uvs_run_t *run) {
+  (void)p;
+  (void)run;
+  return uvs_lane_dispose(doomed, 0);
+}
+
+/* Only lanes with something to start cost the loop something, and it comes to all of them, whoever
+ * leaves meanwhile. */
+TEST the_loop_comes_to_every_lane_with_something_to_start(void) {
+  enum { LANES = 6 };
+  struct fixture f;
+  uvs_lane_t lane[LANES];
+
+  for (int first = 0; first < LANES; first++) {
+    for (int last = 0; last < LANES; last++) {
+      if (last == first)
+        continue;
+      fixture_init(&f);
+      CHECK_CALL(fixture_open_turned(&f));
+      for (int i = 0; i < LANES; i++) {
+        CHECK_CALL(lane_on(&f, uvs_inline_executor(), &lane[i]));
+        uvs_task_t t = fixture_once(&f, 'a' + i, 0);
+        t.lane = lane[i];
+        if (i == first)
+          probe_of(&t)->act = act_disposes_another;
+        ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+      }
+      doomed = lane[last];
+      uv_run(&f.loop, UV_RUN_NOWAIT);
+      for (int i = 0; i < LANES; i++) {
+        unsigned runs = log_count(&f, EV_WORK, 'a' + i);
+        ASSERT_U64(i != last || last < first, runs);
+      }
+      fixture_turn(&f);
+      ASSERT_U64(LANES, log_count(&f, EV_DONE, 0));
+      ASSERT_EQ(NULL, f.s->pool.wanting);
+      ASSERT_U64(LANES - 1, lanes_of(&f));
+      CHECK_CALL(fixture_close(&f));
+    }
+  }
+  PASS();
+}
+
 SUITE(executor) {
   RUN_TEST(bodies_run_on_the_executor_and_it_is_not_closed);
   RUN_TEST(a_lane_with_an_executor_uses_that_and_all_others_the_schedulers);
@@ -858,6 +942,8 @@ SUITE(executor) {
   RUN_TEST(a_concurrency_that_is_given_or_set_counts_more_than_the_executors);
   RUN_TEST(a_lane_is_through_with_its_executor_when_it_says_that_it_is_quiet);
   RUN_TEST(lanes_with_an_executor_leave_nothing_behind);
+  RUN_TEST(a_lane_has_no_more_runners_than_it_is_wide);
+  RUN_TEST(the_loop_comes_to_every_lane_with_something_to_start);
 }
 
 SUITE(in_place) {

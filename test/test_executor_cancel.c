@@ -22,7 +22,11 @@ static enum greatest_test_res nothing_left(struct fixture *f, unsigned out) {
   ASSERT_U64(0, p->active);
   ASSERT_U64(out, p->out);
   ASSERT_U64(0, p->due.count);
-  for (struct uvs__crew *crew = &p->home; crew != NULL; crew = crew->next) {
+  ASSERT_EQ(NULL, p->wanting);
+  ASSERT_U64(0, p->wanting_count);
+  struct uvs__lane *lane = f->s->lanes.all;
+  for (struct uvs__crew *crew = &p->home; crew != NULL;
+       crew = lane == NULL ? NULL : &lane->own_crew, lane = lane == NULL ? NULL : lane->next) {
     ASSERT_U64(0, crew->ready.count);
     ASSERT_U64(0, crew->startable);
     ASSERT_U64(0, crew->active);

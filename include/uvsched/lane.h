@@ -40,7 +40,9 @@ typedef struct {
   uvs_quiet_cb quiet; /* optional: exactly once, after the lane was disposed */
   void *arg;          /* of quiet */
 
-  /* Where its bodies run, if not where the scheduler's do: as in uvs_options_t. */
+  /* Where its bodies run, if not where the scheduler's do: as in uvs_options_t. Such a lane has
+   * runners of its own, as many as the executor says but not more than it is wide; each takes 11
+   * KB. */
   const struct uvs_executor_s *executor; /* borrowed until it is quiet */
   int threads;                           /* closed when it is quiet */
   const char *thread_name;
