@@ -299,15 +299,24 @@ struct made {
   bool with_done;
 };
 
-static int read_nth(const struct batch *b, size_t i, uvs_task_t *ret) {
-  int rc = uvs__read_spec(b->specs + i * b->stride, b->stride, ret);
+/* The i-th spec: the caller's own if it is as ours, else as ours in *room. NULL: it cannot be read.
+ */
+static const uvs_task_t *nth(const struct batch *b, size_t i, uvs_task_t *room) {
+  const char *given = b->specs + i * b->stride;
 
-  if (rc < 0 || b->narrow == 0)
-    return rc;
-  if (ret->lane != 0 && ret->lane != b->narrow)
-    return UV_EINVAL;
-  ret->lane = b->narrow;
-  return 0;
+  if (b->stride == sizeof *room && b->narrow == 0) {
+    const uvs_task_t *t = (const void *)given;
+
+    return t->size == sizeof *t ? t : NULL;
+  }
+  if (uvs__read_spec(given, b->stride, room) < 0)
+    return NULL;
+  if (b->narrow != 0) {
+    if (room->lane != 0 && room->lane != b->narrow)
+      return NULL;
+    room->lane = b->narrow;
+  }
+  return room;
 }
 
 /* By the loop itself, oldest first. */
@@ -431,14 +440,14 @@ static void let_the_loop_bury(uvs_t *s) {
 static int make(uvs_t *s, const struct batch *b, enum uvs__terms terms, struct made *m) {
   *m = (struct made){UVS__NONE, UVS__NONE, 0, UVS__NEVER, false};
   while (m->count < b->n) {
-    uvs_task_t t;
+    uvs_task_t room;
+    const uvs_task_t *t = nth(b, m->count, &room);
     uvs_id_t id;
     uint32_t slot;
     uint64_t due_ns;
     int rc;
 
-    read_nth(b, m->count, &t);
-    rc = make_task(s, &t, terms, b->narrow != 0, b->now_ns, &slot, &id);
+    rc = make_task(s, t, terms, b->narrow != 0, b->now_ns, &slot, &id);
     if (rc < 0)
       return rc;
     uvs__store(&uvs__slot(s, slot)->next, m->newest, relaxed); /* the push releases it */
@@ -448,10 +457,10 @@ static int make(uvs_t *s, const struct batch *b, enum uvs__terms terms, struct m
     if (b->ret_ids != NULL)
       b->ret_ids[m->count] = id; /* before the body can start */
     /* On the other clock: let the loop look. */
-    due_ns = t.from == UVS_FROM_WALL ? 0 : instant_of(&t, t.delay_ns, b->now_ns);
+    due_ns = t->from == UVS_FROM_WALL ? 0 : instant_of(t, t->delay_ns, b->now_ns);
     if (due_ns < m->due_ns)
       m->due_ns = due_ns;
-    m->with_done |= t.done != NULL;
+    m->with_done |= t->done != NULL;
     m->count++;
   }
   return 0;
@@ -459,10 +468,10 @@ static int make(uvs_t *s, const struct batch *b, enum uvs__terms terms, struct m
 
 static bool all_fit_here(const uvs_t *s, const struct batch *b) {
   for (size_t i = 0; i < b->n; i++) {
-    uvs_task_t t;
+    uvs_task_t room;
+    const uvs_task_t *t = nth(b, i, &room);
 
-    read_nth(b, i, &t);
-    if (!uvs__fits_here(s, &t, instant_of(&t, t.delay_ns, b->now_ns), b->now_ns))
+    if (!uvs__fits_here(s, t, instant_of(t, t->delay_ns, b->now_ns), b->now_ns))
       return false;
   }
   return true;
@@ -488,10 +497,10 @@ static int submit_on(uvs_t *s, const struct batch *b, enum uvs__terms terms) {
 
   /* What was made takes its share of the load back itself. */
   for (size_t i = m.count; i < b->n && terms != UVS__TERMS_DROP; i++) {
-    uvs_task_t t;
+    uvs_task_t room;
 
-    read_nth(b, i, &t);
-    uvs__sub(&s->pool.load, UVS__LOAD_ONE + ((t.flags & UVS_UNREF) == 0 ? UVS__LOAD_REF : 0),
+    uvs__sub(&s->pool.load,
+             UVS__LOAD_ONE + ((nth(b, i, &room)->flags & UVS_UNREF) == 0 ? UVS__LOAD_REF : 0),
              relaxed); /* a count */
   }
   unmake(s, &m);
@@ -502,16 +511,15 @@ static int submit_on(uvs_t *s, const struct batch *b, enum uvs__terms terms) {
 static int check_batch(uvs_t *s, struct batch *b) {
   b->refs = 0;
   for (size_t i = 0; i < b->n; i++) {
-    uvs_task_t t;
-    int rc = read_nth(b, i, &t);
+    uvs_task_t room;
+    const uvs_task_t *t = nth(b, i, &room);
+    int rc = t == NULL ? UV_EINVAL : uvs__check_spec(t);
 
-    if (rc == 0)
-      rc = uvs__check_spec(&t);
-    if (rc == 0 && t.lane != 0)
-      rc = uvs__lane_check(s, t.lane);
+    if (rc == 0 && t->lane != 0)
+      rc = uvs__lane_check(s, t->lane);
     if (rc < 0)
       return rc;
-    b->refs += (t.flags & UVS_UNREF) == 0;
+    b->refs += (t->flags & UVS_UNREF) == 0;
   }
   return 0;
 }
