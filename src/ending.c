@@ -57,7 +57,7 @@ bool uvs__retire(uvs_t *s, uint32_t slot) {
   if (lane != NULL)
     uvs__store(&c->lane, NULL, relaxed); /* only ids of others are looking */
   if (!held)
-    uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
+    uvs__agenda_give_slot(&s->agenda, uvs__stripe(s), slot);
   if (lane != NULL && uvs__word_state(w) == UVS__ENDED)
     uvs__lane_left(s, lane);
   return true;

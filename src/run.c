@@ -421,7 +421,7 @@ static void end_on_loop(uvs_t *s, uint32_t slot, int status, bool goes_on) {
     break;
   default: /* a light one */
     UVS_ASSERT(uvs__word_state(ended.w) == UVS__FREE);
-    uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
+    uvs__agenda_give_slot(&s->agenda, uvs__stripe(s), slot);
     s->taken--;
     s->taken_ref -= ended.ref;
   }
@@ -536,7 +536,7 @@ static void bring(uvs_t *s, struct finished *f, uint64_t hear_by_ns) {
 }
 
 static void retire_light(uvs_t *s, struct uvs__runner *r, uint32_t slot, bool ref) {
-  uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
+  uvs__agenda_give_slot(&s->agenda, uvs__stripe(s), slot);
   r->retired++;
   r->retired_ref += ref;
 }
@@ -676,7 +676,7 @@ bool uvs__run_here(uvs_t *s, uint32_t slot) {
   } else {
     ended = end_run(s, slot, status, false, UVS__INBOX);
     if (uvs__word_state(ended.w) == UVS__FREE) {
-      uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
+      uvs__agenda_give_slot(&s->agenda, uvs__stripe(s), slot);
       uvs__sub(&s->pool.here, UVS__LOAD_ONE + (ended.ref ? UVS__LOAD_REF : 0),
                relaxed); /* a count */
       return false;

@@ -126,15 +126,15 @@ struct uvs_s {
 
 /* ---- threads and entry ---- */
 
-/* Threads tend to differ in it. */
-static inline uintptr_t uvs__stripe(void) {
-  return uvs__self() >> 8;
-}
-
 /* Is this the loop's thread, so that the agenda is ours? relaxed: only that thread itself can find
  * its own number. */
 static inline bool uvs__on_loop(const uvs_t *s) {
   return uvs__load(&s->loop_thread, relaxed) == uvs__self();
+}
+
+/* Of the slabs. */
+static inline uintptr_t uvs__stripe(const uvs_t *s) {
+  return uvs__on_loop(s) ? UVS__STRIPE_LOOP : uvs__self() >> 8;
 }
 
 /* The door of every public function: 0, UV_EINVAL, UV_ENOTSUP, UV_ESHUTDOWN. */

@@ -103,6 +103,8 @@ int uvs__slab_init(struct uvs__slab *b) {
     if (rc < 0)
       goto destroy_locks;
   }
+  b->own.head = UVS__NONE;
+  b->own.count = 0;
   for (unsigned k = 0; k < UVS__CHUNKS; k++) {
     b->chunk[k] = NULL;
     b->raw[k] = NULL;
@@ -130,18 +132,34 @@ void uvs__slab_destroy_locks(struct uvs__slab *b) {
   uv_mutex_destroy(&b->lock);
 }
 
+static int take_from(struct uvs__slab *b, struct uvs__stripe *p, uint32_t *ret_index) {
+  if (p->count == 0) {
+    int rc = refill(b, p);
+
+    if (rc < 0)
+      return rc;
+  }
+  *ret_index = p->head;
+  p->head = get_next(b, p->head);
+  p->count--;
+  return 0;
+}
+
+static void give_to(struct uvs__slab *b, struct uvs__stripe *p, uint32_t index) {
+  set_next(b, index, p->head);
+  p->head = index;
+  if (++p->count >= 2 * BATCH)
+    hand_back(b, p);
+}
+
 int uvs__slab_take(struct uvs__slab *b, uintptr_t stripe, uint32_t *ret_index) {
   struct uvs__stripe *p = &b->stripe[stripe % UVS__STRIPES];
-  int rc = 0;
+  int rc;
 
+  if (stripe == UVS__STRIPE_LOOP)
+    return take_from(b, &b->own, ret_index);
   uv_mutex_lock(&p->lock);
-  if (p->count == 0)
-    rc = refill(b, p);
-  if (rc == 0) {
-    *ret_index = p->head;
-    p->head = get_next(b, p->head);
-    p->count--;
-  }
+  rc = take_from(b, p, ret_index);
   uv_mutex_unlock(&p->lock);
   return rc;
 }
@@ -149,10 +167,11 @@ int uvs__slab_take(struct uvs__slab *b, uintptr_t stripe, uint32_t *ret_index) {
 void uvs__slab_give(struct uvs__slab *b, uintptr_t stripe, uint32_t index) {
   struct uvs__stripe *p = &b->stripe[stripe % UVS__STRIPES];
 
+  if (stripe == UVS__STRIPE_LOOP) {
+    give_to(b, &b->own, index);
+    return;
+  }
   uv_mutex_lock(&p->lock);
-  set_next(b, index, p->head);
-  p->head = index;
-  if (++p->count >= 2 * BATCH)
-    hand_back(b, p);
+  give_to(b, p, index);
   uv_mutex_unlock(&p->lock);
 }

@@ -5,7 +5,8 @@
  *
  * Any thread takes and gives. One list for all would be the bottleneck from two producers on, so
  * each thread uses one of a few stripes, which trade with the common store 64 elements at a time.
- * An element links itself on a free list through an atomic uint32_t of its own.
+ * The loop's thread has one to itself, without a lock. An element links itself on a free list
+ * through an atomic uint32_t of its own.
  */
 #ifndef UVS__SLAB_H
 #define UVS__SLAB_H
@@ -15,6 +16,7 @@
 #include "mem.h"
 
 #define UVS__STRIPES 4
+#define UVS__STRIPE_LOOP UINTPTR_MAX /* the loop's own */
 
 struct uvs__stripe {
   uv_mutex_t lock;
@@ -42,6 +44,7 @@ struct uvs__slab {
   uint32_t spare;
   uint32_t spare_count;
   struct uvs__stripe stripe[UVS__STRIPES];
+  struct uvs__stripe own; /* the loop's; its lock is not used */
 };
 
 /* The other fields up to arg are set by the caller before. 0 or what uv_mutex_init answers. */
@@ -50,7 +53,8 @@ int uvs__slab_init(struct uvs__slab *b);
 void uvs__slab_free_memory(struct uvs__slab *b);
 void uvs__slab_destroy_locks(struct uvs__slab *b);
 
-/* Any thread. The stripe is any number that threads tend to differ in. 0, UV_ENOMEM, UV_E2BIG. */
+/* Any thread. The stripe is any number that threads tend to differ in, on the loop's thread (and
+ * only there) UVS__STRIPE_LOOP. 0, UV_ENOMEM, UV_E2BIG. */
 int uvs__slab_take(struct uvs__slab *b, uintptr_t stripe, uint32_t *ret_index);
 void uvs__slab_give(struct uvs__slab *b, uintptr_t stripe, uint32_t index);
 

@@ -187,7 +187,7 @@ static int take_room(uvs_t *s, const uvs_task_t *t, uint64_t now_ns, uint32_t *r
                      struct uvs__lane **ret_lane) {
   bool cold = needs_cold(s, t, now_ns);
   int rc =
-      uvs__agenda_take_slot(&s->agenda, uvs__stripe(), cold, t->from == UVS_FROM_WALL, ret_slot);
+      uvs__agenda_take_slot(&s->agenda, uvs__stripe(s), cold, t->from == UVS_FROM_WALL, ret_slot);
 
   if (rc < 0)
     return rc == UV_E2BIG ? UV_ENOMEM : rc;
@@ -197,7 +197,7 @@ static int take_room(uvs_t *s, const uvs_task_t *t, uint64_t now_ns, uint32_t *r
   if (rc == 0 && t->lane != 0)
     rc = uvs__lane_join(s, t->lane, ret_lane);
   if (rc < 0)
-    uvs__agenda_give_slot(&s->agenda, uvs__stripe(), *ret_slot);
+    uvs__agenda_give_slot(&s->agenda, uvs__stripe(s), *ret_slot);
   return rc;
 }
 
@@ -263,7 +263,7 @@ static void unmake_task(uvs_t *s, uint32_t slot) {
     uvs__sub(&s->inbox.dead, 1, relaxed); /* a count */
   if ((w & UVS__CLEANUP) != 0)
     uvs__cleanup_unmade(s, slot);
-  uvs__agenda_give_slot(&s->agenda, uvs__stripe(), slot);
+  uvs__agenda_give_slot(&s->agenda, uvs__stripe(s), slot);
   if (lane != NULL)
     uvs__lane_unjoin(lane);
 }
