@@ -66,6 +66,10 @@ static inline struct uvs__cold *uvs__agenda_cold(const struct uvs__agenda *a, st
 
 /* The loop sees the task for the first time: its place among equals. */
 void uvs__agenda_number(struct uvs__agenda *a, uint32_t slot);
+/* The same of one without a cold record. */
+static inline void uvs__agenda_number_plain(struct uvs__agenda *a, struct uvs__slot *t) {
+  uvs__store(&t->seq_cold, ++a->last_seq << UVS__SLOT_BITS, release); /* as uvs__agenda_cold says */
+}
 /* Put it, or move it, to where its deadline belongs. */
 void uvs__agenda_insert(struct uvs__agenda *a, uint32_t slot, uint64_t w);
 void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w);

@@ -63,6 +63,24 @@ static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
   return UVS_NEVER_RUNS;
 }
 
+/* On the loop, a task that waits and of which nobody hears: WAITING to FREE in one move. */
+static bool cancel_plain(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w) {
+  uint64_t free = (uint64_t)UVS__FREE | (uvs__word_generation(w) + 1) << UVS__GENERATION_SHIFT;
+
+  if ((w & UVS__TAKEN) == 0 ||
+      (w & (UVS__INBOX | UVS__MOVING | UVS__HAS_DONE | UVS__KEEP | UVS__CLEANUP)) != 0 ||
+      uvs__agenda_cold(&s->agenda, t) != NULL ||
+      !uvs__pool_decide(&s->pool, slot_of(id), &w, free, UVS__CANCELED, NULL))
+    return false;
+  uvs__agenda_remove(&s->agenda, slot_of(id), w);
+  s->taken--;
+  s->taken_ref -= (w & UVS__REF) != 0;
+  uvs__agenda_give_slot(&s->agenda, UVS__STRIPE_LOOP, slot_of(id));
+  if (s->taken_ref == 0 || s->agenda.heap.count == 0) /* else nothing becomes any different */
+    uvs__relax(s);
+  return true;
+}
+
 /* On the loop the task leaves its queue here and now. False if it has started meanwhile. */
 static bool cancel_on_loop(uvs_t *s, uvs_id_t id) {
   uvs__take_in(s); /* it may still be on its way */
@@ -91,6 +109,8 @@ int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
     case UVS__WAITING:
     case UVS__READY:
       if (uvs__on_loop(s)) {
+        if (uvs__word_state(w) == UVS__WAITING && cancel_plain(s, id, t, w))
+          return UVS_NEVER_RUNS;
         if (cancel_on_loop(s, id))
           return UVS_NEVER_RUNS;
         w = uvs__load(&t->word, acquire); /* pairs with the release of who was faster */

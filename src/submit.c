@@ -582,6 +582,91 @@ static int submit_or_restore(uvs_t *s, struct batch *b) {
   return rc;
 }
 
+/* ---- the common case ---- */
+
+/* From here on a spec has only what plain one-shots do without. */
+#define RARE offsetof(uvs_task_t, max_burst)
+_Static_assert((sizeof(uvs_task_t) - RARE) % sizeof(uint64_t) == 0, "whole words are compared");
+
+/* Once, after a delay, on the loop or on the pool, and nothing else. */
+static bool is_plain(const uvs_task_t *t) {
+  const char *rare = (const char *)t + RARE;
+  uint64_t any = 0;
+
+  if (t->size != sizeof *t || t->kind != UVS_ONCE || t->from != UVS_FROM_NOW || t->period_ns != 0 ||
+      (t->work == NULL) == (t->after == NULL) || (t->flags & ~(unsigned)UVS_UNREF) != 0 ||
+      t->missed != UVS_MISSED_CATCH_UP)
+    return false;
+  for (size_t i = 0; i < sizeof *t - RARE; i += sizeof any) {
+    uint64_t word;
+
+    memcpy(&word, rare + i, sizeof word);
+    any |= word;
+  }
+  return any == 0;
+}
+
+/* Has the loop to look at nothing first, and nothing to ask? */
+static bool goes_straight_in(uvs_t *s) {
+  return uvs__on_loop(s) && s->decorate_cb == NULL && s->max_pending == 0 && !s->taking_in &&
+         s->intake.head == UVS__NONE &&
+         uvs__load(&s->inbox.head, acquire) == 0 && /* empty, and not shut; else as for others */
+         !uvs__ticker_lost(&s->ticker);
+}
+
+/* A slot that the loop just took, straight into the queue: moves 1 and 2 in one. Nobody else knows
+ * its id yet, so the word need not be taken over. */
+static uvs_id_t arm_plain(uvs_t *s, const uvs_task_t *t, uint32_t slot, uint64_t now_ns) {
+  struct uvs__slot *k = uvs__slot(s, slot);
+  uint64_t deadline_ns = uvs__later(now_ns, t->delay_ns);
+  bool ref = (t->flags & UVS_UNREF) == 0;
+  /* relaxed, all: the slot is private until the word's release */
+  uint64_t w = uvs__load(&k->word, relaxed);
+  uvs_id_t id = uvs__id(w, slot);
+
+  UVS_ASSERT(uvs__word_state(w) == UVS__FREE);
+  uvs__store(&k->fn, t->work != NULL ? t->work : t->after, relaxed);
+  k->done = t->done;
+  uvs__store(&k->arg, t->arg, relaxed);
+  uvs__store(&k->period_ns, now_ns, relaxed);
+  uvs__store(&k->deadline_ns, deadline_ns, relaxed);
+  uvs__store(&k->runs, 0, relaxed);
+  uvs__agenda_number_plain(&s->agenda, k);
+  w = (w & ~(UVS__BIT(UVS__GENERATION_SHIFT) - 1)) | (uint64_t)UVS__WAITING | UVS__TAKEN |
+      (t->work == NULL ? UVS__LOOP : 0) | (t->done != NULL ? UVS__HAS_DONE : 0) |
+      (ref ? UVS__REF : 0);
+  uvs__store(&k->word, w, release); /* pairs with the acquire of whoever finds the id */
+  s->taken++;
+  s->taken_ref += ref;
+  if (deadline_ns < UVS__NEVER)
+    uvs__heap_push(&s->agenda.heap, deadline_ns, s->agenda.last_seq << UVS__SLOT_BITS | slot);
+  if (deadline_ns < uvs__inbox_next_wake(&s->inbox))
+    uvs__expect(s, w, deadline_ns, now_ns);
+  return id;
+}
+
+/* As uvs_submit, if that is all there is to do; false: nothing has happened. */
+static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id, int *ret_rc) {
+  uvs_id_t id;
+  uint32_t slot;
+
+  if (!is_plain(t) || !goes_straight_in(s))
+    return false;
+  *ret_rc = uvs__slab_take(&s->agenda.slots, UVS__STRIPE_LOOP, &slot);
+  if (*ret_rc == UV_E2BIG)
+    *ret_rc = UV_ENOMEM;
+  if (*ret_rc < 0)
+    return true;
+  uvs__add(&s->pool.load, UVS__LOAD_ONE + ((t->flags & UVS_UNREF) == 0 ? UVS__LOAD_REF : 0),
+           relaxed); /* a count */
+  id = arm_plain(s, t, slot, uvs__now(s));
+  if (ret_id != NULL)
+    *ret_id = id;
+  if (!s->in_tick && !s->ticker.kept)
+    uvs__update_keep(s);
+  return true;
+}
+
 int uvs__submit_specs(uvs_t *s, const uvs_task_t *given, const uvs_task_t *specs, size_t n,
                       uint64_t refs, uvs_id_t *ret_ids) {
   struct batch b = {(const char *)specs, sizeof *specs, n, refs, given, ret_ids, 0, 0};
@@ -617,7 +702,13 @@ int uvs__submit_to_lane(uvs_t *s, uvs_lane_t lane, const uvs_task_t *t, uvs_id_t
 }
 
 int uvs_submit(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
-  return uvs_submit_many(s, t, 1, ret_id);
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  if (t == NULL)
+    return UV_EINVAL;
+  return submit_plain(s, t, ret_id, &rc) ? rc : submit_many(s, t, 1, 0, ret_id);
 }
 
 static int submit_short(uvs_t *s, int kind, int from, int64_t delay_ns, int64_t period_ns,

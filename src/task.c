@@ -5,7 +5,8 @@
 
 static const unsigned allowed[UVS__STATES] = {
     [UVS__FREE] = TO(UVS__WAITING) | TO(UVS__ENDED), /* accepted; accepted and dropped */
-    [UVS__WAITING] = TO(UVS__WAITING) | TO(UVS__READY) | TO(UVS__ENDED), /* moved; due; cancelled */
+    [UVS__WAITING] = TO(UVS__WAITING) | TO(UVS__READY) | TO(UVS__ENDED) /* moved; due; cancelled */
+                     | TO(UVS__FREE), /* cancelled, and nobody hears of it */
     [UVS__READY] = TO(UVS__READY) | TO(UVS__RUNNING) |
                    TO(UVS__ENDED)      /* to the loop; taken by a runner; cancelled */
                    | TO(UVS__WAITING), /* it was moved before its submitter could run it */
