@@ -39,7 +39,7 @@ TEST the_table_of_legal_moves_is_as_written(void) {
   /*                              FREE WAIT READY RUN ENDED OVER */
   static const char *const table[UVS__STATES] = {
       [UVS__FREE] = "-x--x-",    /* submitted; submitted and dropped */
-      [UVS__WAITING] = "-xx-x-", /* taken in or moved; due; cancelled */
+      [UVS__WAITING] = "xxx-x-", /* cancelled unheard; taken in or moved; due; cancelled */
       [UVS__READY] = "-xxxx-",   /* moved after all; given to the loop; started; cancelled */
       [UVS__RUNNING] = "xx-xx-", /* a light one is over; next period; token, pending; last run */
       [UVS__ENDED] =
