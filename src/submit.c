@@ -606,23 +606,25 @@ static bool is_plain(const uvs_task_t *t) {
   return any == 0;
 }
 
-/* Has the loop to look at nothing first, and nothing to ask? */
+/* Is there nobody to be asked, and no cap? */
+static bool is_open(uvs_t *s) {
+  return s->decorate_cb == NULL && s->max_pending == 0 &&
+         uvs__load(&s->inbox.dead, relaxed) < DEAD_MANY; /* a count */
+}
+
+/* On the loop: has it to look at nothing first? */
 static bool goes_straight_in(uvs_t *s) {
-  return uvs__on_loop(s) && s->decorate_cb == NULL && s->max_pending == 0 && !s->taking_in &&
-         s->intake.head == UVS__NONE &&
-         uvs__load(&s->inbox.head, acquire) == 0 && /* empty, and not shut; else as for others */
+  return !s->taking_in && s->intake.head == UVS__NONE &&
+         uvs__load(&s->inbox.head, acquire) == 0 && /* empty, and not shut */
          !uvs__ticker_lost(&s->ticker);
 }
 
-/* A slot that the loop just took, straight into the queue: moves 1 and 2 in one. Nobody else knows
- * its id yet, so the word need not be taken over. */
-static uvs_id_t arm_plain(uvs_t *s, const uvs_task_t *t, uint32_t slot, uint64_t now_ns) {
+/* The slot is ours, and FREE: all that the spec says, but for the word, which is returned. */
+static uint64_t fill_plain(uvs_t *s, const uvs_task_t *t, uint32_t slot, uint64_t now_ns,
+                           uint64_t deadline_ns) {
   struct uvs__slot *k = uvs__slot(s, slot);
-  uint64_t deadline_ns = uvs__later(now_ns, t->delay_ns);
-  bool ref = (t->flags & UVS_UNREF) == 0;
   /* relaxed, all: the slot is private until the word's release */
   uint64_t w = uvs__load(&k->word, relaxed);
-  uvs_id_t id = uvs__id(w, slot);
 
   UVS_ASSERT(uvs__word_state(w) == UVS__FREE);
   uvs__store(&k->fn, t->work != NULL ? t->work : t->after, relaxed);
@@ -631,39 +633,70 @@ static uvs_id_t arm_plain(uvs_t *s, const uvs_task_t *t, uint32_t slot, uint64_t
   uvs__store(&k->period_ns, now_ns, relaxed);
   uvs__store(&k->deadline_ns, deadline_ns, relaxed);
   uvs__store(&k->runs, 0, relaxed);
+  return (w & ~(UVS__BIT(UVS__GENERATION_SHIFT) - 1)) | (t->work == NULL ? UVS__LOOP : 0) |
+         (t->done != NULL ? UVS__HAS_DONE : 0) | ((t->flags & UVS_UNREF) == 0 ? UVS__REF : 0);
+}
+
+/* By the loop, straight into the queue: moves 1 and 2 in one. Nobody else knows its id yet, so the
+ * word need not be taken over. */
+static void arm_plain(uvs_t *s, const uvs_task_t *t, uint32_t slot, uvs_id_t *ret_id) {
+  uint64_t now_ns = uvs__now(s);
+  uint64_t deadline_ns = uvs__later(now_ns, t->delay_ns);
+  uint64_t w = fill_plain(s, t, slot, now_ns, deadline_ns) | (uint64_t)UVS__WAITING | UVS__TAKEN;
+  struct uvs__slot *k = uvs__slot(s, slot);
+
   uvs__agenda_number_plain(&s->agenda, k);
-  w = (w & ~(UVS__BIT(UVS__GENERATION_SHIFT) - 1)) | (uint64_t)UVS__WAITING | UVS__TAKEN |
-      (t->work == NULL ? UVS__LOOP : 0) | (t->done != NULL ? UVS__HAS_DONE : 0) |
-      (ref ? UVS__REF : 0);
   uvs__store(&k->word, w, release); /* pairs with the acquire of whoever finds the id */
   s->taken++;
-  s->taken_ref += ref;
+  s->taken_ref += (w & UVS__REF) != 0;
+  if (ret_id != NULL)
+    *ret_id = uvs__id(w, slot);
   if (deadline_ns < UVS__NEVER)
     uvs__heap_push(&s->agenda.heap, deadline_ns, s->agenda.last_seq << UVS__SLOT_BITS | slot);
   if (deadline_ns < uvs__inbox_next_wake(&s->inbox))
     uvs__expect(s, w, deadline_ns, now_ns);
-  return id;
+  if (!s->in_tick && !s->ticker.kept)
+    uvs__update_keep(s);
 }
 
-/* As uvs_submit, if that is all there is to do; false: nothing has happened. */
+/* By anybody else, to the loop. False if that takes no more. */
+static bool send_plain(uvs_t *s, const uvs_task_t *t, uint32_t slot, uvs_id_t *ret_id) {
+  uint64_t now_ns = uvs__now(s);
+  uint64_t deadline_ns = uvs__later(now_ns, t->delay_ns);
+  uint64_t w = fill_plain(s, t, slot, now_ns, deadline_ns) | (uint64_t)UVS__WAITING | UVS__INBOX;
+  struct uvs__slot *k = uvs__slot(s, slot);
+  uvs_id_t old = ret_id == NULL ? 0 : *ret_id;
+
+  uvs__store(&k->seq_cold, 0, release); /* as uvs__agenda_cold says */
+  uvs__store(&k->word, w, release);     /* pairs with the acquire of whoever finds the id */
+  if (ret_id != NULL)
+    *ret_id = uvs__id(w, slot); /* before the body can start */
+  if (uvs__send_in(s, slot, slot, true, deadline_ns))
+    return true;
+  if (ret_id != NULL)
+    *ret_id = old;
+  unmake_task(s, slot);
+  return false;
+}
+
+/* As uvs_submit, if there is nothing else to do; false: nothing has happened. */
 static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id, int *ret_rc) {
-  uvs_id_t id;
+  bool on_loop = uvs__on_loop(s);
   uint32_t slot;
 
-  if (!is_plain(t) || !goes_straight_in(s))
+  if (!is_plain(t) || !is_open(s) ||
+      (on_loop ? !goes_straight_in(s) : uvs__inbox_is_shut(&s->inbox)))
     return false;
-  *ret_rc = uvs__slab_take(&s->agenda.slots, UVS__STRIPE_LOOP, &slot);
+  *ret_rc = uvs__slab_take(&s->agenda.slots, uvs__stripe(s), &slot);
   if (*ret_rc == UV_E2BIG)
     *ret_rc = UV_ENOMEM;
   if (*ret_rc < 0)
     return true;
   uvs__add(&s->pool.load, UVS__LOAD_ONE + ((t->flags & UVS_UNREF) == 0 ? UVS__LOAD_REF : 0),
            relaxed); /* a count */
-  id = arm_plain(s, t, slot, uvs__now(s));
-  if (ret_id != NULL)
-    *ret_id = id;
-  if (!s->in_tick && !s->ticker.kept)
-    uvs__update_keep(s);
+  if (!on_loop)
+    return send_plain(s, t, slot, ret_id);
+  arm_plain(s, t, slot, ret_id);
   return true;
 }
 
