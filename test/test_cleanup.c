@@ -519,6 +519,58 @@ TEST attached_in_another_clean_up(void) {
   PASS();
 }
 
+static int do_cancel(void *arg) {
+  const struct attaching *a = arg;
+
+  return uvs_cancel(a->f->s, a->id, 0);
+}
+
+/* R32 L16: nobody wakes the loop for the end of a task that has nothing to say, until there is. */
+TEST attached_elsewhere_to_what_was_cancelled_elsewhere_it_wakes_the_loop(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = fixture_once(&f, 'a', UVS_SEC(1)), other = fixture_once(&f, 'b', UVS_SEC(2));
+  struct attaching a = {&f, 0, 'a', 0};
+  t.done = NULL;
+  ASSERT_RC(0, uvs_submit(f.s, &t, &a.id));
+  ASSERT_RC(0, uvs_submit(f.s, &other, NULL));
+  fixture_turn(&f);
+  ASSERT_RC(UVS_NEVER_RUNS, elsewhere(do_cancel, &a));
+  fixture_turn(&f);
+  ASSERT_RC(UVS_ENDED, state_of(f.s, a.id)); /* it is still on its way to the loop */
+  ASSERT_RC(0, attach_elsewhere(&f, a.id, 'x', 0));
+  fixture_turn(&f);
+  ASSERT_STR_EQ("x", log_string(&f, EV_USER));
+  CHECK_CALL(nothing_attached(&f));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* L7 */
+TEST many_that_are_called_now_leave_the_loop_to_others_after_the_budget(void) {
+  struct fixture f;
+  uvs_id_t id;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = fixture_once(&f, 'a', 0);
+  ASSERT_RC(0, uvs_submit(f.s, &t, &id));
+  fixture_turn(&f);
+  f.s->budget_ns = 0; /* over at once: at most one in each turn */
+  for (int i = 0; i < 20; i++)
+    ASSERT_RC(0, attach(&f, id, 'x', 0));
+  for (unsigned turns = 1, called = 0; called < 20; turns++) {
+    ASSERT(turns <= 100);
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+    ASSERT(log_count(&f, EV_USER, 'x') <= called + 1);
+    called = log_count(&f, EV_USER, 'x');
+  }
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 static int act_attaches_again(struct probe *p, uvs_run_t *run) {
   (void)run;
   return p->ret++ < 5000 ? uvs_add_cleanup(p->f->s, p->id, note, p, 0) : 0;
@@ -857,6 +909,8 @@ SUITE(settled) {
 SUITE(from_where) {
   RUN_TEST(attached_in_the_body_in_after_and_in_done);
   RUN_TEST(attached_in_another_clean_up);
+  RUN_TEST(attached_elsewhere_to_what_was_cancelled_elsewhere_it_wakes_the_loop);
+  RUN_TEST(many_that_are_called_now_leave_the_loop_to_others_after_the_budget);
   RUN_TEST(one_that_attaches_itself_to_what_is_over_lets_others_run);
   RUN_TEST(attached_inside_the_error_hook);
   RUN_TEST(those_of_a_kept_task_and_its_outcome_do_not_disturb_each_other);

@@ -886,6 +886,34 @@ TEST a_lane_has_no_more_runners_than_it_is_wide(void) {
   PASS();
 }
 
+/* One turn, and those that had their runner called out already are no obstacle. */
+TEST each_lane_has_its_runner_out_after_one_turn(void) {
+  enum { LANES = 5 };
+  struct fixture f;
+  struct shelf e;
+  uvs_lane_t lane[LANES];
+
+  fixture_init(&f);
+  shelf_init(&e);
+  CHECK_CALL(fixture_open_turned(&f));
+  for (int i = 0; i < LANES; i++)
+    CHECK_CALL(lane_on(&f, &e.table, &lane[i]));
+  for (int round = 1; round <= 2; round++) {
+    for (int i = 0; i < LANES; i++) {
+      uvs_task_t t = fixture_once(&f, 'a', 0);
+      t.lane = lane[i];
+      if (i % 2 == round % 2)
+        ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+    }
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+    ASSERT_U64(round == 1 ? 2 : LANES, e.n);
+  }
+  shelf_empty(&f, &e);
+  ASSERT_U64(LANES, log_count(&f, EV_DONE, 'a'));
+  CHECK_CALL(shelf_close(&f, &e));
+  PASS();
+}
+
 static uvs_lane_t doomed;
 
 static int act_disposes_another(struct probe *p, uvs_run_t *run) {
@@ -943,6 +971,7 @@ SUITE(executor) {
   RUN_TEST(a_lane_is_through_with_its_executor_when_it_says_that_it_is_quiet);
   RUN_TEST(lanes_with_an_executor_leave_nothing_behind);
   RUN_TEST(a_lane_has_no_more_runners_than_it_is_wide);
+  RUN_TEST(each_lane_has_its_runner_out_after_one_turn);
   RUN_TEST(the_loop_comes_to_every_lane_with_something_to_start);
 }
 
