@@ -558,7 +558,7 @@ void uvs__tick(uvs_t *s) {
     uvs__queues_close(s);
     uvs__lanes_close(s);
   }
-  more |= uvs__lanes_look(s, until_ns);
+  s->owed |= uvs__lanes_look(s, until_ns); /* what is left of it keeps the loop, too */
   more |= uvs__limits_expire(s, now_ns, until_ns);
   more |= hand_over(s, until_ns);
   uvs__pool_take_over(&s->pool);
@@ -566,7 +566,7 @@ void uvs__tick(uvs_t *s) {
   more |= uvs__queues_serve(s, until_ns);
   more |= run_due(s, until_ns);
   more |= make_callbacks(s, until_ns);
-  more |= uvs__cleanup_turn(s, until_ns);
+  s->owed |= uvs__cleanup_turn(s, until_ns);
   more |= uvs__lanes_end(s, until_ns);
   more |= uvs__call_out_runners(s, until_ns); /* the end of an `after` may let others start */
   s->overrun_ns = 0;
@@ -580,7 +580,7 @@ void uvs__tick(uvs_t *s) {
     more |= take_in_until(s, until_ns);
     uvs__update_keep(s);
     check_terminated(s);
-    s->owed |= s->todo.head != UVS__NONE || s->lanes.ending != NULL;
+    s->owed |= s->todo.head != UVS__NONE || s->intake.head != UVS__NONE || s->lanes.ending != NULL;
     more |= s->owed;
     more |= uvs__pool_take_news(&s->pool);
     /* Nothing left: sleep. If something has come meanwhile, look again while there is time. */

@@ -548,7 +548,7 @@ TEST attached_elsewhere_to_what_was_cancelled_elsewhere_it_wakes_the_loop(void) 
   PASS();
 }
 
-/* L7 */
+/* L7; and the loop stays for the rest. */
 TEST many_that_are_called_now_leave_the_loop_to_others_after_the_budget(void) {
   struct fixture f;
   uvs_id_t id;

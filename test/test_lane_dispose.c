@@ -636,6 +636,63 @@ TEST the_end_of_lanes_leaves_the_loop_to_others_after_the_budget(void) {
   PASS();
 }
 
+static void ignore_timer(uv_timer_t *t) {
+  (void)t;
+}
+
+static void ignore_close(uv_handle_t *h) {
+  (void)h;
+}
+
+struct flood {
+  struct fixture *f;
+  uvs_task_t far, last;
+};
+
+static int do_flood(void *arg) {
+  struct flood *flood = arg;
+  int rc = 0;
+
+  for (int i = 0; i < 1000; i++)
+    rc |= uvs_submit(flood->f->s, &flood->far, NULL);
+  return rc | uvs_submit(flood->f->s, &flood->last, NULL);
+}
+
+/* L1 L7: once the loop has begun with what other threads sent it, it stays for the rest, though the
+ * budget is over and what it has seen so far does not keep it alive. */
+TEST the_loop_stays_for_what_the_budget_left_over(void) {
+  enum { TAKE_IN, DISPOSE, WAYS };
+
+  for (int way = TAKE_IN; way < WAYS; way++) {
+    struct fixture f;
+    uvs_lane_t lane;
+    uv_timer_t once; /* keeps it for the first turn */
+
+    CHECK_CALL(open_with_lane(&f, 1, 1, &lane));
+    struct flood flood = {&f, in_lane(fixture_once(&f, 'a', UVS_DAY(1)), lane),
+                          fixture_loop_task(&f, 'z', 0)};
+    flood.far.flags = UVS_UNREF;
+    flood.far.done = NULL; /* which the loop would stay for */
+    f.s->budget_ns = 0;
+    if (way == DISPOSE) {
+      ASSERT_RC(0, do_flood(&flood));
+      fixture_turn(&f);
+      ASSERT_RC(0, elsewhere(do_dispose, &lane));
+    } else {
+      ASSERT_RC(0, elsewhere(do_flood, &flood));
+    }
+    uv_timer_init(&f.loop, &once);
+    uv_timer_start(&once, ignore_timer, 0, 0);
+    ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL));
+    ASSERT_STR_EQ("z", log_string(&f, EV_AFTER));
+    ASSERT_STR_EQ("z", log_string(&f, EV_DONE));
+    ASSERT_U64(way == DISPOSE, log_count(&f, EV_USER, 'q'));
+    uv_close((uv_handle_t *)&once, ignore_close);
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
 SUITE(lane_dispose) {
   RUN_TEST(disposing_cancels_everything_and_then_it_is_quiet);
   RUN_TEST(a_lane_without_tasks_is_quiet_at_the_next_turn);
@@ -653,6 +710,7 @@ SUITE(lane_dispose) {
   RUN_TEST(an_immediate_shutdown_takes_back_what_the_lanes_have);
   RUN_TEST(a_close_disposes_the_lanes_that_are_left);
   RUN_TEST(the_end_of_lanes_leaves_the_loop_to_others_after_the_budget);
+  RUN_TEST(the_loop_stays_for_what_the_budget_left_over);
 }
 
 TEST_MAIN(RUN_SUITE(lane_dispose));
