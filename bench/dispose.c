@@ -2,9 +2,9 @@
  *
  * What it costs to dispose a lane: 1000 tasks that are due in a day or two, from the call until the
  * lane is quiet, on the loop's thread. Once among no others, and twice among 100 000 tasks of other
- * lanes: as they come, its own tasks submitted in a row, which must not take more than twice as
- * long; and the worst case, in which the tasks of all lanes came one by one in turn, so that they
- * lie far apart in memory that was long not looked at. Three loops, a round on each in turn, so
+ * lanes: as they come, its own tasks submitted in a row; and the worst case, in which the tasks of
+ * all lanes came one by one in turn, so that they lie far apart in memory that was long not looked
+ * at. Neither must take more than twice as long. Three loops, a round on each in turn, so
  * that a busy moment of the machine meets all; best and median of many rounds.
  */
 #include <stdbool.h>
@@ -150,8 +150,9 @@ int main(void) {
     printf("%-24s %8.1f us %8.1f us %9.2f\n", names[i], sides[i].us[0], median[i],
            median[i] / median[ALONE]);
   }
-  ratio = median[AMONG_OTHERS] / median[ALONE];
-  printf("\nratio of the medians: %.2f, at most %.0f is wanted\n", ratio, RATIO_MOST);
+  ratio =
+      (median[MIXED] > median[AMONG_OTHERS] ? median[MIXED] : median[AMONG_OTHERS]) / median[ALONE];
+  printf("\nthe greater ratio of the medians: %.2f, at most %.0f is wanted\n", ratio, RATIO_MOST);
   for (int i = 0; i < SIDES; i++)
     close_side(&sides[i]);
   return ratio <= RATIO_MOST ? 0 : 1;

@@ -88,6 +88,7 @@ void uvs__agenda_free_memory(struct uvs__agenda *a) {
   for (unsigned k = 0; k < UVS__CHUNKS; k++) {
     uvs__mem_free(a->mem, a->links[k]);
     uvs__mem_free(a->mem, a->limit_links[k]);
+    uvs__mem_free(a->mem, a->lane_links[k]);
   }
 }
 
@@ -124,26 +125,38 @@ int uvs__agenda_take_slot(struct uvs__agenda *a, uintptr_t stripe, bool cold, bo
 }
 
 /* The loop finds the links through the slot, which it gets after this. */
-static int make_limit_links(struct uvs__agenda *a, unsigned k) {
+static int make_links(struct uvs__agenda *a, struct uvs__link **ret, unsigned k) {
   struct uvs__link *links;
 
-  if (a->limit_links[k] != NULL)
+  if (*ret != NULL)
     return 0;
   links = uvs__mem_alloc(a->mem, uvs__chunk_size(k), sizeof *links, 0);
   if (links == NULL)
     return UV_ENOMEM;
   for (uint32_t i = 0; i < uvs__chunk_size(k); i++)
     links[i] = (struct uvs__link){UVS__NONE, UVS__NONE};
-  a->limit_links[k] = links;
+  *ret = links;
   return 0;
+}
+
+int uvs__agenda_reserve_lane(struct uvs__agenda *a, uint32_t slot) {
+  uint32_t offset;
+  unsigned k = uvs__chunk_of(slot, &offset);
+  int rc;
+
+  uv_mutex_lock(&a->slots.lock);
+  rc = make_links(a, &a->lane_links[k], k);
+  uv_mutex_unlock(&a->slots.lock);
+  return rc;
 }
 
 int uvs__agenda_reserve_limit(struct uvs__agenda *a, uint32_t slot) {
   uint32_t offset;
+  unsigned k = uvs__chunk_of(slot, &offset);
   int rc;
 
   uv_mutex_lock(&a->slots.lock);
-  rc = make_limit_links(a, uvs__chunk_of(slot, &offset));
+  rc = make_links(a, &a->limit_links[k], k);
   if (rc == 0)
     rc = uvs__heap_reserve(&a->limits, a->mem, (size_t)slot + 1);
   uv_mutex_unlock(&a->slots.lock);
@@ -310,6 +323,15 @@ uint64_t uvs__agenda_next_limit(const struct uvs__agenda *a) {
   const struct uvs__heap_entry *e = uvs__heap_head(&a->limits);
 
   return e == NULL ? UVS__NEVER : e->deadline_ns;
+}
+
+void uvs__agenda_prefetch(const struct uvs__agenda *a, uint32_t slot) {
+  uint64_t w =
+      uvs__load(&uvs__agenda_slot(a, slot)->word, relaxed); /* only the loop ends WAITING so
+                                                               that the link is others' */
+
+  if (uvs__word_state(w) == UVS__WAITING && !uvs__is_wall(w))
+    uvs__heap_prefetch(&a->heap, slot);
 }
 
 bool uvs__agenda_check(const struct uvs__agenda *a) {

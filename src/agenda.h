@@ -24,6 +24,7 @@ struct uvs__agenda {
   struct uvs__heap wall;   /* by the wall clock */
   struct uvs__heap limits; /* time limits of runs that are ready or in progress */
   struct uvs__link *limit_links[UVS__CHUNKS]; /* theirs; only where a task has had a limit */
+  struct uvs__link *lane_links[UVS__CHUNKS];  /* previous and next of a lane; the same way */
   uint64_t last_seq; /* 38 bits; after 2.7e11 tasks equal deadlines may swap once */
 };
 
@@ -35,8 +36,10 @@ void uvs__agenda_free_memory(struct uvs__agenda *a);
 /* Any thread. 0, UV_ENOMEM, UV_E2BIG. The slot is FREE and private; its other fields are unset. */
 int uvs__agenda_take_slot(struct uvs__agenda *a, uintptr_t stripe, bool cold, bool wall,
                           uint32_t *ret_slot);
-/* Any thread, who has the slot: room for the limit of its runs. 0 or UV_ENOMEM. */
+/* Any thread, who has the slot: room for the limit of its runs; for a place in a lane. 0 or
+ * UV_ENOMEM. */
 int uvs__agenda_reserve_limit(struct uvs__agenda *a, uint32_t slot);
+int uvs__agenda_reserve_lane(struct uvs__agenda *a, uint32_t slot);
 /* Its word is FREE with a new generation; a generation at its maximum is never used again, so the
  * slot stays out (L18). */
 void uvs__agenda_give_slot(struct uvs__agenda *a, uintptr_t stripe, uint32_t slot);
@@ -50,6 +53,14 @@ static inline struct uvs__link *uvs__agenda_link(const struct uvs__agenda *a, ui
   unsigned k = uvs__chunk_of(slot, &offset);
 
   return &a->links[k][offset];
+}
+
+/* Of a task that has a lane; the loop's. */
+static inline struct uvs__link *uvs__agenda_lane_link(const struct uvs__agenda *a, uint32_t slot) {
+  uint32_t offset;
+  unsigned k = uvs__chunk_of(slot, &offset);
+
+  return &a->lane_links[k][offset];
 }
 
 /* NULL if it has none. */
@@ -93,6 +104,8 @@ void uvs__agenda_limit(struct uvs__agenda *a, uint32_t slot, uint64_t due_ns);
 void uvs__agenda_unlimit(struct uvs__agenda *a, uint32_t slot);
 uint32_t uvs__agenda_take_limit(struct uvs__agenda *a, uint64_t now_ns);
 uint64_t uvs__agenda_next_limit(const struct uvs__agenda *a);
+/* It will be removed soon: where it waits is wanted. */
+void uvs__agenda_prefetch(const struct uvs__agenda *a, uint32_t slot);
 bool uvs__agenda_check(const struct uvs__agenda *a);
 
 /* Any thread: changes of the queues since init. */

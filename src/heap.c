@@ -159,6 +159,15 @@ const struct uvs__heap_entry *uvs__heap_at(const struct uvs__heap *h, uint32_t s
   return at(h, *position_of(h, slot));
 }
 
+void uvs__heap_prefetch(const struct uvs__heap *h, uint32_t slot) {
+  uint32_t position = *position_of(h, slot);
+
+  if (position < h->count) {
+    __builtin_prefetch(at(h, position), 1);
+    __builtin_prefetch(at(h, (position - (position > 0)) / ARITY));
+  }
+}
+
 bool uvs__heap_check(const struct uvs__heap *h) {
   for (uint32_t i = 0; i < h->count; i++) {
     const struct uvs__heap_entry *e = at(h, i);

@@ -53,6 +53,8 @@ const struct uvs__heap_entry *uvs__heap_head(const struct uvs__heap *h);
 const struct uvs__heap_entry *uvs__heap_nth(const struct uvs__heap *h, uint32_t n);
 /* Needs uvs__heap_has. Valid until the next change. */
 const struct uvs__heap_entry *uvs__heap_at(const struct uvs__heap *h, uint32_t slot);
+/* Ask for the memory of its entry, if it has one. */
+void uvs__heap_prefetch(const struct uvs__heap *h, uint32_t slot);
 bool uvs__heap_check(const struct uvs__heap *h);
 
 static inline uint32_t uvs__heap_slot(const struct uvs__heap_entry *e) {

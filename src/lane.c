@@ -128,37 +128,48 @@ bool uvs__lane_token(struct uvs__cold *c) {
 
 /* ---- its tasks, on the loop ---- */
 
-void uvs__lane_enter(uvs_t *s, uint32_t slot) {
+/* NULL if it has none. */
+static struct uvs__lane *lane_of(uvs_t *s, uint32_t slot) {
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, uvs__slot(s, slot));
-  struct uvs__lane *lane = c == NULL ? NULL : uvs__load(&c->lane, relaxed); /* constant */
+
+  return c == NULL ? NULL : uvs__load(&c->lane, relaxed); /* constant while it is not over */
+}
+
+/* On its list `a` is the one before and `b` the one behind. */
+void uvs__lane_enter(uvs_t *s, uint32_t slot) {
+  struct uvs__lane *lane = lane_of(s, slot);
 
   if (lane == NULL)
     return;
-  c->lane_prev = lane->last;
-  c->lane_next = UVS__NONE;
+  *uvs__agenda_lane_link(&s->agenda, slot) = (struct uvs__link){lane->last, UVS__NONE};
   if (lane->last == UVS__NONE)
     lane->first = slot;
   else
-    uvs__agenda_cold(&s->agenda, uvs__slot(s, lane->last))->lane_next = slot;
+    uvs__agenda_lane_link(&s->agenda, lane->last)->b = slot;
   lane->last = slot;
 }
 
-void uvs__lane_ended(uvs_t *s, uint32_t slot) {
-  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, uvs__slot(s, slot));
-  struct uvs__lane *lane = c == NULL ? NULL : uvs__load(&c->lane, relaxed); /* constant */
+static void unlist(uvs_t *s, struct uvs__lane *lane, uint32_t slot) {
+  struct uvs__link *k = uvs__agenda_lane_link(&s->agenda, slot);
 
-  if (lane == NULL || (c->lane_prev == UVS__NONE && lane->first != slot))
+  if (k->a == UVS__NONE && lane->first != slot)
     return; /* off the list already */
-  if (c->lane_prev == UVS__NONE)
-    lane->first = c->lane_next;
+  if (k->a == UVS__NONE)
+    lane->first = k->b;
   else
-    uvs__agenda_cold(&s->agenda, uvs__slot(s, c->lane_prev))->lane_next = c->lane_next;
-  if (c->lane_next == UVS__NONE)
-    lane->last = c->lane_prev;
+    uvs__agenda_lane_link(&s->agenda, k->a)->b = k->b;
+  if (k->b == UVS__NONE)
+    lane->last = k->a;
   else
-    uvs__agenda_cold(&s->agenda, uvs__slot(s, c->lane_next))->lane_prev = c->lane_prev;
-  c->lane_prev = UVS__NONE;
-  c->lane_next = UVS__NONE;
+    uvs__agenda_lane_link(&s->agenda, k->b)->a = k->a;
+  *k = (struct uvs__link){UVS__NONE, UVS__NONE};
+}
+
+void uvs__lane_ended(uvs_t *s, uint32_t slot) {
+  struct uvs__lane *lane = lane_of(s, slot);
+
+  if (lane != NULL)
+    unlist(s, lane, slot);
 }
 
 /* Its last callbacks are to be made, unless that is known already, or a runner is still out: then
@@ -206,15 +217,37 @@ static void cancel_running(uvs_t *s, uint32_t slot) {
   }
 }
 
+/* The first tasks of the list. They may lie far apart, in memory that was long not looked at: ask
+ * for all of it at once, instead of waiting for it piece by piece. */
+static unsigned next_batch(uvs_t *s, const struct uvs__lane *lane, uint32_t batch[BATCH]) {
+  uint32_t slot = lane->first;
+  unsigned n = 0;
+
+  for (; slot != UVS__NONE && n < BATCH; slot = uvs__agenda_lane_link(&s->agenda, slot)->b) {
+    __builtin_prefetch(uvs__slot(s, slot), 1);
+    __builtin_prefetch(uvs__agenda_link(&s->agenda, slot), 1);
+    batch[n++] = slot;
+  }
+  for (unsigned i = 0; i < n; i++) {
+    __builtin_prefetch(uvs__agenda_cold(&s->agenda, uvs__slot(s, batch[i])), 1);
+    uvs__agenda_prefetch(&s->agenda, batch[i]);
+  }
+  return n;
+}
+
 /* End what is on the list, until the time is over. True if something is left. */
 static bool sweep(uvs_t *s, struct uvs__lane *lane, uint64_t until_ns) {
-  uint32_t slot;
+  uint32_t batch[BATCH];
 
-  for (unsigned n = 1; (slot = lane->first) != UVS__NONE; n++) {
-    uvs__lane_ended(s, slot);
-    if (!uvs__end_on_loop(s, slot, 0, 0))
-      cancel_running(s, slot);
-    if (n % BATCH == 0 && until_ns != UVS__NEVER && uvs__now(s) >= until_ns)
+  while (lane->first != UVS__NONE) {
+    unsigned n = next_batch(s, lane, batch);
+
+    for (unsigned i = 0; i < n; i++) {
+      unlist(s, lane, batch[i]);
+      if (!uvs__end_on_loop(s, batch[i], 0, 0))
+        cancel_running(s, batch[i]);
+    }
+    if (until_ns != UVS__NEVER && uvs__now(s) >= until_ns)
       return lane->first != UVS__NONE;
   }
   return false;

@@ -195,6 +195,8 @@ static int take_room(uvs_t *s, const uvs_task_t *t, uint64_t now_ns, uint32_t *r
   if (t->limit_ns != 0)
     rc = uvs__agenda_reserve_limit(&s->agenda, *ret_slot);
   if (rc == 0 && t->lane != 0)
+    rc = uvs__agenda_reserve_lane(&s->agenda, *ret_slot);
+  if (rc == 0 && t->lane != 0)
     rc = uvs__lane_join(s, t->lane, ret_lane);
   if (rc < 0)
     uvs__agenda_give_slot(&s->agenda, uvs__stripe(s), *ret_slot);

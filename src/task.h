@@ -144,7 +144,6 @@ struct uvs__record {
 struct uvs__cold {
   /* All that the end of a task which never ran has to look at, in one cache line. */
   _Atomic(struct uvs__lane *) lane; /* NULL: none. Atomic: a stale id may look */
-  uint32_t lane_prev, lane_next;    /* other tasks of the lane; the loop's */
   uint64_t limit_ns;                /* UVS__NEVER: none */
   /* News for the hooks; as deadline_ns, until told on the loop. */
   uint64_t missed_count; /* points of the grid without a run */
