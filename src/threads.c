@@ -426,13 +426,15 @@ void uvs__threads_watch(const uvs_executor_t *e, struct uvs__resize_watch *w) {
 void uvs__threads_unwatch(const uvs_executor_t *e, struct uvs__resize_watch *w) {
   uvs_threads_t *p = e->self;
 
-  if (!is_pool(e) || w->link == NULL)
+  if (!is_pool(e))
     return;
   uv_mutex_lock(&p->admin);
-  *w->link = w->next;
-  if (w->next != NULL)
-    w->next->link = w->link;
-  w->link = NULL;
+  if (w->link != NULL) {
+    *w->link = w->next;
+    if (w->next != NULL)
+      w->next->link = w->link; /* so `link` is read with the lock only */
+    w->link = NULL;
+  }
   uv_mutex_unlock(&p->admin);
 }
 
