@@ -3,58 +3,15 @@
  * Executors with real threads: own ones of a scheduler or a lane, a pool that several share and
  * that is resized, and all of it under load.
  */
-#include <dirent.h>
 #include <string.h>
 
 #include "scheduler.h"
 
 #include "lib/bodies.h"
+#include "lib/named.h"
 #include "lib/shelf.h"
 #include "lib/threads.h"
 #include "lib/unit.h"
-
-/* --------------------------------------------------------------- threads that exist --- */
-
-static bool read_name(const char *tid, char *name, int size) {
-  char path[300];
-  bool known;
-  FILE *in;
-
-  snprintf(path, sizeof path, "/proc/self/task/%s/comm", tid);
-  in = fopen(path, "r");
-  if (in == NULL)
-    return false;
-  known = fgets(name, size, in) != NULL;
-  fclose(in);
-  if (known)
-    name[strcspn(name, "\n")] = '\0';
-  return known;
-}
-
-/* Threads of this process whose name begins so; -1 where the system does not tell. */
-static int count_named(const char *begin) {
-  DIR *d = opendir("/proc/self/task");
-  char name[32];
-  int n = 0;
-
-  if (d == NULL)
-    return -1;
-  for (struct dirent *f = readdir(d); f != NULL; f = readdir(d))
-    n += read_name(f->d_name, name, sizeof name) && strncmp(name, begin, strlen(begin)) == 0;
-  closedir(d);
-  return n;
-}
-
-/* One that was just made has no name yet; one that was joined is listed for a moment more. */
-static bool await_named(const char *begin, int n) {
-  uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
-
-  if (count_named("") < 0)
-    return true;
-  while (count_named(begin) != n && uv_hrtime() < end_ns)
-    uv_sleep(1);
-  return count_named(begin) == n;
-}
 
 static int do_nothing(void *arg) {
   (void)arg;

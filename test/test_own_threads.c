@@ -5,7 +5,6 @@
  * The threads that the library makes and joins are counted between it and libuv, where making one
  * can also fail. Other threads, of the tests, are not counted.
  */
-#include <dirent.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -14,6 +13,7 @@
 #include "uvsched/executor.h"
 
 #include "fork.h"
+#include "lib/named.h"
 #include "lib/unit.h"
 #include "thread.h"
 
@@ -164,45 +164,6 @@ static bool await_at_least(const _Atomic int *n, int least) {
   while (atomic_load(n) < least && uv_hrtime() < end_ns)
     uv_sleep(1);
   return atomic_load(n) >= least;
-}
-
-static bool read_name(const char *tid, char *name, int size) {
-  char path[300];
-  bool known;
-  FILE *in;
-
-  snprintf(path, sizeof path, "/proc/self/task/%s/comm", tid);
-  in = fopen(path, "r");
-  if (in == NULL)
-    return false;
-  known = fgets(name, size, in) != NULL;
-  fclose(in);
-  if (known)
-    name[strcspn(name, "\n")] = '\0';
-  return known;
-}
-
-/* How many threads of this process have a name that begins so; -1 where the system does not tell.
- * One that was joined is in the system's list for a moment more. */
-static int count_named(const char *begin) {
-  DIR *d = opendir("/proc/self/task");
-  char name[32];
-  int n = 0;
-
-  if (d == NULL)
-    return -1;
-  for (struct dirent *f = readdir(d); f != NULL; f = readdir(d))
-    n += read_name(f->d_name, name, sizeof name) && strncmp(name, begin, strlen(begin)) == 0;
-  closedir(d);
-  return n;
-}
-
-static bool await_named(const char *begin, int n) {
-  uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
-
-  while (count_named(begin) != n && uv_hrtime() < end_ns)
-    uv_sleep(1);
-  return count_named(begin) == n;
 }
 
 /* ------------------------------------------------------------------------ jobs --- */

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Threads of this process, by their names, as top and ps show them. Linux.
+ */
+#ifndef TEST_NAMED_H
+#define TEST_NAMED_H
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <uv.h>
+
+#define NAMES_PATIENCE_NS UINT64_C(20000000000)
+
+static inline bool read_name(const char *tid, char *name, int size) {
+  char path[300];
+  bool known;
+  FILE *in;
+
+  snprintf(path, sizeof path, "/proc/self/task/%s/comm", tid);
+  in = fopen(path, "r");
+  if (in == NULL)
+    return false;
+  known = fgets(name, size, in) != NULL;
+  fclose(in);
+  if (known)
+    name[strcspn(name, "\n")] = '\0';
+  return known;
+}
+
+/* Threads of this process whose name begins so; -1 where the system does not tell. */
+static inline int count_named(const char *begin) {
+  DIR *d = opendir("/proc/self/task");
+  char name[32];
+  int n = 0;
+
+  if (d == NULL)
+    return -1;
+  for (struct dirent *f = readdir(d); f != NULL; f = readdir(d))
+    n += read_name(f->d_name, name, sizeof name) && strncmp(name, begin, strlen(begin)) == 0;
+  closedir(d);
+  return n;
+}
+
+/* One that was just made has no name yet; one that was joined is listed for a moment more. True
+ * where the system does not tell. */
+static inline bool await_named(const char *begin, int n) {
+  uint64_t end_ns = uv_hrtime() + (uint64_t)NAMES_PATIENCE_NS;
+
+  if (count_named("") < 0)
+    return true;
+  while (count_named(begin) != n && uv_hrtime() < end_ns)
+    uv_sleep(1);
+  return count_named(begin) == n;
+}
+
+#endif
