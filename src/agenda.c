@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "agenda.h"
 
-#include <stddef.h>
 #include <string.h>
 
 /* Chunk k of the slots brings its links and its room in the delay heap. */
@@ -29,6 +28,7 @@ static void make_slot(void *arg, uint32_t slot) {
   atomic_init(&t->fn, NULL);
   atomic_init(&t->arg, NULL);
   atomic_init(&t->seq_cold, 0);
+  atomic_init(&t->next, UVS__NONE);
   atomic_init(&t->runs, 0);
   *uvs__agenda_link(a, slot) = (struct uvs__link){UVS__NONE, UVS__NONE};
 }
@@ -60,7 +60,6 @@ int uvs__agenda_init(struct uvs__agenda *a, const uvs_allocator_t *mem) {
 
   a->slots.mem = mem;
   a->slots.element_size = sizeof(struct uvs__slot);
-  a->slots.next_offset = offsetof(struct uvs__slot, next);
   a->slots.grow = grow;
   a->slots.init = make_slot;
   a->slots.arg = a;
@@ -70,7 +69,6 @@ int uvs__agenda_init(struct uvs__agenda *a, const uvs_allocator_t *mem) {
 
   a->colds.mem = mem;
   a->colds.element_size = UVS__COLD_SIZE;
-  a->colds.next_offset = offsetof(struct uvs__cold, next);
   a->colds.init = make_cold;
   a->colds.arg = a;
   rc = uvs__slab_init(&a->colds);
@@ -175,6 +173,25 @@ void uvs__agenda_give_slot(struct uvs__agenda *a, uintptr_t stripe, uint32_t slo
     uvs__slab_give(&a->colds, stripe, cold - 1);
   if (uvs__word_generation(w) < UVS__GENERATION_MAX)
     uvs__slab_give(&a->slots, stripe, slot);
+}
+
+void uvs__agenda_give_plain(struct uvs__agenda *a, uintptr_t stripe, struct uvs__freed *f) {
+  if (f->count > 0)
+    uvs__slab_give_many(&a->slots, stripe, f->slot, f->count);
+  f->count = 0;
+}
+
+void uvs__agenda_free_plain(struct uvs__agenda *a, uintptr_t stripe, struct uvs__freed *f,
+                            uint32_t slot) {
+  uint64_t w = uvs__load(&uvs__agenda_slot(a, slot)->word, relaxed); /* free, and in our hand */
+
+  UVS_ASSERT(uvs__word_state(w) == UVS__FREE);
+  UVS_ASSERT(uvs__agenda_link(a, slot)->a == UVS__NONE);
+  if (uvs__word_generation(w) == UVS__GENERATION_MAX)
+    return;
+  f->slot[f->count++] = slot;
+  if (f->count == UVS__SLAB_BATCH)
+    uvs__agenda_give_plain(a, stripe, f);
 }
 
 void uvs__agenda_number(struct uvs__agenda *a, uint32_t slot) {

@@ -44,6 +44,17 @@ int uvs__agenda_reserve_lane(struct uvs__agenda *a, uint32_t slot);
  * slot stays out (L18). */
 void uvs__agenda_give_slot(struct uvs__agenda *a, uintptr_t stripe, uint32_t slot);
 
+/* Slots without cold record that one thread is about to give back, a batch at a time. */
+struct uvs__freed {
+  uint32_t count;
+  uint32_t slot[UVS__SLAB_BATCH];
+};
+
+/* As uvs__agenda_give_slot, but only when there are enough of them, and: those that there are. */
+void uvs__agenda_free_plain(struct uvs__agenda *a, uintptr_t stripe, struct uvs__freed *f,
+                            uint32_t slot);
+void uvs__agenda_give_plain(struct uvs__agenda *a, uintptr_t stripe, struct uvs__freed *f);
+
 static inline struct uvs__slot *uvs__agenda_slot(const struct uvs__agenda *a, uint32_t slot) {
   return uvs__slab_at(&a->slots, slot);
 }

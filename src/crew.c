@@ -12,6 +12,9 @@
 
 #include <string.h>
 
+#define PER_RUNNER 32
+#define HELD_BACK_NS 1000000
+
 /* ---- runners ---- */
 
 /* A list by `next`. */
@@ -251,17 +254,34 @@ void uvs__crew_list_locked(struct uvs__pool *p, struct uvs__crew *c) {
     unlink_crew(p, c);
 }
 
-static bool wants_more(const struct uvs__crew *c) {
-  return c->startable > c->seeking;
+/* To wake a thread takes longer than many a run. So where one run after another was over at once, a
+ * runner is wanted for each 32 tasks, not for each; until a run is long, or none starts for 1 ms.
+ */
+static bool wants_more(struct uvs__pool *p, struct uvs__crew *c, uint64_t now_ns) {
+  if (c->startable <= c->seeking)
+    return false;
+  if (c->brief < UVS__BRIEF_MANY ||
+      (c->startable + PER_RUNNER - 1) / PER_RUNNER > c->seeking + c->active)
+    return true;
+  if (c->starts != c->starts_seen) {
+    c->starts_seen = c->starts;
+    c->seen_ns = now_ns;
+  } else if (now_ns - c->seen_ns >= HELD_BACK_NS) {
+    c->brief = 0;
+    return true;
+  }
+  p->held_back = true;
+  return false;
 }
 
-struct uvs__crew *uvs__crew_that_wants(struct uvs__pool *p, uint32_t *left) {
+struct uvs__crew *uvs__crew_that_wants(struct uvs__pool *p, uint64_t now_ns, uint32_t *left) {
   struct uvs__crew *c = NULL;
 
   uv_mutex_lock(&p->lock);
   if (*left == UVS__NONE) {
     *left = p->wanting_count;
-    if (wants_more(&p->home))
+    p->held_back = false;
+    if (wants_more(p, &p->home, now_ns))
       c = &p->home;
   }
   /* Each goes to the end, so whatever leaves the list meanwhile, we come to all who stay. */
@@ -270,7 +290,7 @@ struct uvs__crew *uvs__crew_that_wants(struct uvs__pool *p, uint32_t *left) {
 
     unlink_crew(p, first);
     link_last(p, first);
-    if (wants_more(first))
+    if (wants_more(p, first, now_ns))
       c = first;
   }
   uv_mutex_unlock(&p->lock);
@@ -282,7 +302,7 @@ struct uvs__runner *uvs__crew_call_out(struct uvs__pool *p, struct uvs__crew *c,
   struct uvs__runner **last = &called;
 
   uv_mutex_lock(&p->lock);
-  while (wants_more(c) && (int)c->out < uvs__locked_load(&c->concurrency, relaxed)) {
+  while (wants_more(p, c, now_ns) && (int)c->out < uvs__locked_load(&c->concurrency, relaxed)) {
     struct uvs__runner *r = p->idle;
 
     UVS_ASSERT(r != NULL);

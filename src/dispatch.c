@@ -36,7 +36,7 @@ static void on_work_done(uv_work_t *req, int status) {
   (void)status; /* nobody else has the request, so nobody cancels it */
   come_home(s, r);
   uvs__notice_loss(s); /* or nobody would hear of it */
-  uvs__ticker_wake(&s->ticker);
+  uvs__tick_light(s, false);
 }
 
 void uvs__take_home(uvs_t *s) {
@@ -147,13 +147,26 @@ static bool call_out(uvs_t *s, struct uvs__crew *crew, uint64_t until_ns) {
   return false;
 }
 
+bool uvs__call_out_own(uvs_t *s) {
+  struct uvs__crew *crew;
+  uint32_t left = UVS__NONE;
+  bool none;
+
+  crew = uvs__crew_that_wants(&s->pool, s->turn_ns, &left);
+  if (crew == &s->pool.home) {
+    send_all(s, uvs__crew_call_out(&s->pool, crew, s->turn_ns), &none);
+    crew = uvs__crew_that_wants(&s->pool, s->turn_ns, &left);
+  }
+  return crew != NULL;
+}
+
 bool uvs__call_out_runners(uvs_t *s, uint64_t until_ns) {
   struct uvs__crew *crew;
   uint32_t left = UVS__NONE;
   bool more = false;
 
   /* What is called back here may open lanes, but only the loop's turn ends them. */
-  while ((crew = uvs__crew_that_wants(&s->pool, &left)) != NULL)
+  while ((crew = uvs__crew_that_wants(&s->pool, s->turn_ns, &left)) != NULL)
     more |= call_out(s, crew, until_ns);
   return more;
 }

@@ -16,6 +16,9 @@
 
 #include "base.h"
 
+#define UVS__TIMER_STEP_NS 1000000
+#define UVS__PACKED_MAX (UINT32_MAX >> 1)
+
 /* The instants, by the monotonic clock. Those that lie before `due` do not matter. */
 struct uvs__late {
   int64_t due_ns;   /* a wall-clock task: as long before `start` as it is late */
@@ -34,15 +37,74 @@ struct uvs__late {
   bool first; /* there is no previous run: it was submitted late */
 };
 
-/* Returns the culprit, the largest part; -1 if it is on time. */
-int uvs__late_split(const struct uvs__late *l, int64_t ret_by_ns[UVS_LATE_CAUSES]);
+/* The time from *at to `until` is the doing of `cause`. */
+static inline void uvs__late_blame(int64_t *by_ns, int64_t *at_ns, int64_t until_ns,
+                                   int64_t start_ns) {
+  if (until_ns > start_ns)
+    until_ns = start_ns;
+  if (until_ns <= *at_ns)
+    return;
+  *by_ns += until_ns - *at_ns;
+  *at_ns = until_ns;
+}
 
 /* The largest part; -1 if there is none. */
-int uvs__culprit(const int64_t by_ns[UVS_LATE_CAUSES]);
+static inline int uvs__culprit(const int64_t by_ns[UVS_LATE_CAUSES]) {
+  int culprit = -1;
+
+  for (int i = 0; i < UVS_LATE_CAUSES; i++) {
+    if (by_ns[i] > 0 && (culprit < 0 || by_ns[i] > by_ns[culprit]))
+      culprit = i;
+  }
+  return culprit;
+}
+
+/* Returns the culprit, the largest part; -1 if it is on time. Inline: of a plain task's most
+ * instants are 0, and most of this falls away. */
+static inline int uvs__late_split(const struct uvs__late *l, int64_t by_ns[UVS_LATE_CAUSES]) {
+  int64_t at_ns = l->due_ns;
+
+  for (int i = 0; i < UVS_LATE_CAUSES; i++)
+    by_ns[i] = 0;
+  if (l->start_ns <= l->due_ns)
+    return -1;
+  uvs__late_blame(&by_ns[UVS_LATE_CLOCK], &at_ns, at_ns + l->step_ns, l->start_ns);
+  if (l->after_ns != 0) {
+    uvs__late_blame(&by_ns[UVS_LATE_OVERLAP], &at_ns, l->ended_ns, l->start_ns);
+    uvs__late_blame(&by_ns[UVS_LATE_LOOP], &at_ns, l->after_ns, l->start_ns);
+  }
+  uvs__late_blame(&by_ns[l->first ? UVS_LATE_SUBMIT : UVS_LATE_OVERLAP], &at_ns, l->since_ns,
+                  l->start_ns);
+  if (l->timed) {
+    int64_t until_ns = at_ns + UVS__TIMER_STEP_NS;
+
+    uvs__late_blame(&by_ns[UVS_LATE_TIMER], &at_ns, until_ns < l->turn_ns ? until_ns : l->turn_ns,
+                    l->start_ns);
+  }
+  uvs__late_blame(&by_ns[UVS_LATE_LOOP], &at_ns, l->turn_ns, l->start_ns);
+  uvs__late_blame(&by_ns[UVS_LATE_BUDGET], &at_ns, l->ready_ns, l->start_ns);
+  if (l->again_ns > l->ready_ns && l->on_loop) {
+    uvs__late_blame(&by_ns[UVS_LATE_BUDGET], &at_ns, l->home_ns, l->start_ns);
+  } else if (l->again_ns > l->ready_ns) {
+    uvs__late_blame(&by_ns[UVS_LATE_RUNNERS], &at_ns, l->home_ns, l->start_ns);
+    uvs__late_blame(&by_ns[UVS_LATE_LOOP], &at_ns, l->again_ns, l->start_ns);
+  }
+  uvs__late_blame(&by_ns[UVS_LATE_RUNNERS], &at_ns, l->start_ns, l->start_ns);
+  return uvs__culprit(by_ns);
+}
 
 /* What a slot without cold record keeps in 32 bits of how it became ready: how long before `ready`
  * the turn began, in us, and whether it waited for the timer. */
-uint32_t uvs__late_pack(uint64_t turn_ns, uint64_t ready_ns, bool timed);
-void uvs__late_unpack(uint32_t packed, struct uvs__late *l); /* needs l->ready_ns */
+static inline uint32_t uvs__late_pack(uint64_t turn_ns, uint64_t ready_ns, bool timed) {
+  uint64_t us = (ready_ns - turn_ns) / 1000;
+
+  return (uint32_t)(us < UVS__PACKED_MAX ? us : UVS__PACKED_MAX) << 1 | timed;
+}
+
+/* Needs l->ready_ns. */
+static inline void uvs__late_unpack(uint32_t packed, struct uvs__late *l) {
+  l->turn_ns = l->ready_ns - (int64_t)(packed >> 1) * 1000;
+  l->timed = (packed & 1) != 0;
+}
 
 #endif

@@ -20,6 +20,8 @@
 #include "turns.h"
 
 #define UVS__CONCURRENCY_MAX 1024
+#define UVS__BRIEF_NS 10000 /* a run that is over at once */
+#define UVS__BRIEF_MANY 64
 
 struct uvs__runner;
 
@@ -32,13 +34,16 @@ struct uvs__crew {
   int most;                              /* ... but not more, since no more can be used */
   bool listed;                           /* among those with something to start, by these: */
   struct uvs__crew *prev, *next;
-  struct uvs__ready ready;        /* what may start */
-  uint32_t startable;             /* so many could start at once, if there were runners */
-  _Atomic int concurrency;        /* written under the lock */
-  int reserved;                   /* runners that exist for it */
-  uint32_t seeking;               /* runners on their way that have not yet looked for work */
-  uint32_t active;                /* runners with a body */
-  uint32_t out;                   /* runners in the executor's hands */
+  struct uvs__ready ready;      /* what may start */
+  uint32_t startable;           /* so many could start at once, if there were runners */
+  _Atomic int concurrency;      /* written under the lock */
+  int reserved;                 /* runners that exist for it */
+  uint32_t seeking;             /* runners on their way that have not yet looked for work */
+  uint32_t active;              /* runners with a body */
+  uint32_t out;                 /* runners in the executor's hands */
+  uint32_t brief;               /* so many runs in a row were over at once; see wants_more */
+  uint64_t starts, starts_seen; /* runs started, and at the last look that held runners back */
+  uint64_t seen_ns;
   uint64_t home_ns;               /* the last runner went home and left tasks ready, */
   uint64_t called_ns;             /* and the loop called some out again */
   struct uvs__resize_watch watch; /* wakes the loop, if `executor` is a pool that can be resized */
@@ -91,15 +96,18 @@ struct uvs__pool {
   struct uvs__agenda *agenda; /* borrowed */
   const uvs_allocator_t *mem;
   void *runner_arg;
+  /* Something has become the loop's to start, because of what somebody did to another task of its
+   * lane. Set under the lock; who finds it so, after what he did, wakes the loop. */
+  _Atomic bool due_news;
+
+  char apart[64]; /* producers write what follows all the time, and share no line with others */
   /* Tasks accepted and not settled, ref'd ones in the upper half. Submit adds before its push; who
    * settles subtracts. */
   _Atomic uint64_t load;
   /* Tasks started (and light ones retired) on their submitters' threads, for the loop to learn of;
    * packed as load is, and below zero now and then. */
   _Atomic uint64_t here;
-  /* Something has become the loop's to start, because of what somebody did to another task of its
-   * lane. Set under the lock; who finds it so, after what he did, wakes the loop. */
-  _Atomic bool due_news;
+  char apart_too[64]; /* and so do runners */
 
   uv_cond_t settled; /* with the lock: a task whose outcome is kept has settled or become quiet */
   uv_mutex_t lock;   /* what follows */
@@ -116,6 +124,7 @@ struct uvs__pool {
   uint32_t peak;
   uint32_t out;
   int reserved;
+  bool held_back; /* at the last look a crew was given fewer runners than tasks: look again soon */
   struct uvs__runner *idle;
   struct uvs__runner *all;
   int made;
@@ -128,6 +137,18 @@ static inline unsigned uvs__on_which(uint64_t w) {
 
 #define UVS__LOAD_ONE UINT64_C(1)
 #define UVS__LOAD_REF (UINT64_C(1) << 32)
+
+/* For those who take the lock task after task: it is held for less time than it takes to fall
+ * asleep and be woken. */
+static inline void uvs__pool_lock(struct uvs__pool *p) {
+  for (int i = 0; i < 64; i++) {
+    if (uv_mutex_trylock(&p->lock) == 0)
+      return;
+    for (int j = 0; j < 8; j++)
+      UVS__RELAX();
+  }
+  uv_mutex_lock(&p->lock);
+}
 
 int uvs__pool_init(struct uvs__pool *p, struct uvs__agenda *a, const uvs_allocator_t *mem,
                    void *runner_arg);
@@ -198,7 +219,7 @@ void uvs__crew_list_locked(struct uvs__pool *p, struct uvs__crew *c);
 /* Loop thread: the next of all crews that has something to start and nobody on the way for it; the
  * scheduler's first. *left: how many to look at, UVS__NONE at first. Lanes may come and go between
  * two calls. */
-struct uvs__crew *uvs__crew_that_wants(struct uvs__pool *p, uint32_t *left);
+struct uvs__crew *uvs__crew_that_wants(struct uvs__pool *p, uint64_t now_ns, uint32_t *left);
 /* Loop thread: runners to be sent out now, linked by `next`. */
 struct uvs__runner *uvs__crew_call_out(struct uvs__pool *p, struct uvs__crew *c, uint64_t now_ns);
 /* Loop thread: one came home; one could not be sent out. True if that was the last that was out. */

@@ -53,10 +53,9 @@ static void record_end(uvs_t *s, struct uvs__cell *cell, uint64_t run_ns) {
 
 /* ---- the start of a run ---- */
 
-/* How did it come to be due at due_ns and start at start_ns? RUNNING gives us the fields. */
-static struct uvs__late how_late(uvs_t *s, struct uvs__slot *t, const struct uvs__cold *c,
-                                 const struct seat *seat, uint64_t w, uint64_t due_ns,
-                                 uint64_t start_ns) {
+/* What is known of every run. RUNNING gives us the fields. */
+static inline struct uvs__late how_started(const uvs_t *s, const struct seat *seat, uint64_t w,
+                                           uint64_t due_ns, uint64_t start_ns) {
   struct uvs__late l = {
       .due_ns = (int64_t)due_ns,
       .start_ns = (int64_t)start_ns,
@@ -69,14 +68,16 @@ static struct uvs__late how_late(uvs_t *s, struct uvs__slot *t, const struct uvs
     l.home_ns = (int64_t)(s->turn_ns - s->overrun_ns);
     l.again_ns = (int64_t)s->turn_ns;
   }
+  return l;
+}
 
-  /* relaxed, all: ours since READY -> RUNNING acquired them */
-  if (c == NULL) {
-    l.ready_ns = (int64_t)uvs__load(&t->period_ns, relaxed);
-    uvs__late_unpack(uvs__load(&t->next, relaxed), &l);
-    return l;
-  }
-  l.first = uvs__load(&t->runs, relaxed) == 0;
+/* How did it come to be due at due_ns and start at start_ns? */
+static struct uvs__late how_late(uvs_t *s, struct uvs__slot *t, const struct uvs__cold *c,
+                                 const struct seat *seat, uint64_t w, uint64_t due_ns,
+                                 uint64_t start_ns) {
+  struct uvs__late l = how_started(s, seat, w, due_ns, start_ns);
+
+  l.first = uvs__load(&t->runs, relaxed) == 0; /* ours since READY -> RUNNING acquired it */
   l.since_ns = (int64_t)c->since_ns;
   l.ended_ns = c->run.end_ns;
   l.after_ns = (int64_t)c->after_ns;
@@ -109,38 +110,44 @@ static struct uvs__point choose_point(uvs_t *s, struct uvs__slot *t, struct uvs_
   return p;
 }
 
-static void begin(uvs_t *s, uint32_t slot, const struct seat *seat, uint64_t start_ns,
-                  uvs_run_t *run) {
-  struct uvs__slot *t = uvs__slot(s, slot);
-  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+/* A run without cold record: the first and only one. */
+static void begin_plain(uvs_t *s, struct uvs__slot *t, const struct seat *seat, uint64_t w,
+                        uvs_run_t *run) {
   /* relaxed, all: ours since READY -> RUNNING acquired them */
-  uint64_t w = uvs__load(&t->word, relaxed);
+  uint64_t due_ns = uvs__load(&t->deadline_ns, relaxed);
+  struct uvs__late l = how_started(s, seat, w, due_ns, (uint64_t)run->start_ns);
+
+  l.ready_ns = (int64_t)uvs__load(&t->period_ns, relaxed);
+  uvs__late_unpack(uvs__load(&t->next, relaxed), &l);
+  run->scheduler = s;
+  run->arg = uvs__load(&t->arg, relaxed);
+  run->ideal_ns = (int64_t)due_ns;
+  run->late_ns = l.start_ns <= l.due_ns ? 0 : l.start_ns - l.due_ns;
+  run->number = 1;
+  run->missed = 0;
+  run->culprit = uvs__late_split(&l, run->late_by_ns);
+  uvs__store(&t->runs, 1, relaxed);
+  record_start(s, seat->cell, run, (uint64_t)(l.start_ns - l.ready_ns));
+  /* If it becomes pending: see uvs__run_finished. */
+  uvs__store(&t->period_ns, (uint64_t)run->start_ns, relaxed);
+}
+
+static void begin_cold(uvs_t *s, struct uvs__slot *t, struct uvs__cold *c, const struct seat *seat,
+                       uint64_t w, uvs_run_t *run) {
+  /* relaxed, all: ours since READY -> RUNNING acquired them */
   uint64_t due_ns = uvs__load(&t->deadline_ns, relaxed);
   uint32_t runs = uvs__load(&t->runs, relaxed);
-  struct uvs__late l;
-  struct uvs__point p = {due_ns, 0};
+  struct uvs__late l = how_late(s, t, c, seat, w, due_ns, (uint64_t)run->start_ns);
+  struct uvs__point p = choose_point(s, t, c, w, &l);
 
-  if (!uvs__is_wall(w) && start_ns < due_ns)
-    start_ns = uvs__now(s); /* it became due after the runner had read its clock */
-  l = how_late(s, t, c, seat, w, due_ns, start_ns);
-  *run = (uvs_run_t){
-      .scheduler = c != NULL && c->narrow ? NULL : s,
-      .id = uvs__id(w, slot),
-      .runner = seat->runner,
-      .start_ns = (int64_t)start_ns,
-      .state = s,
-  };
-  if (c == NULL) {
-    run->arg = uvs__load(&t->arg, relaxed);
-  } else {
-    p = choose_point(s, t, c, w, &l);
-    due_ns -= uvs__load(&c->jitter_now_ns, relaxed);
-    l.due_ns += (int64_t)(p.ideal_ns - due_ns); /* points left out are not waited for */
-    run->arg = c->decoration.arg;
-    if (!uvs__is_wall(w)) { /* which has no grid, and the room for something else */
-      run->missed = c->missed_next + p.missed;
-      c->missed_next = 0;
-    }
+  due_ns -= uvs__load(&c->jitter_now_ns, relaxed);
+  l.due_ns += (int64_t)(p.ideal_ns - due_ns); /* points left out are not waited for */
+  run->scheduler = c->narrow ? NULL : s;
+  run->arg = s->decorate_cb != NULL ? c->decoration.arg : uvs__load(&t->arg, relaxed);
+  run->missed = 0;
+  if (!uvs__is_wall(w)) { /* which has no grid, and the room for something else */
+    run->missed = c->missed_next + p.missed;
+    c->missed_next = 0;
   }
   if (runs < UINT32_MAX)
     uvs__store(&t->runs, ++runs, relaxed);
@@ -148,11 +155,7 @@ static void begin(uvs_t *s, uint32_t slot, const struct seat *seat, uint64_t sta
   run->ideal_ns = (int64_t)p.ideal_ns;
   run->late_ns = l.start_ns <= l.due_ns ? 0 : l.start_ns - l.due_ns;
   run->culprit = uvs__late_split(&l, run->late_by_ns);
-  record_start(s, seat->cell, run, start_ns - (uint64_t)l.ready_ns);
-  if (c == NULL) {
-    uvs__store(&t->period_ns, start_ns, relaxed); /* if it becomes pending: see uvs__run_finished */
-    return;
-  }
+  record_start(s, seat->cell, run, (uint64_t)(l.start_ns - l.ready_ns));
   c->run = (struct uvs__record){
       .ideal_ns = run->ideal_ns,
       .start_ns = run->start_ns,
@@ -160,9 +163,30 @@ static void begin(uvs_t *s, uint32_t slot, const struct seat *seat, uint64_t sta
       .merged = c->policy == UVS_MISSED_ONCE ? p.missed : 0,
       .runner = seat->runner,
   };
-  c->run_result = c->result;
+  if ((w & UVS__KEEP) != 0)
+    c->run_result = c->result;
   for (int i = 0; i < UVS_LATE_CAUSES; i++) /* relaxed: for uvs_info */
     uvs__store(&c->late_by_ns[i], run->late_by_ns[i], relaxed);
+}
+
+static void begin(uvs_t *s, uint32_t slot, const struct seat *seat, uint64_t start_ns,
+                  uvs_run_t *run) {
+  struct uvs__slot *t = uvs__slot(s, slot);
+  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+  uint64_t w = uvs__load(&t->word, relaxed); /* as above */
+
+  if (!uvs__is_wall(w) && start_ns < uvs__load(&t->deadline_ns, relaxed)) /* as above */
+    start_ns = uvs__now(s); /* it became due after the runner had read its clock */
+  run->id = uvs__id(w, slot);
+  run->runner = seat->runner;
+  run->status = 0;
+  run->start_ns = (int64_t)start_ns;
+  run->end_ns = 0;
+  run->state = s;
+  if (c == NULL)
+    begin_plain(s, t, seat, w, run);
+  else
+    begin_cold(s, t, c, seat, w, run);
 }
 
 /* It was RUNNING for a moment, but there is no run. */
@@ -336,7 +360,8 @@ static struct ended end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on
 
   if (status == UVS_STOP && c != NULL && c->run.failure < 0)
     status = c->run.failure;
-  uvs__pool_heed_lane_locked(&s->pool, slot, &w);
+  if (c != NULL)
+    uvs__pool_heed_lane_locked(&s->pool, slot, &w);
   do {
     uint64_t rest = w & ~(UVS__RUN_BITS | UVS__INBOX);
     bool cancelled = (w & UVS__CANCELLED) != 0;
@@ -354,7 +379,8 @@ static struct ended end_locked(uvs_t *s, uint32_t slot, int status, bool goes_on
   } while (!uvs__word_try_locked(t, &w, to));
 
   ended = (struct ended){to, (w & UVS__REF) != 0};
-  uvs__pool_ended_locked(&s->pool, slot);
+  if (c != NULL)
+    uvs__pool_ended_locked(&s->pool, slot);
   s->pool.failed_runs += (w & UVS__LATE) != 0 ? uvs__word_status(w) < 0 : failed;
   if (c != NULL && uvs__word_state(to) == UVS__ENDED)
     c->failed_news = 0; /* it was decided in its run: what that says is discarded (F5, F12) */
@@ -404,10 +430,37 @@ static uint64_t hear_by(uvs_t *s, uint32_t slot, uint64_t w, uint64_t now_ns) {
 
 /* ---- on the loop ---- */
 
-/* The run is over: the task goes back to the queue, or to its end. */
-static void end_on_loop(uvs_t *s, uint32_t slot, int status, bool goes_on) {
+/* With the lock: a due task that is started now; UVS__NONE if there is none, or no time. A body may
+ * have shut us down: then the next turn decides what may still run. acquire: pairs with the release
+ * of who changed it */
+static uint32_t next_due_locked(uvs_t *s, uint64_t now_ns, uint64_t until_ns) {
+  if (now_ns >= until_ns || uvs__locked_load(&s->policy, acquire) != s->policy_seen)
+    return UVS__NONE;
+  return uvs__pool_start_locked(&s->pool, &s->pool.due);
+}
+
+static uint32_t next_due(uvs_t *s, uint64_t now_ns, uint64_t until_ns) {
+  uint32_t slot;
+
+  uv_mutex_lock(&s->pool.lock);
+  slot = next_due_locked(s, now_ns, until_ns);
+  uv_mutex_unlock(&s->pool.lock);
+  return slot;
+}
+
+/* The run is over: the task goes back to the queue, or to its end. Returns the next one, which
+ * starts in the same critical section; until_ns 0: none. */
+static uint32_t end_on_loop(uvs_t *s, uint32_t slot, int status, bool goes_on, uint64_t now_ns,
+                            uint64_t until_ns) {
   bool news = uvs__has_news(uvs__agenda_cold(&s->agenda, uvs__slot(s, slot)));
-  struct ended ended = end_run(s, slot, status, goes_on, news ? UVS__INBOX : 0);
+  struct ended ended;
+  uint32_t next;
+
+  uv_mutex_lock(&s->pool.lock);
+  ended = end_locked(s, slot, status, goes_on, news ? UVS__INBOX : 0);
+  next = next_due_locked(s, now_ns, until_ns);
+  uv_mutex_unlock(&s->pool.lock);
+  uvs__tell_of_due(s);
 
   switch (uvs__word_state(ended.w)) {
   case UVS__WAITING:
@@ -425,6 +478,7 @@ static void end_on_loop(uvs_t *s, uint32_t slot, int status, bool goes_on) {
     s->taken--;
     s->taken_ref -= ended.ref;
   }
+  return next;
 }
 
 static int call_after(uvs_t *s, uint32_t slot, int status) {
@@ -459,23 +513,36 @@ static int call_after(uvs_t *s, uint32_t slot, int status) {
   return status < 0 || rc == 0 || c->run.timed_out ? status : rc;
 }
 
-void uvs__run_on_loop(uvs_t *s, uint32_t slot) {
+/* A due task, its run's end included. Returns the next one, which has started. *now_ns: the end of
+ * this one is the start of that. */
+static uint32_t run_on_loop(uvs_t *s, uint32_t slot, uint64_t *now_ns, uint64_t until_ns) {
   struct seat seat = {UVS_ON_LOOP, &s->loop_cell, 0, 0};
-  uint64_t now_ns = uvs__now(s);
   uint64_t end_ns;
   enum rest rest;
+  bool goes_on;
   int status;
 
-  rest = call_body(s, slot, &seat, &now_ns, &end_ns, &status);
+  rest = call_body(s, slot, &seat, now_ns, &end_ns, &status);
   if (rest == REST_NONE)
-    return;
+    return next_due(s, *now_ns, until_ns);
   if (rest == REST_AFTER) {
     mark_for_after(s, slot, status); /* as on a runner: from here on uvs_finish comes too late */
     uvs__run_after(s, slot);
-    return;
+    *now_ns = uvs__now(s);
+    return next_due(s, *now_ns, until_ns);
   }
-  end_on_loop(s, slot, status,
-              rest == REST_SKIP ? status == 0 : uvs__plan_next(s, slot, status, end_ns, now_ns));
+  goes_on = rest == REST_SKIP ? status == 0 : uvs__plan_next(s, slot, status, end_ns, *now_ns);
+  return end_on_loop(s, slot, status, goes_on, *now_ns, until_ns);
+}
+
+bool uvs__run_due(uvs_t *s, uint64_t until_ns) {
+  uint64_t now_ns = uvs__now(s);
+  uint32_t slot = next_due(s, now_ns, UVS__NEVER);
+
+  while (slot != UVS__NONE)
+    slot = run_on_loop(s, slot, &now_ns, until_ns);
+  return uvs__load(&s->policy, acquire) != s->policy_seen || /* as above */
+         uvs__pool_is_due(&s->pool);
 }
 
 void uvs__run_after(uvs_t *s, uint32_t slot) {
@@ -487,14 +554,14 @@ void uvs__run_after(uvs_t *s, uint32_t slot) {
   int status = call_after(s, slot, worked);
 
   end_on_loop(s, slot, status,
-              uvs__plan_next(s, slot, status, (uint64_t)c->run.end_ns, uvs__now(s)));
+              uvs__plan_next(s, slot, status, (uint64_t)c->run.end_ns, uvs__now(s)), 0, 0);
 }
 
 void uvs__run_unstarted(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   struct uvs__slot *t = uvs__slot(s, slot);
   int status = time_out_unstarted(t, uvs__agenda_cold(&s->agenda, t));
 
-  end_on_loop(s, slot, status, uvs__plan_next(s, slot, status, now_ns, now_ns));
+  end_on_loop(s, slot, status, uvs__plan_next(s, slot, status, now_ns, now_ns), 0, 0);
 }
 
 void uvs__run_refused(uvs_t *s, uint32_t slot, int status, uint64_t now_ns) {
@@ -509,7 +576,7 @@ void uvs__run_refused(uvs_t *s, uint32_t slot, int status, uint64_t now_ns) {
       c->run.seen = status;
     s->error_cb(s, uvs__id(w, slot), status, uvs__load(&t->arg, relaxed)); /* constant */
   }
-  end_on_loop(s, slot, status, uvs__plan_next(s, slot, status, now_ns, now_ns));
+  end_on_loop(s, slot, status, uvs__plan_next(s, slot, status, now_ns, now_ns), 0, 0);
 }
 
 /* ---- on a runner ---- */
@@ -517,6 +584,7 @@ void uvs__run_refused(uvs_t *s, uint32_t slot, int status, uint64_t now_ns) {
 struct finished {
   uint32_t newest, oldest;
   uint64_t hear_by_ns;
+  struct uvs__freed freed; /* light ones, of whom the loop learns only how many they were */
 };
 
 static void add_finished(uvs_t *s, struct finished *f, uint32_t slot, uint64_t hear_by_ns) {
@@ -535,8 +603,9 @@ static void bring(uvs_t *s, struct finished *f, uint64_t hear_by_ns) {
   f->newest = UVS__NONE;
 }
 
-static void retire_light(uvs_t *s, struct uvs__runner *r, uint32_t slot, bool ref) {
-  uvs__agenda_give_slot(&s->agenda, uvs__stripe(s), slot);
+static void retire_light(uvs_t *s, struct uvs__runner *r, struct finished *f, uint32_t slot,
+                         bool ref) {
+  uvs__agenda_free_plain(&s->agenda, uvs__self() >> 8, &f->freed, slot);
   r->retired++;
   r->retired_ref += ref;
 }
@@ -550,6 +619,7 @@ static uint32_t next_locked(uvs_t *s, struct uvs__runner *r) {
   if ((int)crew->active > uvs__locked_load(&crew->concurrency, relaxed) ||
       uvs__locked_load(&s->stop, relaxed))
     return UVS__NONE;
+  crew->starts++;
   r->home_ns = crew->home_ns;
   r->called_ns = crew->called_ns;
   return uvs__pool_start_locked(&s->pool, &crew->ready);
@@ -568,6 +638,7 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
                         uint64_t leave_ns, uint64_t *now_ns) {
   struct seat seat = {r->index, &r->cell, r->home_ns, r->called_ns};
   struct ended ended = {0, false};
+  uint64_t start_ns = *now_ns;
   bool goes_on = false;
   uint64_t end_ns;
   enum rest rest;
@@ -584,9 +655,13 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
     rest = REST_END;
   }
 
-  uv_mutex_lock(&s->pool.lock);
+  uvs__pool_lock(&s->pool);
   if (rest == REST_END)
     ended = end_locked(s, slot, status, goes_on, UVS__INBOX);
+  if (*now_ns - start_ns >= UVS__BRIEF_NS || uvs__clock_replaced(&s->clock))
+    r->crew->brief = 0;
+  else if (r->crew->brief < UVS__BRIEF_MANY)
+    r->crew->brief++;
   next = *now_ns >= leave_ns ? UVS__NONE : next_locked(s, r);
   if (next == UVS__NONE)
     rest_locked(s, r, *now_ns);
@@ -596,7 +671,7 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
   if (rest == REST_AFTER)
     add_finished(s, f, slot, *now_ns + MS);
   else if (rest == REST_END && uvs__word_state(ended.w) == UVS__FREE)
-    retire_light(s, r, slot, ended.ref);
+    retire_light(s, r, f, slot, ended.ref);
   else if (rest == REST_END)
     add_finished(s, f, slot, hear_by(s, slot, ended.w, *now_ns));
   return next;
@@ -604,12 +679,14 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
 
 void uvs__run_tasks(struct uvs__runner *r) {
   uvs_t *s = r->arg;
-  struct finished f = {UVS__NONE, UVS__NONE, 0};
+  struct finished f;
   uint64_t now_ns = uvs__now(s);
   uint64_t leave_ns = now_ns + s->budget_ns;
   uint32_t slot;
 
-  uv_mutex_lock(&s->pool.lock);
+  f.newest = f.oldest = UVS__NONE;
+  f.freed.count = 0;
+  uvs__pool_lock(&s->pool);
   r->crew->seeking--;
   r->crew->active++;
   s->pool.active++;
@@ -627,6 +704,7 @@ void uvs__run_tasks(struct uvs__runner *r) {
     bring(s, &f, f.hear_by_ns); /* a finished task never waits for another's body */
     slot = run_one(s, r, slot, &f, leave_ns, &now_ns);
   }
+  uvs__agenda_give_plain(&s->agenda, uvs__self() >> 8, &f.freed);
   bring(s, &f, UVS__ASLEEP); /* no need to wake: the loop looks when we come home */
 }
 

@@ -169,6 +169,10 @@ static void on_tick(struct uvs__ticker *k) {
   uvs__tick((uvs_t *)(void *)((char *)k - offsetof(uvs_t, ticker)));
 }
 
+static void on_due(struct uvs__ticker *k) {
+  uvs__tick_light((uvs_t *)(void *)((char *)k - offsetof(uvs_t, ticker)), true);
+}
+
 static void on_wall_changed(struct uvs__wallwatch *w) {
   uvs__ticker_wake(&((uvs_t *)(void *)((char *)w - offsetof(uvs_t, watch)))->ticker);
 }
@@ -248,7 +252,7 @@ int uvs_open(uv_loop_t *loop, const uvs_options_t *given, uvs_t **ret) {
   rc = uv_cond_init(&s->terminated_cond);
   if (rc < 0)
     goto close_crew;
-  rc = uvs__ticker_init(&s->ticker, loop, on_tick);
+  rc = uvs__ticker_init(&s->ticker, loop, on_tick, on_due);
   if (rc < 0)
     goto destroy_cond;
   /* The first turn learns which thread is the loop's; until then the loop is held, so that it takes

@@ -48,6 +48,7 @@ struct uvs__chain {
 struct uvs_s {
   /* Any thread. */
   struct uvs__inbox inbox;
+  char apart[64]; /* everybody writes the inbox, and reads the rest */
   struct uvs__agenda agenda;
   struct uvs__pool pool;
   struct uvs__ticker ticker;
@@ -176,6 +177,10 @@ void uvs__close_handles(uvs_t *s);
 
 /* ---- tick.c (loop thread) ---- */
 void uvs__tick(uvs_t *s);
+/* A turn that only takes in and hands over: it runs nothing of the user's, and may come at any
+ * place of the loop's pass. If there is more to do, it sees to a full one. `timer`: because
+ * something is due; else because a runner came home. */
+void uvs__tick_light(uvs_t *s, bool timer);
 /* Take in everything that has come; calls nothing back. */
 void uvs__take_in(uvs_t *s);
 /* A slot that is accepted on the loop thread itself: number and insert it. */
@@ -218,14 +223,18 @@ bool uvs__retire(uvs_t *s, uint32_t slot);
 /* Send out as many runners as there is work for. May call back, and run bodies (inline). True if
  * something is left to do at once. */
 bool uvs__call_out_runners(uvs_t *s, uint64_t until_ns);
+/* The same, of the scheduler's own, which are in libuv's pool; calls nothing back. True if others
+ * are wanted. */
+bool uvs__call_out_own(uvs_t *s);
 /* Runners that other executors brought back. */
 void uvs__take_home(uvs_t *s);
 
 /* ---- run.c ---- */
 /* What a runner does: task after task, until there is none or its time is over. */
 void uvs__run_tasks(struct uvs__runner *r);
-/* A due task on the loop; its run's end included. */
-void uvs__run_on_loop(uvs_t *s, uint32_t slot);
+/* Loop thread: due tasks of its own, at least one, until the time is over. True if some are left.
+ */
+bool uvs__run_due(uvs_t *s, uint64_t until_ns);
 /* `after` of a run that came back. */
 void uvs__run_after(uvs_t *s, uint32_t slot);
 /* A task that its submitter has made RUNNING, on this thread, its run's end included. False if the

@@ -1,25 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "slab.h"
 
-#define BATCH 64u
+#include <string.h>
+
+#define BATCH UVS__SLAB_BATCH
 #define ALIGN 64u /* a cache line */
 
-static _Atomic uint32_t *next_of(const struct uvs__slab *b, uint32_t index) {
-  return (_Atomic uint32_t *)(void *)((char *)uvs__slab_at(b, index) + b->next_offset);
-}
-
-/* The free lists are guarded by their locks; the link is atomic only because it serves lock-free
- * lists at other times. */
-static uint32_t get_next(const struct uvs__slab *b, uint32_t index) {
-  return uvs__locked_load(next_of(b, index), relaxed);
-}
-
-static void set_next(const struct uvs__slab *b, uint32_t index, uint32_t next) {
-  uvs__locked_store(next_of(b, index), next, relaxed);
-}
-
 static int add_chunk(struct uvs__slab *b, unsigned k) {
-  void *raw = uvs__mem_alloc(b->mem, uvs__chunk_size(k), b->element_size, ALIGN - 1);
+  size_t n = uvs__chunk_size(k);
+  void *raw = uvs__mem_alloc(b->mem, n, b->element_size + sizeof *b->spare[k], ALIGN - 1);
   int rc;
 
   if (raw == NULL)
@@ -31,7 +20,15 @@ static int add_chunk(struct uvs__slab *b, unsigned k) {
   }
   b->raw[k] = raw;
   b->chunk[k] = (char *)raw + (ALIGN - (uintptr_t)raw % ALIGN) % ALIGN;
+  b->spare[k] = (void *)(b->chunk[k] + n * b->element_size);
   return 0;
+}
+
+static uint32_t *spare_at(const struct uvs__slab *b, uint32_t position) {
+  uint32_t offset;
+  unsigned k = uvs__chunk_of(position, &offset);
+
+  return &b->spare[k][offset];
 }
 
 /* Make 64 new elements: the next part of the last chunk, whose memory the system gives only when it
@@ -50,44 +47,40 @@ static int make_spares(struct uvs__slab *b) {
     if (rc < 0)
       return rc;
   }
-  for (uint32_t i = first + BATCH; i-- > first;) {
-    atomic_init(next_of(b, i), b->spare);
-    b->spare = i;
+  for (uint32_t i = first; i < first + BATCH; i++) {
+    *spare_at(b, b->spare_count++) = i;
     if (b->init != NULL)
       b->init(b->arg, i);
   }
-  b->spare_count += BATCH;
   uvs__locked_store(&b->made, first + BATCH, release); /* pairs with uvs__slab_made */
   return 0;
 }
 
+/* The stripe is empty. What was given last is taken first. */
 static int refill(struct uvs__slab *b, struct uvs__stripe *p) {
   int rc = 0;
 
   uv_mutex_lock(&b->lock);
   if (b->spare_count == 0)
     rc = make_spares(b);
-  for (; rc == 0 && p->count < BATCH && b->spare_count > 0; p->count++, b->spare_count--) {
-    uint32_t i = b->spare;
-
-    b->spare = get_next(b, i);
-    set_next(b, i, p->head);
-    p->head = i;
+  if (rc == 0) {
+    p->count = b->spare_count < BATCH ? b->spare_count : BATCH;
+    b->spare_count -= p->count;
+    for (uint32_t i = 0; i < p->count; i++)
+      p->free[i] = *spare_at(b, b->spare_count + i);
   }
   uv_mutex_unlock(&b->lock);
   return rc;
 }
 
+/* The stripe is full: its older half. */
 static void hand_back(struct uvs__slab *b, struct uvs__stripe *p) {
   uv_mutex_lock(&b->lock);
-  for (unsigned n = 0; n < BATCH; n++, p->count--, b->spare_count++) {
-    uint32_t i = p->head;
-
-    p->head = get_next(b, i);
-    set_next(b, i, b->spare);
-    b->spare = i;
-  }
+  for (uint32_t i = 0; i < BATCH; i++)
+    *spare_at(b, b->spare_count++) = p->free[i];
   uv_mutex_unlock(&b->lock);
+  memcpy(p->free, p->free + BATCH, BATCH * sizeof p->free[0]);
+  p->count -= BATCH;
 }
 
 int uvs__slab_init(struct uvs__slab *b) {
@@ -97,19 +90,16 @@ int uvs__slab_init(struct uvs__slab *b) {
   if (rc < 0)
     return rc;
   for (i = 0; i < UVS__STRIPES; i++) {
-    b->stripe[i].head = UVS__NONE;
     b->stripe[i].count = 0;
     rc = uv_mutex_init(&b->stripe[i].lock);
     if (rc < 0)
       goto destroy_locks;
   }
-  b->own.head = UVS__NONE;
   b->own.count = 0;
   for (unsigned k = 0; k < UVS__CHUNKS; k++) {
     b->chunk[k] = NULL;
     b->raw[k] = NULL;
   }
-  b->spare = UVS__NONE;
   b->spare_count = 0;
   atomic_init(&b->made, 0);
   return 0;
@@ -139,16 +129,15 @@ static int take_from(struct uvs__slab *b, struct uvs__stripe *p, uint32_t *ret_i
     if (rc < 0)
       return rc;
   }
-  *ret_index = p->head;
-  p->head = get_next(b, p->head);
-  p->count--;
+  *ret_index = p->free[--p->count];
+  if (p->count > 0) /* who takes one often takes the next as well */
+    __builtin_prefetch(uvs__slab_at(b, p->free[p->count - 1]), 1);
   return 0;
 }
 
 static void give_to(struct uvs__slab *b, struct uvs__stripe *p, uint32_t index) {
-  set_next(b, index, p->head);
-  p->head = index;
-  if (++p->count >= 2 * BATCH)
+  p->free[p->count++] = index;
+  if (p->count == 2 * BATCH)
     hand_back(b, p);
 }
 
@@ -173,5 +162,14 @@ void uvs__slab_give(struct uvs__slab *b, uintptr_t stripe, uint32_t index) {
   }
   uv_mutex_lock(&p->lock);
   give_to(b, p, index);
+  uv_mutex_unlock(&p->lock);
+}
+
+void uvs__slab_give_many(struct uvs__slab *b, uintptr_t stripe, const uint32_t *index, uint32_t n) {
+  struct uvs__stripe *p = &b->stripe[stripe % UVS__STRIPES];
+
+  uv_mutex_lock(&p->lock);
+  for (uint32_t i = 0; i < n; i++)
+    give_to(b, p, index[i]);
   uv_mutex_unlock(&p->lock);
 }

@@ -3,10 +3,10 @@
  * slab: elements that are named by an index and never move. Memory is type-stable until the slab
  * goes: a stale index may always be looked at, and what is found there says that it is stale.
  *
- * Any thread takes and gives. One list for all would be the bottleneck from two producers on, so
+ * Any thread takes and gives. One store for all would be the bottleneck from two producers on, so
  * each thread uses one of a few stripes, which trade with the common store 64 elements at a time.
- * The loop's thread has one to itself, without a lock. An element links itself on a free list
- * through an atomic uint32_t of its own.
+ * The loop's thread has one to itself, without a lock. What is free is kept as numbers in dense
+ * stacks, so that to trade them touches none of the elements.
  */
 #ifndef UVS__SLAB_H
 #define UVS__SLAB_H
@@ -16,19 +16,19 @@
 #include "mem.h"
 
 #define UVS__STRIPES 4
+#define UVS__SLAB_BATCH 64u
 #define UVS__STRIPE_LOOP UINTPTR_MAX /* the loop's own */
 
 struct uvs__stripe {
   uv_mutex_t lock;
-  uint32_t head;
   uint32_t count;
-  char pad[64]; /* two stripes never share a cache line */
+  uint32_t free[2 * UVS__SLAB_BATCH]; /* the last `count` given */
+  char pad[64];                       /* two stripes never share a cache line */
 };
 
 struct uvs__slab {
   const uvs_allocator_t *mem;
   size_t element_size; /* a multiple of 64, the alignment */
-  size_t next_offset;
   /* Both may be NULL. `grow`: chunk k is about to exist; `init`: element `index` is made. Under
    * `lock`. */
   int (*grow)(void *arg, unsigned k);
@@ -40,8 +40,8 @@ struct uvs__slab {
   /* Elements below are initialized. Release: pairs with uvs__slab_made's acquire. */
   _Atomic uint32_t made;
 
-  uv_mutex_t lock; /* what follows */
-  uint32_t spare;
+  uv_mutex_t lock;              /* what follows */
+  uint32_t *spare[UVS__CHUNKS]; /* a chunked stack; behind the elements of the chunk */
   uint32_t spare_count;
   struct uvs__stripe stripe[UVS__STRIPES];
   struct uvs__stripe own; /* the loop's; its lock is not used */
@@ -57,6 +57,8 @@ void uvs__slab_destroy_locks(struct uvs__slab *b);
  * only there) UVS__STRIPE_LOOP. 0, UV_ENOMEM, UV_E2BIG. */
 int uvs__slab_take(struct uvs__slab *b, uintptr_t stripe, uint32_t *ret_index);
 void uvs__slab_give(struct uvs__slab *b, uintptr_t stripe, uint32_t index);
+/* Up to a batch at once. */
+void uvs__slab_give_many(struct uvs__slab *b, uintptr_t stripe, const uint32_t *index, uint32_t n);
 
 static inline uint32_t uvs__slab_made(const struct uvs__slab *b) {
   return uvs__load(&b->made, acquire);

@@ -111,7 +111,13 @@ static inline int uvs__word_status(uint64_t w) {
 }
 
 /* What a body returned, as a status that the word can hold. UVS_PENDING is not for here. */
-int uvs__status_of(int returned);
+static inline int uvs__status_of(int returned) {
+  if (returned == 0 || returned == UVS_STOP)
+    return returned;
+  if (returned > 0)
+    return UV_EINVAL;
+  return returned < -0xfff ? UV_UNKNOWN : returned;
+}
 
 struct uvs__slot { /* 64 bytes, aligned 64 */
   _Atomic uint64_t word;
@@ -123,8 +129,8 @@ struct uvs__slot { /* 64 bytes, aligned 64 */
   _Atomic uint64_t
       seq_cold; /* sequence << 26 | cold record's index + 1, 0 if none. The sequence is given by the
                    loop when it first takes the task in, and kept over runs */
-  _Atomic uint32_t next; /* inbox, chain, to-do list, free list: who turned INBOX 0 -> 1 writes it.
-                            From READY on, if there is no cold record: see uvs__late_pack */
+  _Atomic uint32_t next; /* inbox, chain, to-do list: who turned INBOX 0 -> 1 writes it. From READY
+                            on, if there is no cold record: see uvs__late_pack */
   _Atomic uint32_t runs; /* started; saturates */
 };
 
@@ -142,9 +148,11 @@ struct uvs__record {
 /* What one-shots of the plain kind do without. In a slab of its own; reserved at submit. Constant
  * where nothing is said; "as deadline_ns": written by whom that field belongs to. */
 struct uvs__cold {
-  /* All that the end of a task which never ran has to look at, in one cache line. */
+  /* What the start and the end of each run look at; and all that the end of a task which never ran
+   * does. One cache line. */
   _Atomic(struct uvs__lane *) lane; /* NULL: none. Atomic: a stale id may look */
   uint64_t limit_ns;                /* UVS__NEVER: none */
+  uint64_t limit_due_ns; /* of this run; written by the loop as it becomes READY; UVS__NEVER */
   /* News for the hooks; as deadline_ns, until told on the loop. */
   uint64_t missed_count; /* points of the grid without a run */
   int failed_news;       /* a run failed, and the task goes on */
@@ -152,53 +160,48 @@ struct uvs__cold {
   bool news_listed;      /* on the to-do list, to be told; the loop's */
   _Atomic uint8_t class; /* UVS__HIGH ...; atomic: a stale id may look */
   bool narrow;           /* its callbacks do not get to see the scheduler: it came in by its lane */
-  _Atomic uint32_t next; /* free list */
   uint32_t pins;         /* threads that wait for it; under the pool's lock */
-  uvs_after_cb after;    /* when `work` exists too */
+  uint32_t max_runs;
+  uint32_t max_burst;
+  uint8_t policy;   /* UVS_MISSED_... */
+  uint8_t failure;  /* UVS_FAIL_... */
+  bool limit_final; /* no run would follow one that passes its limit; the loop's */
+  /* The body has disposed its own lane: no token for it. Atomic: who disposes and who asks for the
+   * token may be two threads of one body. */
+  _Atomic bool spared;
+  _Atomic uint32_t failures; /* in a row; RUNNING */
 
-  uvs_decoration_t decoration; /* what runs, where there is a decorate hook; set on the loop */
-
-  /* When next. */
+  /* When next, and how it became READY: another line. */
   uint64_t until_ns;
   uint64_t jitter_ns;
   _Atomic uint64_t jitter_now_ns; /* part of deadline_ns, and owned as that is */
   union {
-    struct {
-      uint64_t missed_next; /* for the next run to learn of; as deadline_ns */
-      uint64_t grid_ns;     /* the point of the grid that is being retried; as deadline_ns */
-    };
-    struct { /* one-shots of the wall clock; written by the loop as it becomes READY */
-      uint64_t wall_late_ns, step_ns;
-    };
+    uint64_t missed_next; /* for the next run to learn of; as deadline_ns */
+    uint64_t
+        wall_late_ns; /* one-shots of the wall clock; written by the loop as it becomes READY */
   };
-  uint32_t max_runs;
-  uint32_t max_burst;
-  uint8_t policy; /* UVS_MISSED_... */
-  /* The body has disposed its own lane: no token for it. Atomic: who disposes and who asks for the
-   * token may be two threads of one body. */
-  _Atomic bool spared;
-
-  /* Failures and the time limit. */
-  uint8_t failure; /* UVS_FAIL_... */
-  uint8_t retry_jitter;
-  bool limit_final; /* no run would follow one that passes its limit; the loop's */
-  uint32_t max_failures;
-  uint64_t retry_ns, retry_max_ns;
-  uint64_t limit_due_ns; /* of this run; written by the loop as it becomes READY; UVS__NEVER */
-  void *limit_result;
-  int limit_status;
-  _Atomic uint32_t failures; /* in a row; RUNNING */
-
-  /* How it became READY; written by the loop as it does. src/late.h */
-  uint64_t turn_ns, ready_ns;
-  uint64_t after_ns; /* `after` of the run before was called; 0: there is none */
+  uint64_t turn_ns, ready_ns; /* written by the loop as it becomes READY; src/late.h */
+  uint64_t after_ns;          /* `after` of the run before was called; 0: there is none */
   uint64_t since_ns; /* submitted, or the run before was over: no run could start earlier */
+
+  /* The run: two more. */
+  struct uvs__record run;
+  union {
+    uint64_t grid_ns; /* the point of the grid that is being retried; as deadline_ns */
+    uint64_t step_ns; /* as wall_late_ns */
+  };
   _Atomic int64_t late_by_ns[UVS_LATE_CAUSES]; /* of the last run; for uvs_info, too */
 
-  struct uvs__record run;
-
-  void *result;     /* of the task; under the pool's lock once it has ended */
-  void *run_result; /* what this run has set; counts if the run does */
+  /* What few tasks have. */
+  uvs_after_cb after;          /* when `work` exists too */
+  uvs_decoration_t decoration; /* what runs, where there is a decorate hook; set on the loop */
+  void *result;                /* of the task; under the pool's lock once it has ended */
+  void *run_result;            /* what this run has set; counts if the run does */
+  void *limit_result;
+  int limit_status;
+  uint32_t max_failures;
+  uint64_t retry_ns, retry_max_ns;
+  uint8_t retry_jitter;
   _Atomic uint64_t missed_total;
   _Atomic uint64_t
       name[(UVS_NAME_MAX + 1) / 8]; /* atomic: uvs_info may read it while the slot is reused */
@@ -207,16 +210,55 @@ struct uvs__cold {
 #define UVS__COLD_SIZE 384
 _Static_assert(sizeof(struct uvs__slot) == 64, "a slot is one cache line");
 _Static_assert(sizeof(struct uvs__cold) <= UVS__COLD_SIZE, "a cold record is six");
+_Static_assert(offsetof(struct uvs__cold, until_ns) == 64 &&
+                   offsetof(struct uvs__cold, run) == 128 &&
+                   offsetof(struct uvs__cold, late_by_ns) == 192,
+               "each part has its line");
 _Static_assert((UVS_NAME_MAX + 1) % 8 == 0, "a name is whole words");
 _Static_assert(UVS__GENERATION_SHIFT + 27 == 64, "the generation is at the top");
+
+#define UVS__TO(state) (1u << (state))
+
+/* The legal moves. */
+static inline bool uvs__word_legal(uint64_t from, uint64_t to) {
+  static const uint8_t allowed[UVS__STATE_MASK + 1] = {
+      [UVS__FREE] = UVS__TO(UVS__WAITING) | UVS__TO(UVS__ENDED), /* accepted; and dropped */
+      /* moved; due; cancelled; cancelled, and nobody hears of it */
+      [UVS__WAITING] =
+          UVS__TO(UVS__WAITING) | UVS__TO(UVS__READY) | UVS__TO(UVS__ENDED) | UVS__TO(UVS__FREE),
+      /* to the loop; taken by a runner; cancelled; moved before its submitter could run it */
+      [UVS__READY] =
+          UVS__TO(UVS__READY) | UVS__TO(UVS__RUNNING) | UVS__TO(UVS__ENDED) | UVS__TO(UVS__WAITING),
+      /* cancelled, pending; next period; last run; a light one's last run */
+      [UVS__RUNNING] =
+          UVS__TO(UVS__RUNNING) | UVS__TO(UVS__WAITING) | UVS__TO(UVS__ENDED) | UVS__TO(UVS__FREE),
+      [UVS__ENDED] = UVS__TO(UVS__ENDED) | UVS__TO(UVS__OVER) | UVS__TO(UVS__FREE), /* `done` has
+                                                                                       returned */
+      [UVS__OVER] = UVS__TO(UVS__OVER) | UVS__TO(UVS__FREE),
+  };
+
+  if ((allowed[from & UVS__STATE_MASK] & UVS__TO(uvs__word_state(to))) == 0)
+    return false;
+  if ((from & ~to & (UVS__CANCELLED | UVS__LATE)) != 0 && uvs__word_state(to) != UVS__FREE)
+    return false; /* an outcome, once decided, stays */
+  if (uvs__word_state(to) == UVS__READY && (to & (UVS__INBOX | UVS__MOVING)) != 0)
+    return false; /* what is ready is on no list that travels, and in nobody's hand */
+  return true;
+}
 
 /* One move: CAS of the word from *w to `to`, which must be legal. On failure *w is what is there
  * now. acq_rel: releases the fields that the mover wrote to the next who moves, acquires those of
  * the one before. */
-bool uvs__word_try(struct uvs__slot *t, uint64_t *w, uint64_t to);
+static inline bool uvs__word_try(struct uvs__slot *t, uint64_t *w, uint64_t to) {
+  UVS_ASSERT(uvs__word_legal(*w, to));
+  return uvs__cas(&t->word, w, to, acq_rel);
+}
 
 /* The same under the pool's lock. */
-bool uvs__word_try_locked(struct uvs__slot *t, uint64_t *w, uint64_t to);
+static inline bool uvs__word_try_locked(struct uvs__slot *t, uint64_t *w, uint64_t to) {
+  UVS_ASSERT(uvs__word_legal(*w, to));
+  return uvs__locked_cas(&t->word, w, to, acq_rel);
+}
 
 /* The outcome is final: becomes true once, and never false again (F1). */
 static inline bool uvs__settled(uint64_t w) {
@@ -237,18 +279,14 @@ static inline int uvs__outcome_status(uint64_t w) {
   return status == UVS_STOP ? 0 : status;
 }
 
-/* A one-shot that nobody on the loop waits for: its runner retires it. */
+/* A one-shot of whose end nobody hears: who runs it retires it. */
 static inline bool uvs__is_light(uint64_t w, const struct uvs__cold *c) {
-  return c == NULL && uvs__word_kind(w) == UVS_ONCE &&
-         (w & (UVS__LOOP | UVS__HAS_DONE | UVS__CLEANUP)) == 0;
+  return c == NULL && uvs__word_kind(w) == UVS_ONCE && (w & (UVS__HAS_DONE | UVS__CLEANUP)) == 0;
 }
 
 /* Its next, or present, run is a retry. For whom the fields belong to. */
 static inline bool uvs__retrying(const struct uvs__cold *c) {
   return c->failure == UVS_FAIL_RETRY && uvs__load(&c->failures, relaxed) > 0;
 }
-
-/* Is this move in the table of legal moves? */
-bool uvs__word_legal(uint64_t from, uint64_t to);
 
 #endif

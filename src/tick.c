@@ -293,7 +293,7 @@ static void note_ready(uvs_t *s, uint32_t slot, uint64_t w, const struct handing
 
 /* Move 3. */
 static void make_ready(uvs_t *s, const uint32_t *batch, unsigned n, const struct handing *h) {
-  uv_mutex_lock(&s->pool.lock);
+  uvs__pool_lock(&s->pool);
   for (unsigned i = 0; i < n; i++) {
     struct uvs__slot *t = uvs__slot(s, batch[i]);
     uint64_t w = uvs__locked_load(&t->word, relaxed); /* the CAS acquires */
@@ -373,25 +373,6 @@ static bool make_callbacks(uvs_t *s, uint64_t until_ns) {
   return s->todo.head != UVS__NONE;
 }
 
-static bool run_due(uvs_t *s, uint64_t until_ns) {
-  for (;;) {
-    uint32_t slot;
-
-    /* A body may have shut us down: then the next turn decides what may still run. acquire: pairs
-     * with the release of who changed it */
-    if (uvs__load(&s->policy, acquire) != s->policy_seen)
-      return true;
-    uv_mutex_lock(&s->pool.lock);
-    slot = uvs__pool_start_locked(&s->pool, &s->pool.due);
-    uv_mutex_unlock(&s->pool.lock);
-    if (slot == UVS__NONE)
-      return false;
-    uvs__run_on_loop(s, slot);
-    if (uvs__now(s) >= until_ns)
-      return uvs__pool_is_due(&s->pool);
-  }
-}
-
 /* ---- when next ---- */
 
 uint64_t uvs__wall_to_monotonic(uvs_t *s, uint64_t wall_deadline_ns, uint64_t now_ns) {
@@ -428,7 +409,7 @@ static uint64_t next_look(uvs_t *s, uint64_t now_ns) {
     next_ns = min_ns(next_ns, now_ns + UVS__WALL_CAP_NS);
   /* While completions keep coming, one look per ms is cheaper than a wake-up each. The first ms
    * that brings none ends it. */
-  if (s->brought && s->pool.out > 0)
+  if ((s->brought && s->pool.out > 0) || s->pool.held_back)
     next_ns = min_ns(next_ns, now_ns + MS);
   return next_ns;
 }
@@ -532,6 +513,77 @@ static void follow_policies(uvs_t *s, uint64_t now_ns) {
     uvs__apply_policies(s);
 }
 
+/* The start of a turn. */
+static void awake(uvs_t *s) {
+  s->in_tick = true;
+  s->brought = false;
+  uvs__own_loop(s);
+  uvs__inbox_lower(&s->inbox, UVS__AWAKE);
+  s->turn_ns = uvs__now(s);
+}
+
+/* The end of it. */
+static void doze(uvs_t *s) {
+  if (uvs__inbox_next_wake(&s->inbox) == UVS__AWAKE)
+    uvs__ticker_wake(&s->ticker); /* carry over */
+  s->in_tick = false;
+  uvs__update_keep(s);
+}
+
+/* relaxed, both: a count, with one writer; so no step of atomic.h's either */
+static void count_turn(uvs_t *s) {
+  uvs__locked_store(&s->wakeups, uvs__locked_load(&s->wakeups, relaxed) + 1, relaxed);
+}
+
+/* What is left over keeps the loop, too. */
+static bool owes(const uvs_t *s) {
+  return s->todo.head != UVS__NONE || s->intake.head != UVS__NONE || s->lanes.ending != NULL;
+}
+
+/* Is there nothing that may call the user, or end us? And no full turn on its way. */
+static bool may_be_light(uvs_t *s) {
+  return uvs__inbox_next_wake(&s->inbox) != UVS__AWAKE && s->decorate_cb == NULL &&
+         s->pool.home.executor == NULL && !s->closing && !uvs__inbox_is_shut(&s->inbox) &&
+         !uvs__ticker_lost(&s->ticker);
+}
+
+/* Something that is due just now is left to the timer, which is armed for it and comes within 1 ms:
+ * so what becomes due in this ms goes out together, and not with each runner that comes home. */
+static bool left_to_timer(uvs_t *s) {
+  return s->ticker.armed_ns <= uvs__agenda_next(&s->agenda, false) &&
+         s->turn_ns < s->ticker.armed_ns + MS;
+}
+
+void uvs__tick_light(uvs_t *s, bool timer) {
+  uint64_t until_ns;
+  bool more;
+
+  if (s->in_tick)
+    return;
+  if (!may_be_light(s)) {
+    uvs__ticker_wake(&s->ticker);
+    return;
+  }
+  awake(s);
+  until_ns = s->turn_ns + s->budget_ns;
+  do {
+    more = take_in_until(s, until_ns);
+    if (timer || !left_to_timer(s))
+      more |= hand_over(s, until_ns);
+    more |= uvs__call_out_own(s);
+    more |= uvs__pool_is_due(&s->pool);
+    s->owed |= owes(s);
+    if (more || s->owed)
+      break;
+    if (!timer && left_to_timer(s) && fall_asleep(s, s->ticker.armed_ns))
+      break;
+    /* If something has come or become due meanwhile, look again while there is time. */
+  } while (!rest(s) && (s->turn_ns = uvs__now(s)) < until_ns);
+  if (uvs__inbox_next_wake(&s->inbox) != UVS__AWAKE)
+    count_turn(s); /* else it is part of the turn that follows */
+  doze(s);
+}
+
 void uvs__tick(uvs_t *s) {
   uint64_t now_ns;
   uint64_t until_ns;
@@ -539,17 +591,12 @@ void uvs__tick(uvs_t *s) {
 
   if (s->in_tick)
     return;
-  s->in_tick = true;
-  /* relaxed, both: a count, with one writer; so no step of atomic.h's either */
-  uvs__locked_store(&s->wakeups, uvs__locked_load(&s->wakeups, relaxed) + 1, relaxed);
+  awake(s);
+  count_turn(s);
   s->owed = false;
-  s->brought = false;
-  uvs__own_loop(s);
-  uvs__inbox_lower(&s->inbox, UVS__AWAKE);
-  uvs__notice_loss(s);
-  now_ns = uvs__now(s);
-  s->turn_ns = now_ns;
+  now_ns = s->turn_ns;
   until_ns = now_ns + s->budget_ns;
+  uvs__notice_loss(s);
 
   uvs__take_home(s);
   more = take_in_until(s, until_ns);
@@ -564,7 +611,7 @@ void uvs__tick(uvs_t *s) {
   uvs__pool_take_over(&s->pool);
   more |= uvs__call_out_runners(s, until_ns);
   more |= uvs__queues_serve(s, until_ns);
-  more |= run_due(s, until_ns);
+  more |= uvs__run_due(s, until_ns);
   more |= make_callbacks(s, until_ns);
   s->owed |= uvs__cleanup_turn(s, until_ns);
   more |= uvs__lanes_end(s, until_ns);
@@ -580,16 +627,13 @@ void uvs__tick(uvs_t *s) {
     more |= take_in_until(s, until_ns);
     uvs__update_keep(s);
     check_terminated(s);
-    s->owed |= s->todo.head != UVS__NONE || s->intake.head != UVS__NONE || s->lanes.ending != NULL;
+    s->owed |= owes(s);
     more |= s->owed;
     more |= uvs__pool_take_news(&s->pool);
     /* Nothing left: sleep. If something has come meanwhile, look again while there is time. */
   } while (!more && !rest(s) && (now_ns = uvs__now(s)) < until_ns &&
            uvs__next_due(s, now_ns, false) > now_ns);
-  if (uvs__inbox_next_wake(&s->inbox) == UVS__AWAKE)
-    uvs__ticker_wake(&s->ticker); /* carry over */
-  s->in_tick = false;
-  uvs__update_keep(s);
+  doze(s);
   if (s->closing && uvs__load(&s->terminated, relaxed) && uvs__lanes_gone(s) &&
       uvs__cleanup_shut(s)) {
     uvs__crew_close(&s->pool, &s->pool.home);

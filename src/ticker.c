@@ -13,7 +13,7 @@ static void on_timer(uv_timer_t *h) {
   struct uvs__ticker *k = h->data;
 
   k->armed_ns = UVS__NEVER;
-  uvs__ticker_wake(k);
+  k->due(k);
 }
 
 static void on_async(uv_async_t *h) {
@@ -40,9 +40,10 @@ static int open_pair(struct uvs__ticker *k, int which) {
   return 0;
 }
 
-int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, uvs__tick_cb tick) {
+int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, uvs__tick_cb tick, uvs__tick_cb due) {
   k->loop = loop;
   k->tick = tick;
+  k->due = due;
   k->open_handles = 0;
   k->nudged = false;
   atomic_init(&k->senders, 0);

@@ -2,9 +2,9 @@
  *
  * ticker: the ONE uv_timer and the ONE uv_async: arm, wake, call back.
  *
- * Only the async handle calls tick, so that one pass of the loop has one turn of ours: where in a
- * pass timers come differs between libuv's versions and modes, and no task may run twice in one
- * (L9).
+ * Only the async handle calls tick, so that one pass of the loop has one full turn of ours: where
+ * in a pass timers come differs between libuv's versions and modes, and no task may run twice in
+ * one (L9). The timer calls `due`, which runs nothing.
  *
  * The timer is only a wake-up: rounded up to whole ms, and the caller compares with its own clock
  * when it comes. It never holds the loop; the async handle does, on demand. Somebody who walks the
@@ -25,6 +25,7 @@ typedef void (*uvs__tick_cb)(struct uvs__ticker *k);
 struct uvs__ticker {
   uv_loop_t *loop;
   uvs__tick_cb tick;
+  uvs__tick_cb due;
   uvs__tick_cb closed;
   struct {
     uv_timer_t timer;
@@ -41,7 +42,7 @@ struct uvs__ticker {
 };
 
 /* 0, or what libuv answers. */
-int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, uvs__tick_cb tick);
+int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, uvs__tick_cb tick, uvs__tick_cb due);
 
 /* Any thread: call tick soon. Merges with others that have not come yet. */
 void uvs__ticker_wake(struct uvs__ticker *k);

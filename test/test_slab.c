@@ -12,8 +12,7 @@
 struct thing { /* 64 bytes */
   uint64_t stamp;
   _Atomic uint32_t owner; /* 0: nobody */
-  _Atomic uint32_t next;
-  char rest[48];
+  char rest[52];
 };
 _Static_assert(sizeof(struct thing) == 64, "an element's size is a power of two");
 
@@ -62,7 +61,6 @@ static int store_init(struct store *s) {
   s->mem = fault_option(&s->fault);
   s->slab.mem = &s->mem;
   s->slab.element_size = sizeof(struct thing);
-  s->slab.next_offset = offsetof(struct thing, next);
   s->slab.grow = grow;
   s->slab.init = init;
   s->slab.arg = s;
@@ -306,7 +304,6 @@ TEST a_slab_works_without_grow_and_init(void) {
   s.mem = fault_option(&s.fault);
   s.slab.mem = &s.mem;
   s.slab.element_size = 192; /* no power of two */
-  s.slab.next_offset = 128;
   ASSERT_RC(0, uvs__slab_init(&s.slab));
   for (int i = 0; i < 200; i++) {
     ASSERT_RC(0, uvs__slab_take(&s.slab, 0, &index));
