@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define NEXT_MOST 128u /* entries that may be looked at to see when the loop is to wake */
+
 /* Chunk k of the slots brings its links and its room in the delay heap. */
 static int grow(void *arg, unsigned k) {
   struct uvs__agenda *a = arg;
@@ -13,7 +15,7 @@ static int grow(void *arg, unsigned k) {
     a->links[k] = uvs__mem_alloc(a->mem, uvs__chunk_size(k), sizeof *a->links[k], 0);
   if (a->links[k] == NULL)
     return UV_ENOMEM;
-  rc = uvs__heap_reserve(&a->heap, a->mem, through);
+  rc = uvs__wheel_reserve(&a->wheel, a->mem, through);
   return rc;
 }
 
@@ -54,7 +56,7 @@ int uvs__agenda_init(struct uvs__agenda *a, const uvs_allocator_t *mem) {
 
   memset(a, 0, sizeof *a);
   a->mem = mem;
-  uvs__heap_init(&a->heap, a->links);
+  uvs__wheel_init(&a->wheel, a->links, &a->slots);
   uvs__heap_init(&a->wall, a->links);
   uvs__heap_init(&a->limits, a->limit_links);
 
@@ -80,7 +82,7 @@ int uvs__agenda_init(struct uvs__agenda *a, const uvs_allocator_t *mem) {
 void uvs__agenda_free_memory(struct uvs__agenda *a) {
   uvs__slab_free_memory(&a->slots);
   uvs__slab_free_memory(&a->colds);
-  uvs__heap_destroy(&a->heap, a->mem);
+  uvs__wheel_destroy(&a->wheel, a->mem);
   uvs__heap_destroy(&a->wall, a->mem);
   uvs__heap_destroy(&a->limits, a->mem);
   for (unsigned k = 0; k < UVS__CHUNKS; k++) {
@@ -210,81 +212,125 @@ static uint64_t key_of(const struct uvs__agenda *a, uint32_t slot) {
 }
 
 void uvs__agenda_insert(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
-  struct uvs__heap *h = uvs__is_wall(w) ? &a->wall : &a->heap;
   struct uvs__slot *t = uvs__agenda_slot(a, slot);
   /* relaxed: whoever wrote it handed the slot over through the word or the inbox */
   uint64_t deadline_ns = uvs__load(&t->deadline_ns, relaxed);
 
   if (deadline_ns >= UVS__NEVER)
     uvs__agenda_remove(a, slot, w);
-  else if (uvs__heap_has(h, slot))
-    uvs__heap_move(h, slot, deadline_ns);
+  else if (!uvs__is_wall(w))
+    (uvs__wheel_has(&a->wheel, slot) ? uvs__wheel_move : uvs__wheel_put)(
+        &a->wheel, slot, deadline_ns, key_of(a, slot));
+  else if (uvs__heap_has(&a->wall, slot))
+    uvs__heap_move(&a->wall, slot, deadline_ns);
   else
-    uvs__heap_push(h, deadline_ns, key_of(a, slot));
+    uvs__heap_push(&a->wall, deadline_ns, key_of(a, slot));
 }
 
 void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
-  struct uvs__heap *h = uvs__is_wall(w) ? &a->wall : &a->heap;
-
-  if (uvs__heap_has(h, slot))
-    uvs__heap_remove(h, slot);
+  if (!uvs__wheel_has(&a->wheel, slot)) /* they share the links */
+    return;
+  if (uvs__is_wall(w))
+    uvs__heap_remove(&a->wall, slot);
+  else
+    uvs__wheel_remove(&a->wheel, slot);
 }
 
-/* An entry that was pushed back learns of it when it comes up. True if the head of h was one: there
- * is another head now. */
-static bool put_back_head(struct uvs__agenda *a, struct uvs__heap *h, uint64_t until_ns) {
-  const struct uvs__heap_entry *e = uvs__heap_head(h);
+void uvs__agenda_push_back(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
+  /* relaxed: WAITING, and nobody moves it: the loop's */
+  uint64_t old_ns = uvs__load(&uvs__agenda_slot(a, slot)->deadline_ns, relaxed);
+
+  if (!uvs__is_wall(w))
+    uvs__wheel_push_back(&a->wheel, slot, old_ns, key_of(a, slot));
+}
+
+/* ---- who is first ---- */
+
+/* What its slot says of the head of a queue. relaxed: if a mover is at it, the task's INBOX or
+ * MOVING bit keeps it from being made ready */
+static uint64_t true_deadline(struct uvs__agenda *a, const struct uvs__heap_entry *e) {
+  return uvs__load(&uvs__agenda_slot(a, uvs__heap_slot(e))->deadline_ns, relaxed);
+}
+
+/* An entry that was pushed back learns of it when it comes up. True if the head was one: there is
+ * another head now. */
+static bool put_back_wall(struct uvs__agenda *a, uint64_t until_ns) {
+  const struct uvs__heap_entry *e = uvs__heap_head(&a->wall);
   uint64_t deadline_ns;
-  uint32_t slot;
 
   if (e == NULL || e->deadline_ns > until_ns)
     return false;
-  slot = uvs__heap_slot(e);
-  /* relaxed: if a mover is at it, the task's INBOX or MOVING bit keeps it from being made ready */
-  deadline_ns = uvs__load(&uvs__agenda_slot(a, slot)->deadline_ns, relaxed);
+  deadline_ns = true_deadline(a, e);
   if (deadline_ns <= e->deadline_ns)
     return false;
   if (deadline_ns >= UVS__NEVER)
-    uvs__heap_remove(h, slot);
+    uvs__heap_remove(&a->wall, uvs__heap_slot(e));
   else
-    uvs__heap_move(h, slot, deadline_ns);
+    uvs__heap_move(&a->wall, uvs__heap_slot(e), deadline_ns);
   return true;
 }
 
-/* The head of h, with its true deadline. */
-static const struct uvs__heap_entry *true_head(struct uvs__agenda *a, struct uvs__heap *h,
-                                               uint64_t until_ns) {
-  while (put_back_head(a, h, until_ns)) {
+/* The same of the other queue, whose head may have to be brought up first. */
+static unsigned put_back_wheel(struct uvs__agenda *a, uint64_t until_ns) {
+  unsigned n = uvs__wheel_step(&a->wheel);
+  struct uvs__heap_entry e;
+  uint64_t deadline_ns;
+
+  if (n > 0)
+    return n;
+  if (!uvs__wheel_head(&a->wheel, &e) || e.deadline_ns > until_ns)
+    return 0;
+  deadline_ns = true_deadline(a, &e);
+  if (deadline_ns <= e.deadline_ns)
+    return 0;
+  if (deadline_ns >= UVS__NEVER)
+    uvs__wheel_remove(&a->wheel, uvs__heap_slot(&e));
+  else
+    uvs__wheel_move(&a->wheel, uvs__heap_slot(&e), deadline_ns, e.key);
+  return 1;
+}
+
+/* The head with its true deadline, if that is until then; false if there is none. */
+static bool wall_head(struct uvs__agenda *a, uint64_t until_ns, struct uvs__heap_entry *ret) {
+  const struct uvs__heap_entry *e;
+
+  while (put_back_wall(a, until_ns)) {
   }
-  return uvs__heap_head(h);
+  e = uvs__heap_head(&a->wall);
+  if (e != NULL)
+    *ret = *e;
+  return e != NULL;
 }
 
-static uint32_t take_from(struct uvs__agenda *a, struct uvs__heap *h, uint64_t until_ns) {
-  const struct uvs__heap_entry *e = true_head(a, h, until_ns);
-  uint32_t slot;
-
-  if (e == NULL || e->deadline_ns > until_ns)
-    return UVS__NONE;
-  slot = uvs__heap_slot(e);
-  uvs__heap_remove(h, slot);
-  return slot;
+static bool wheel_head(struct uvs__agenda *a, uint64_t until_ns, struct uvs__heap_entry *ret) {
+  while (put_back_wheel(a, until_ns) > 0) {
+  }
+  return uvs__wheel_head(&a->wheel, ret);
 }
 
-/* How long it has been due; 0 if it is not, or there is none. */
-static uint64_t overdue(const struct uvs__heap_entry *e, uint64_t now_ns) {
-  return e == NULL || e->deadline_ns > now_ns ? 0 : now_ns - e->deadline_ns + 1;
-}
+unsigned uvs__agenda_put_back(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns) {
+  unsigned n;
 
-bool uvs__agenda_put_back(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns) {
-  return put_back_head(a, &a->heap, now_ns) || put_back_head(a, &a->wall, wall_ns);
+  a->wheel.now_ns = now_ns;
+  n = put_back_wheel(a, now_ns);
+  return n > 0 ? n : put_back_wall(a, wall_ns);
 }
 
 uint32_t uvs__agenda_take_due(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns) {
-  /* Two clocks, one order: what has been due for longer comes first. */
-  bool wall_first = a->wall.count > 0 && overdue(true_head(a, &a->wall, wall_ns), wall_ns) >
-                                             overdue(true_head(a, &a->heap, now_ns), now_ns);
+  struct uvs__heap_entry e;
+  struct uvs__heap_entry w;
+  bool mono = wheel_head(a, now_ns, &e) && e.deadline_ns <= now_ns;
+  bool wall = a->wall.count > 0 && wall_head(a, wall_ns, &w) && w.deadline_ns <= wall_ns;
 
-  return wall_first ? take_from(a, &a->wall, wall_ns) : take_from(a, &a->heap, now_ns);
+  /* Two clocks, one order: what has been due for longer comes first. */
+  if (wall && (!mono || wall_ns - w.deadline_ns > now_ns - e.deadline_ns)) {
+    uvs__heap_remove(&a->wall, uvs__heap_slot(&w));
+    return uvs__heap_slot(&w);
+  }
+  if (!mono)
+    return UVS__NONE;
+  uvs__wheel_remove(&a->wheel, uvs__heap_slot(&e));
+  return uvs__heap_slot(&e);
 }
 
 uint32_t uvs__agenda_take_any(struct uvs__agenda *a) {
@@ -292,28 +338,36 @@ uint32_t uvs__agenda_take_any(struct uvs__agenda *a) {
 }
 
 uint32_t uvs__agenda_first(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns) {
-  const struct uvs__heap_entry *e = true_head(a, &a->heap, UVS__NEVER);
-  const struct uvs__heap_entry *w = true_head(a, &a->wall, UVS__NEVER);
+  struct uvs__heap_entry e;
+  struct uvs__heap_entry w;
+  bool mono = wheel_head(a, UVS__NEVER, &e);
+  bool wall = wall_head(a, UVS__NEVER, &w);
 
   /* Two clocks, one order: of what is left to wait, or has been overdue. */
-  if (e == NULL ||
-      (w != NULL && (int64_t)(w->deadline_ns - wall_ns) < (int64_t)(e->deadline_ns - now_ns)))
-    e = w;
-  return e == NULL ? UVS__NONE : uvs__heap_slot(e);
-}
-
-static uint64_t head_of(struct uvs__agenda *a, struct uvs__heap *h, bool exact) {
-  const struct uvs__heap_entry *e = exact ? true_head(a, h, UVS__NEVER) : uvs__heap_head(h);
-
-  return e == NULL ? UVS__NEVER : e->deadline_ns;
+  if (wall && (!mono || (int64_t)(w.deadline_ns - wall_ns) < (int64_t)(e.deadline_ns - now_ns)))
+    return uvs__heap_slot(&w);
+  return mono ? uvs__heap_slot(&e) : UVS__NONE;
 }
 
 uint64_t uvs__agenda_next(struct uvs__agenda *a, bool exact) {
-  return head_of(a, &a->heap, exact);
+  struct uvs__heap_entry e;
+
+  if (exact)
+    return wheel_head(a, UVS__NEVER, &e) ? e.deadline_ns : UVS__NEVER;
+  for (unsigned n = 0, step; (step = uvs__wheel_step(&a->wheel)) > 0; n += step) {
+    if (n >= NEXT_MOST)
+      return 0;
+  }
+  return uvs__wheel_head(&a->wheel, &e) ? e.deadline_ns : UVS__NEVER;
 }
 
 uint64_t uvs__agenda_next_wall(struct uvs__agenda *a, bool exact) {
-  return head_of(a, &a->wall, exact);
+  const struct uvs__heap_entry *e = uvs__heap_head(&a->wall);
+  struct uvs__heap_entry w;
+
+  if (exact)
+    return wall_head(a, UVS__NEVER, &w) ? w.deadline_ns : UVS__NEVER;
+  return e == NULL ? UVS__NEVER : e->deadline_ns;
 }
 
 void uvs__agenda_limit(struct uvs__agenda *a, uint32_t slot, uint64_t due_ns) {
@@ -342,21 +396,22 @@ uint64_t uvs__agenda_next_limit(const struct uvs__agenda *a) {
   return e == NULL ? UVS__NEVER : e->deadline_ns;
 }
 
-void uvs__agenda_prefetch(const struct uvs__agenda *a, uint32_t slot) {
+void uvs__agenda_prefetch(struct uvs__agenda *a, uint32_t slot) {
   uint64_t w =
       uvs__load(&uvs__agenda_slot(a, slot)->word, relaxed); /* only the loop ends WAITING so
                                                                that the link is others' */
 
   if (uvs__word_state(w) == UVS__WAITING && !uvs__is_wall(w))
-    uvs__heap_prefetch(&a->heap, slot);
+    uvs__wheel_prefetch(&a->wheel, slot);
 }
 
 bool uvs__agenda_check(const struct uvs__agenda *a) {
-  return uvs__heap_check(&a->heap) && uvs__heap_check(&a->wall) && uvs__heap_check(&a->limits);
+  return uvs__wheel_check(&a->wheel) && uvs__heap_check(&a->wall) && uvs__heap_check(&a->limits);
 }
 
 uint64_t uvs__agenda_ops(const struct uvs__agenda *a) {
   /* relaxed, all: counts */
-  return uvs__load(&a->heap.ops, relaxed) + uvs__load(&a->wall.ops, relaxed) +
+  return uvs__load(&a->wheel.puts, relaxed) + uvs__load(&a->wheel.moves, relaxed) +
+         uvs__load(&a->wheel.removals, relaxed) + uvs__load(&a->wall.ops, relaxed) +
          uvs__load(&a->limits.ops, relaxed);
 }

@@ -14,13 +14,14 @@
 #include "heap.h"
 #include "slab.h"
 #include "task.h"
+#include "wheel.h"
 
 struct uvs__agenda {
   const uvs_allocator_t *mem;
   struct uvs__slab slots;
   struct uvs__slab colds;
   struct uvs__link *links[UVS__CHUNKS];
-  struct uvs__heap heap;   /* by the monotonic clock */
+  struct uvs__wheel wheel; /* by the monotonic clock */
   struct uvs__heap wall;   /* by the wall clock */
   struct uvs__heap limits; /* time limits of runs that are ready or in progress */
   struct uvs__link *limit_links[UVS__CHUNKS]; /* theirs; only where a task has had a limit */
@@ -95,9 +96,12 @@ static inline void uvs__agenda_number_plain(struct uvs__agenda *a, struct uvs__s
 /* Put it, or move it, to where its deadline belongs. */
 void uvs__agenda_insert(struct uvs__agenda *a, uint32_t slot, uint64_t w);
 void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w);
-/* A task that was pushed back without a word to its queue has come up, and learns of it here: true.
- * One at a time, since they may be many. */
-bool uvs__agenda_put_back(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns);
+/* Its deadline is about to be moved later, without a word to its queue. */
+void uvs__agenda_push_back(struct uvs__agenda *a, uint32_t slot, uint64_t w);
+/* A task that was pushed back without a word to its queue has come up, and learns of it here; or
+ * some have to be looked at to know who is the first. A few at a time, since they may be many: so
+ * many, 0 if there is nothing to find out. */
+unsigned uvs__agenda_put_back(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns);
 /* Take out the first task that is due; UVS__NONE if none is. Finds out about lazy push-backs, all
  * of them. */
 uint32_t uvs__agenda_take_due(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns);
@@ -105,7 +109,8 @@ uint32_t uvs__agenda_take_due(struct uvs__agenda *a, uint64_t now_ns, uint64_t w
 uint32_t uvs__agenda_take_any(struct uvs__agenda *a);
 /* The first task, due or not, by clocks that say now; it stays where it is. UVS__NONE. */
 uint32_t uvs__agenda_first(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns);
-/* Deadline of the heap's head; UVS__NEVER if empty. `exact`: first find out about lazy push-backs.
+/* Deadline of the first; UVS__NEVER if there is none. `exact`: first find out about lazy
+ * push-backs. If not, 0 is: look again at once, there is more to find out than a turn has time for.
  */
 uint64_t uvs__agenda_next(struct uvs__agenda *a, bool exact);
 /* The same of the wall clock's queue. */
@@ -116,7 +121,7 @@ void uvs__agenda_unlimit(struct uvs__agenda *a, uint32_t slot);
 uint32_t uvs__agenda_take_limit(struct uvs__agenda *a, uint64_t now_ns);
 uint64_t uvs__agenda_next_limit(const struct uvs__agenda *a);
 /* It will be removed soon: where it waits is wanted. */
-void uvs__agenda_prefetch(const struct uvs__agenda *a, uint32_t slot);
+void uvs__agenda_prefetch(struct uvs__agenda *a, uint32_t slot);
 bool uvs__agenda_check(const struct uvs__agenda *a);
 
 /* Any thread: changes of the queues since init. */

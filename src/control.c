@@ -76,7 +76,7 @@ static bool cancel_plain(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w)
   s->taken--;
   s->taken_ref -= (w & UVS__REF) != 0;
   uvs__agenda_give_slot(&s->agenda, UVS__STRIPE_LOOP, slot_of(id));
-  if (s->taken_ref == 0 || s->agenda.heap.count == 0) /* else nothing becomes any different */
+  if (s->taken_ref == 0 || s->agenda.wheel.count == 0) /* else nothing becomes any different */
     uvs__relax(s);
   return true;
 }
@@ -176,7 +176,9 @@ static void set_deadline(uvs_t *s, struct uvs__slot *t, uint64_t deadline_ns) {
     c->jitter_now_ns = 0;
     c->grid_ns = deadline_ns;
   }
-  uvs__store(&t->deadline_ns, deadline_ns, relaxed); /* the word's next release publishes it */
+  /* release: who sees it sees MOVING, too, if another thread moves it; pairs with the wheel's
+   * acquire. For all others the word's next release publishes it */
+  uvs__store(&t->deadline_ns, deadline_ns, release);
 }
 
 /* Move 7 off the loop, and of tasks that are on their way: MOVING is set, and the deadline ours. */
@@ -208,13 +210,16 @@ static int move_held(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w, uin
 static int move_on_loop(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w,
                         uint64_t deadline_ns, uint64_t now_ns) {
   uint64_t old_ns = uvs__load(&t->deadline_ns, relaxed); /* WAITING, on the loop: ours */
+  bool lazy = deadline_ns >= old_ns && deadline_ns != UVS__NEVER && old_ns != UVS__NEVER;
 
+  if (lazy)
+    uvs__agenda_push_back(&s->agenda, slot_of(id), w);
   set_deadline(s, t, deadline_ns);
   while ((w & UVS__MOVING) != 0 && !uvs__word_try(t, &w, w & ~UVS__MOVING)) {
   }
   if (uvs__word_state(w) != UVS__WAITING)
     return UV_ENOENT; /* cancelled meanwhile: the inbox brings it */
-  if (deadline_ns < old_ns || deadline_ns == UVS__NEVER || old_ns == UVS__NEVER)
+  if (!lazy)
     uvs__agenda_insert(&s->agenda, slot_of(id), w);
   uvs__expect(s, w, deadline_ns, now_ns);
   if (deadline_ns == UVS__NEVER)

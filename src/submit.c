@@ -653,8 +653,10 @@ static void arm_plain(uvs_t *s, const uvs_task_t *t, uint32_t slot, uvs_id_t *re
   s->taken_ref += (w & UVS__REF) != 0;
   if (ret_id != NULL)
     *ret_id = uvs__id(w, slot);
+  s->agenda.wheel.now_ns = now_ns;
   if (deadline_ns < UVS__NEVER)
-    uvs__heap_push(&s->agenda.heap, deadline_ns, s->agenda.last_seq << UVS__SLOT_BITS | slot);
+    uvs__wheel_put(&s->agenda.wheel, slot, deadline_ns,
+                   s->agenda.last_seq << UVS__SLOT_BITS | slot);
   if (deadline_ns < uvs__inbox_next_wake(&s->inbox))
     uvs__expect(s, w, deadline_ns, now_ns);
   if (!s->in_tick && !s->ticker.kept)

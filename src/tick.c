@@ -246,12 +246,15 @@ static unsigned collect_due(uvs_t *s, const struct handing *h, uint32_t batch[BA
   unsigned n = 0;
 
   for (unsigned looked = 0; looked < BATCH; looked++) {
+    unsigned put_back = uvs__agenda_put_back(&s->agenda, h->ready_ns, h->wall_ns);
     uint32_t slot;
     uint64_t w;
 
     *ret_more = true;
-    if (uvs__agenda_put_back(&s->agenda, h->ready_ns, h->wall_ns))
-      continue; /* not due after all */
+    if (put_back > 0) { /* not due after all */
+      looked += put_back - 1;
+      continue;
+    }
     slot = uvs__agenda_take_due(&s->agenda, h->ready_ns, h->wall_ns);
     *ret_more = slot != UVS__NONE;
     if (slot == UVS__NONE)
@@ -469,7 +472,7 @@ void uvs__relax(uvs_t *s) {
     return;
   if (s->todo.head != UVS__NONE) {
     uvs__owe_turn(s);
-  } else if (s->agenda.heap.count == 0 && s->agenda.wall.count == 0) {
+  } else if (s->agenda.wheel.count == 0 && s->agenda.wall.count == 0) {
     if (uvs__inbox_next_wake(&s->inbox) != UVS__AWAKE && !rest(s)) {
       uvs__inbox_lower(&s->inbox, UVS__AWAKE);
       uvs__ticker_wake(&s->ticker);

@@ -8,6 +8,7 @@
 
 #include "scheduler.h"
 
+#include "lib/bodies.h"
 #include "lib/fixture.h"
 #include "lib/threads.h"
 
@@ -264,6 +265,8 @@ TEST wall_clock_and_relative_tasks_run_in_the_order_in_which_they_became_due(voi
 
 /* ----------------------------------------------------------------- turns --- */
 
+#define CROWD 2000
+
 static void advance_a_budget(struct looked *l, bool on_loop) {
   if (on_loop)
     vclock_advance_ns(l->hands, UVS_MS(1));
@@ -304,6 +307,59 @@ TEST a_turn_looks_at_a_bounded_number_of_late_skip_tasks(void) {
   PASS();
 }
 
+/* Many for one instant and its neighbours, in no order. */
+static int submit_a_crowd(uvs_run_t *run) {
+  for (int i = 0; i < CROWD; i++) {
+    uvs_task_t t;
+
+    uvs_task_init(&t);
+    t.after = work_nothing;
+    t.from = UVS_FROM_MONOTONIC;
+    t.delay_ns = *(int64_t *)run->arg - i;
+    if (uvs_submit(run->scheduler, &t, NULL) < 0)
+      return UV_ENOMEM;
+  }
+  return 0;
+}
+
+/* L7. Before the loop can sleep it must know who is first, of a crowd that is still to be put in
+ * order: a few in each turn, and I/O in between. */
+TEST a_turn_puts_a_bounded_number_of_tasks_in_order(void) {
+  enum { A_FEW = 256 };
+  int64_t due_ns = (VCLOCK_START_NS + UVS_HOUR(1)) / (1 << 20) * (1 << 20) + CROWD;
+  int64_t next_ns;
+  struct fixture f;
+  struct looked l;
+  uint32_t ordered = 0;
+  int turns;
+
+  fixture_init(&f);
+  put_in_front(&l, &f);
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = fixture_loop_task(&f, 'a', 0);
+  t.after = submit_a_crowd;
+  t.arg = &due_ns;
+  t.done = NULL;
+  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  for (turns = 0; turns < CROWD && ordered < CROWD - 1;
+       turns++) { /* the first of them is in front */
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+    ASSERT(f.s->agenda.wheel.heap.count - ordered <= A_FEW);
+    ordered = f.s->agenda.wheel.heap.count;
+    atomic_store(&l.hook, advance_a_budget); /* each look at the clock uses a budget up */
+  }
+  atomic_store(&l.hook, NULL);
+  ASSERT_U64(CROWD - 1, ordered);
+  ASSERT(turns >= CROWD / A_FEW);
+  fixture_turn(&f);
+  ASSERT_RC(0, uvs_next_due(f.s, &next_ns));
+  ASSERT_I64(due_ns - CROWD + 1, next_ns);
+  fixture_advance_ns(&f, UVS_HOUR(1));
+  ASSERT_U64(CROWD + 1, counts_of(f.s).completed);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* L7. Many time-outs that were pushed back, and whose old time comes up at once: one turn moved all
  * of them. */
 TEST a_turn_moves_a_bounded_number_of_tasks_that_were_pushed_back(void) {
@@ -325,9 +381,13 @@ TEST a_turn_moves_a_bounded_number_of_tasks_that_were_pushed_back(void) {
     for (int i = 0; i < MANY; i++)
       ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
     ASSERT_RC(0, uvs_submit(f.s, &due, NULL));
-    for (int i = 0; i < MANY; i++) /* as uvs_reschedule does it on the loop, by either clock */
-      uvs__agenda_slot(&f.s->agenda, (uint32_t)ids[i] & UVS__SLOT_MASK)->deadline_ns +=
-          (uint64_t)UVS_HOUR(1);
+    for (int i = 0; i < MANY; i++) { /* as uvs_reschedule does it on the loop, by either clock */
+      uint32_t slot = (uint32_t)ids[i] & UVS__SLOT_MASK;
+      struct uvs__slot *k = uvs__agenda_slot(&f.s->agenda, slot);
+
+      uvs__agenda_push_back(&f.s->agenda, slot, k->word);
+      k->deadline_ns += (uint64_t)UVS_HOUR(1);
+    }
     before = counts_of(f.s).heap_ops;
     vclock_advance_ns(&f.clock, UVS_MIN(90));
     ASSERT_RC(0, uvs_clock_changed(f.s));
@@ -689,6 +749,7 @@ SUITE(times) {
 SUITE(turns) {
   RUN_TEST(a_turn_looks_at_a_bounded_number_of_late_skip_tasks);
   RUN_TEST(a_turn_moves_a_bounded_number_of_tasks_that_were_pushed_back);
+  RUN_TEST(a_turn_puts_a_bounded_number_of_tasks_in_order);
   RUN_TEST(a_producer_that_never_rests_does_not_keep_the_loop_in_one_turn);
   RUN_TEST(next_due_is_now_while_callbacks_are_owed);
   RUN_TEST(next_due_is_now_while_a_shutdown_is_to_be_applied);
