@@ -333,6 +333,11 @@ uint32_t uvs__agenda_take_due(struct uvs__agenda *a, uint64_t now_ns, uint64_t w
   return uvs__heap_slot(&e);
 }
 
+unsigned uvs__agenda_take_front(struct uvs__agenda *a, uint64_t now_ns, uint32_t *ret_slots,
+                                unsigned most) {
+  return a->wall.count > 0 ? 0 : uvs__wheel_take_front(&a->wheel, now_ns, ret_slots, most);
+}
+
 uint32_t uvs__agenda_take_any(struct uvs__agenda *a) {
   return uvs__agenda_take_due(a, UVS__NEVER, UVS__NEVER);
 }

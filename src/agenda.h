@@ -105,6 +105,9 @@ unsigned uvs__agenda_put_back(struct uvs__agenda *a, uint64_t now_ns, uint64_t w
 /* Take out the first task that is due; UVS__NONE if none is. Finds out about lazy push-backs, all
  * of them. */
 uint32_t uvs__agenda_take_due(struct uvs__agenda *a, uint64_t now_ns, uint64_t wall_ns);
+/* The same of several at once, if that is cheap; perhaps none. */
+unsigned uvs__agenda_take_front(struct uvs__agenda *a, uint64_t now_ns, uint32_t *ret_slots,
+                                unsigned most);
 /* Take out the first task, due or not; UVS__NONE if none waits. */
 uint32_t uvs__agenda_take_any(struct uvs__agenda *a);
 /* The first task, due or not, by clocks that say now; it stays where it is. UVS__NONE. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "inbox.h"
 
+#define DEAD_PILE 1024 /* so many more wake the loop, which alone can free them */
+
 static _Atomic uint32_t *next_of(const struct uvs__inbox *b, uint32_t slot) {
   return &uvs__agenda_slot(b->agenda, slot)->next;
 }
@@ -14,7 +16,6 @@ void uvs__inbox_init(struct uvs__inbox *b, const struct uvs__agenda *agenda) {
   b->agenda = agenda;
   atomic_init(&b->head, 0);
   atomic_init(&b->next_wake, UVS__AWAKE); /* uvs_open sends once by itself */
-  atomic_init(&b->pushes, 0);
   atomic_init(&b->dead, 0);
 }
 
@@ -48,10 +49,9 @@ bool uvs__inbox_must_wake(struct uvs__inbox *b, uint64_t due_ns) {
   /* seq_cst, both the push and this load: pairs with store and load in uvs__inbox_sleep. Either we
    * see what the loop published, or it sees our push. */
   uint64_t wake_ns = uvs__load(&b->next_wake, seq_cst);
+  uint32_t dead = uvs__load(&b->dead, relaxed); /* a count */
 
-  /* relaxed: only a count */
-  return due_ns < wake_ns ||
-         ((uvs__add(&b->pushes, 1, relaxed) & 1023) == 1023 && wake_ns != UVS__AWAKE);
+  return due_ns < wake_ns || (dead != 0 && dead % DEAD_PILE == 0 && wake_ns != UVS__AWAKE);
 }
 
 uint32_t uvs__inbox_take(struct uvs__inbox *b, uint32_t *ret_last, bool *ret_shutdown) {

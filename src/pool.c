@@ -32,7 +32,7 @@ void uvs__pool_destroy(struct uvs__pool *p) {
 
 /* ---- turns, with the lock ---- */
 
-static struct uvs__lane_turns *lane_of(struct uvs__pool *p, uint32_t slot) {
+static inline struct uvs__lane_turns *lane_of(struct uvs__pool *p, uint32_t slot) {
   struct uvs__cold *c = uvs__agenda_cold(p->agenda, uvs__agenda_slot(p->agenda, slot));
   struct uvs__lane *lane =
       c == NULL ? NULL : uvs__locked_load(&c->lane, relaxed); /* constant while it is not over */
@@ -115,19 +115,19 @@ void uvs__pool_list_locked(struct uvs__pool *p, uint32_t slot, uint64_t w) {
 }
 
 /* It is READY no more. */
-static void unlist(struct uvs__pool *p, uint32_t slot, uint64_t w) {
-  struct uvs__lane_turns *l = lane_of(p, slot);
-  struct uvs__crew *crew = crew_of(p, l);
+static void unlist(struct uvs__pool *p, struct uvs__lane_turns *l, uint32_t slot, uint64_t w) {
   bool on_loop = uvs__on_which(w) != 0;
 
   p->ready_count[on_loop]--;
-  if (l != NULL && l->next != slot) {
-    uvs__list_unlink(p->agenda, &l->waiting, slot);
-  } else if (uvs__ready_remove(p->agenda, on_loop ? &p->due : &crew->ready, slot) && l == NULL) {
-    p->home.startable -= !on_loop;
-  }
-  if (l == NULL)
+  if (l == NULL) {
+    if (uvs__ready_remove(p->agenda, on_loop ? &p->due : &p->home.ready, slot))
+      p->home.startable -= !on_loop;
     return;
+  }
+  if (l->next != slot)
+    uvs__list_unlink(p->agenda, &l->waiting, slot);
+  else
+    uvs__ready_remove(p->agenda, on_loop ? &p->due : &l->crew->ready, slot);
   l->ready--;
   if (l->next == slot)
     l->next = UVS__NONE;
@@ -222,7 +222,7 @@ bool uvs__pool_decide(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t 
   uv_mutex_lock(&p->lock);
   done = uvs__word_try_locked(uvs__agenda_slot(p->agenda, slot), w, to);
   if (done && uvs__word_state(*w) == UVS__READY)
-    unlist(p, slot, *w);
+    unlist(p, lane_of(p, slot), slot, *w);
   if (done)
     load = uvs__pool_settle_locked(p, *w, outcome);
   uv_mutex_unlock(&p->lock);
@@ -268,13 +268,14 @@ static bool start_locked(struct uvs__pool *p, uint32_t slot, uint64_t *w) {
     return false;
   if (l != NULL)
     l->running++; /* before its place is another's */
-  unlist(p, slot, *w);
+  unlist(p, l, slot, *w);
   p->running_count++;
   return true;
 }
 
 uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__ready *ready) {
   uint32_t slot = uvs__ready_first(ready);
+  uint32_t next;
   uint64_t w;
 
   if (slot == UVS__NONE)
@@ -285,6 +286,9 @@ uint32_t uvs__pool_start_locked(struct uvs__pool *p, struct uvs__ready *ready) {
     UVS_ASSERT(uvs__word_state(w) == UVS__READY);
   uvs__ready_turn(ready);
   p->runs++;
+  next = uvs__ready_first(ready);
+  if (next != UVS__NONE)
+    __builtin_prefetch(uvs__agenda_slot(p->agenda, next), 1); /* whoever takes it */
   return slot;
 }
 

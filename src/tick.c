@@ -13,6 +13,7 @@
 
 #define MS UINT64_C(1000000)
 #define BATCH 64
+#define DUE_MANY 1024
 
 /* What the tasks that a turn hands over have in common, to tell later why they were late. */
 struct handing {
@@ -239,31 +240,42 @@ static bool still_due(uvs_t *s, uint32_t slot, uint64_t w, const struct handing 
   return false;
 }
 
+/* It is out of the queue. */
+static bool can_start(uvs_t *s, uint32_t slot, const struct handing *h) {
+  /* acquire: pairs with the release of who moved or cancelled it */
+  uint64_t w = uvs__load(&uvs__slot(s, slot)->word, acquire);
+
+  if (uvs__word_state(w) != UVS__WAITING || (w & (UVS__INBOX | UVS__MOVING)) != 0)
+    return false; /* the inbox brings it */
+  return still_due(s, slot, w, h);
+}
+
 /* Up to a batch of entries that are due, out of the queue; those that can be made ready into
  * `batch`. *ret_more: there may be others. */
 static unsigned collect_due(uvs_t *s, const struct handing *h, uint32_t batch[BATCH],
                             bool *ret_more) {
+  unsigned looked = uvs__agenda_take_front(&s->agenda, h->ready_ns, batch, BATCH);
   unsigned n = 0;
 
-  for (unsigned looked = 0; looked < BATCH; looked++) {
+  *ret_more = true;
+  for (unsigned i = 0; i < looked; i++) {
+    if (can_start(s, batch[i], h))
+      batch[n++] = batch[i];
+  }
+  while (looked < BATCH) {
     unsigned put_back = uvs__agenda_put_back(&s->agenda, h->ready_ns, h->wall_ns);
     uint32_t slot;
-    uint64_t w;
 
-    *ret_more = true;
     if (put_back > 0) { /* not due after all */
-      looked += put_back - 1;
+      looked += put_back;
       continue;
     }
     slot = uvs__agenda_take_due(&s->agenda, h->ready_ns, h->wall_ns);
     *ret_more = slot != UVS__NONE;
     if (slot == UVS__NONE)
       break;
-    /* acquire: pairs with the release of who moved or cancelled it */
-    w = uvs__load(&uvs__slot(s, slot)->word, acquire);
-    if (uvs__word_state(w) != UVS__WAITING || (w & (UVS__INBOX | UVS__MOVING)) != 0)
-      continue; /* the inbox brings it */
-    if (still_due(s, slot, w, h))
+    looked++;
+    if (can_start(s, slot, h))
       batch[n++] = slot;
   }
   return n;
@@ -294,8 +306,10 @@ static void note_ready(uvs_t *s, uint32_t slot, uint64_t w, const struct handing
   uvs__limit_begin_locked(s, slot, c, w);
 }
 
-/* Move 3. */
-static void make_ready(uvs_t *s, const uint32_t *batch, unsigned n, const struct handing *h) {
+/* Move 3. Returns how many wait for the loop to run them. */
+static uint32_t make_ready(uvs_t *s, const uint32_t *batch, unsigned n, const struct handing *h) {
+  uint32_t due;
+
   uvs__pool_lock(&s->pool);
   for (unsigned i = 0; i < n; i++) {
     struct uvs__slot *t = uvs__slot(s, batch[i]);
@@ -313,7 +327,9 @@ static void make_ready(uvs_t *s, const uint32_t *batch, unsigned n, const struct
       break;
     } /* else it was cancelled or moved, and the inbox brings it */
   }
+  due = s->pool.due.count;
   uv_mutex_unlock(&s->pool.lock);
+  return due;
 }
 
 /* The wall clock, if there are tasks of it. */
@@ -339,8 +355,8 @@ static bool hand_over(uvs_t *s, uint64_t until_ns) {
     uint64_t now_ns;
     unsigned n = collect_due(s, &h, batch, &more);
 
-    if (n > 0)
-      make_ready(s, batch, n, &h);
+    if (n > 0 && make_ready(s, batch, n, &h) >= DUE_MANY)
+      break; /* first run these, while they are in the cache */
     now_ns = uvs__now(s);
     if (!more || now_ns >= until_ns)
       break;

@@ -19,10 +19,46 @@ struct uvs__list {
   uint32_t head, tail;
 };
 
-void uvs__list_init(struct uvs__list *l);
-void uvs__list_append(const struct uvs__agenda *a, struct uvs__list *l, uint32_t slot);
+/* `a` of the first on a list; UVS__NONE would mean: on no list. */
+#define UVS__LIST_FIRST (UVS__NONE - 1)
+
+static inline void uvs__list_init(struct uvs__list *l) {
+  l->head = UVS__NONE;
+  l->tail = UVS__NONE;
+}
+
+static inline void uvs__list_append(const struct uvs__agenda *a, struct uvs__list *l,
+                                    uint32_t slot) {
+  struct uvs__link *k = uvs__agenda_link(a, slot);
+
+  UVS_ASSERT(k->a == UVS__NONE);
+  k->a = l->tail == UVS__NONE ? UVS__LIST_FIRST : l->tail;
+  k->b = UVS__NONE;
+  if (l->tail == UVS__NONE)
+    l->head = slot;
+  else
+    uvs__agenda_link(a, l->tail)->b = slot;
+  l->tail = slot;
+}
+
 /* False if it was not linked any more. */
-bool uvs__list_unlink(const struct uvs__agenda *a, struct uvs__list *l, uint32_t slot);
+static inline bool uvs__list_unlink(const struct uvs__agenda *a, struct uvs__list *l,
+                                    uint32_t slot) {
+  struct uvs__link *k = uvs__agenda_link(a, slot);
+
+  if (k->a == UVS__NONE)
+    return false;
+  if (k->a == UVS__LIST_FIRST)
+    l->head = k->b;
+  else
+    uvs__agenda_link(a, k->a)->b = k->b;
+  if (k->b == UVS__NONE)
+    l->tail = k->a == UVS__LIST_FIRST ? UVS__NONE : k->a;
+  else
+    uvs__agenda_link(a, k->b)->a = k->a;
+  *k = (struct uvs__link){UVS__NONE, UVS__NONE};
+  return true;
+}
 
 enum { UVS__HIGH, UVS__NORMAL, UVS__LOW, UVS__CLASSES };
 
@@ -33,9 +69,31 @@ struct uvs__ready {
 };
 
 void uvs__ready_init(struct uvs__ready *r);
-void uvs__ready_append(const struct uvs__agenda *a, struct uvs__ready *r, uint32_t slot);
+
+static inline struct uvs__list *uvs__class_of(const struct uvs__agenda *a, struct uvs__ready *r,
+                                              uint32_t slot) {
+  struct uvs__cold *c = uvs__agenda_cold(a, uvs__agenda_slot(a, slot));
+
+  if (c == NULL)
+    return &r->of[UVS__NORMAL];
+  return &r->of[uvs__locked_load(&c->class, relaxed)]; /* constant */
+}
+
+static inline void uvs__ready_append(const struct uvs__agenda *a, struct uvs__ready *r,
+                                     uint32_t slot) {
+  uvs__list_append(a, uvs__class_of(a, r, slot), slot);
+  r->count++;
+}
+
 /* False if it was not linked any more. */
-bool uvs__ready_remove(const struct uvs__agenda *a, struct uvs__ready *r, uint32_t slot);
+static inline bool uvs__ready_remove(const struct uvs__agenda *a, struct uvs__ready *r,
+                                     uint32_t slot) {
+  if (!uvs__list_unlink(a, uvs__class_of(a, r, slot), slot))
+    return false;
+  r->count--;
+  return true;
+}
+
 /* Whose turn it is; UVS__NONE if there is nobody. It stays where it is. */
 uint32_t uvs__ready_first(const struct uvs__ready *r);
 /* It has started: its turn is over. */

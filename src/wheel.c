@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#define STEP 16u      /* entries that are looked at together, so that their memory comes at once */
+#define STEP 16u /* entries that are looked at together, so that their memory comes at once */
+#define AHEAD 12
 #define LOWER_MIN 64u /* a heap of fewer is no burden */
 #define LOWER_SHARE 16u
 #define UNORDERED UINT64_MAX
@@ -178,18 +179,6 @@ void uvs__wheel_push_back(struct uvs__wheel *w, uint32_t slot, uint64_t old_ns, 
 
 /* ---- the first of all ---- */
 
-/* Ask for the memory of those that come next in the front, a few at a time. */
-static void look_ahead(struct uvs__wheel *w, uint32_t slot) {
-  if (w->ahead-- > 0)
-    return;
-  for (unsigned i = 0; i < 2 * STEP && (slot & UVS__LIST_MARK) == 0; i++) {
-    slot = uvs__wheel_link(w, slot)->b;
-    if (i >= STEP && (slot & UVS__LIST_MARK) == 0)
-      __builtin_prefetch(slot_at(w, slot), 1);
-  }
-  w->ahead = STEP;
-}
-
 /* The first of the front; UVS__NONE. One that another thread has in hand may have any deadline, and
  * hide those behind it: it is filed for what it says now, and the inbox will bring it. */
 static uint32_t front_first(struct uvs__wheel *w, uint64_t *ret_ns) {
@@ -226,7 +215,6 @@ bool uvs__wheel_head(struct uvs__wheel *w, struct uvs__heap_entry *ret) {
 
     if (e == NULL || front_ns < e->deadline_ns || key < e->key) {
       *ret = (struct uvs__heap_entry){front_ns, key};
-      look_ahead(w, slot);
       return true;
     }
   }
@@ -234,6 +222,36 @@ bool uvs__wheel_head(struct uvs__wheel *w, struct uvs__heap_entry *ret) {
     return false;
   *ret = *e;
   return true;
+}
+
+unsigned uvs__wheel_take_front(struct uvs__wheel *w, uint64_t until_ns, uint32_t *ret_slots,
+                               unsigned most) {
+  const struct uvs__heap_entry *e = uvs__heap_head(&w->heap);
+  uint32_t ahead = w->list[UVS__FRONT].ends.b;
+  unsigned n = 0;
+
+  if (!is_empty(w, UVS__FALLING))
+    return 0;
+  /* Their memory is asked for a little before it is looked at. */
+  for (unsigned i = 0; i < AHEAD && (ahead & UVS__LIST_MARK) == 0; i++)
+    ahead = uvs__wheel_link(w, ahead)->b;
+  while (n < most) {
+    uint64_t deadline_ns;
+    uint32_t slot = front_first(w, &deadline_ns);
+
+    if (slot == UVS__NONE || deadline_ns > until_ns)
+      break;
+    if (e != NULL && (e->deadline_ns < deadline_ns ||
+                      (e->deadline_ns == deadline_ns && e->key < key_of(w, slot))))
+      break; /* the heap's turn */
+    if ((ahead & UVS__LIST_MARK) == 0) {
+      __builtin_prefetch(slot_at(w, ahead), 1);
+      ahead = uvs__wheel_link(w, ahead)->b;
+    }
+    uvs__wheel_remove(w, slot);
+    ret_slots[n++] = slot;
+  }
+  return n;
 }
 
 /* The next bucket, and where it begins. */
@@ -268,7 +286,6 @@ static void pull(struct uvs__wheel *w) {
     join(w, UVS__FRONT, list);
     w->list[UVS__FRONT].last_ns = b.last_ns;
     w->list[UVS__FRONT].last_key = b.last_key;
-    w->ahead = 0;
   } else {
     join(w, UVS__FALLING, list);
   }

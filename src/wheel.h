@@ -55,7 +55,6 @@ struct uvs__wheel {
   uint64_t now_ns;               /* a hint: that was the time not long ago */
   uint64_t falling_ns;           /* nothing on the falling list was filed for before */
   uint64_t falling_upto;         /* a tick, nor for after */
-  uint32_t ahead;                /* so many of the front have been asked for */
   uint32_t levels;               /* bit l: level l is not empty */
   uint64_t digits[UVS__LEVELS];  /* bit d: its bucket d is not */
   struct uvs__heap heap;
@@ -179,6 +178,10 @@ unsigned uvs__wheel_step(struct uvs__wheel *w);
 /* The first of all, with the deadline that the queue knows; false if there is none. Needs that
  * uvs__wheel_step has nothing to do. */
 bool uvs__wheel_head(struct uvs__wheel *w, struct uvs__heap_entry *ret);
+/* Take out the first ones, as long as they are due by then, came in order, and are next; perhaps
+ * none. */
+unsigned uvs__wheel_take_front(struct uvs__wheel *w, uint64_t until_ns, uint32_t *ret_slots,
+                               unsigned most);
 /* It will be removed soon: where it waits is wanted. */
 void uvs__wheel_prefetch(struct uvs__wheel *w, uint32_t slot);
 bool uvs__wheel_check(const struct uvs__wheel *w);
