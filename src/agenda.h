@@ -85,6 +85,20 @@ static inline struct uvs__cold *uvs__agenda_cold(const struct uvs__agenda *a, st
   return index == 0 ? NULL : uvs__slab_at(&a->colds, index - 1);
 }
 
+/* Its cold record, if it has one, will be looked at soon. */
+static inline void uvs__agenda_prefetch_cold(const struct uvs__agenda *a, uint32_t slot) {
+  /* relaxed: constant while it is not free */
+  uint32_t index =
+      (uint32_t)uvs__locked_load(&uvs__agenda_slot(a, slot)->seq_cold, relaxed) & UVS__SLOT_MASK;
+
+  if (index != 0) {
+    const char *c = uvs__slab_at(&a->colds, index - 1);
+
+    __builtin_prefetch(c);
+    __builtin_prefetch(c + 64);
+  }
+}
+
 /* The rest: loop thread. */
 
 /* The loop sees the task for the first time: its place among equals. */

@@ -80,7 +80,7 @@ static bool heard(uvs_t *s, uint32_t slot, uint64_t w) {
 
   return (w & UVS__HAS_DONE) != 0 || ((w & UVS__NEVER_RAN) != 0 && s->never_ran_cb != NULL) ||
          (w & UVS__CLEANUP) != 0 || (s->error_cb != NULL && unseen_failure(c, w)) ||
-         uvs__has_news(c) || (s->decorate_cb != NULL && c->decoration.over != NULL);
+         uvs__has_news(s, c) || (s->decorate_cb != NULL && c->decoration.over != NULL);
 }
 
 void uvs__conclude(uvs_t *s, uint32_t slot, uint64_t w) {

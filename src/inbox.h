@@ -23,7 +23,7 @@ struct uvs__inbox {
   const struct uvs__agenda *agenda; /* whose slots; borrowed */
   _Atomic uint64_t head;            /* tag, slot + 1 */
   _Atomic uint64_t next_wake;       /* AWAKE, ASLEEP, or the deadline that the timer is armed for */
-  _Atomic uint32_t dead; /* cancelled tasks that have not yet come in; see submit.c */
+  _Atomic uint32_t dead;            /* cancelled tasks that have not yet come in; see submit.c */
 };
 
 void uvs__inbox_init(struct uvs__inbox *b, const struct uvs__agenda *agenda);

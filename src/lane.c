@@ -477,6 +477,7 @@ int uvs_lane_open(uvs_t *s, const uvs_lane_options_t *given, uvs_lane_t *ret) {
   rc = open_crew(s, lane, &o);
   if (rc < 0)
     goto free_lane;
+  uvs__store(&s->pool.with_lanes, true, relaxed); /* whoever has the number got it after this */
   rc = uvs__directory_add(lane, &lane->number);
   if (rc < 0)
     goto close_crew;

@@ -42,8 +42,11 @@ void uvs__limit_begin_locked(uvs_t *s, uint32_t slot, struct uvs__cold *c, uint6
 }
 
 void uvs__limit_end(uvs_t *s, uint32_t slot) {
-  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, uvs__slot(s, slot));
+  struct uvs__cold *c;
 
+  if (s->agenda.limits.count == 0)
+    return; /* without a look at the record */
+  c = uvs__agenda_cold(&s->agenda, uvs__slot(s, slot));
   if (c != NULL && c->limit_ns != UVS__NEVER)
     uvs__agenda_unlimit(&s->agenda, slot);
 }

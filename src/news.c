@@ -9,8 +9,10 @@
  */
 #include "scheduler.h"
 
-bool uvs__has_news(const struct uvs__cold *c) {
-  return c != NULL && (c->failed_news != 0 || c->missed_count != 0);
+bool uvs__has_news(const uvs_t *s, const struct uvs__cold *c) {
+  if (c == NULL || (s->error_cb == NULL && s->missed_cb == NULL))
+    return false; /* without a look at the record: nobody would be told */
+  return c->failed_news != 0 || c->missed_count != 0;
 }
 
 void uvs__list_news(uvs_t *s, uint32_t slot) {

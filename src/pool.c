@@ -33,11 +33,49 @@ void uvs__pool_destroy(struct uvs__pool *p) {
 /* ---- turns, with the lock ---- */
 
 static inline struct uvs__lane_turns *lane_of(struct uvs__pool *p, uint32_t slot) {
-  struct uvs__cold *c = uvs__agenda_cold(p->agenda, uvs__agenda_slot(p->agenda, slot));
-  struct uvs__lane *lane =
-      c == NULL ? NULL : uvs__locked_load(&c->lane, relaxed); /* constant while it is not over */
+  struct uvs__lane *lane;
+  struct uvs__cold *c;
 
+  if (!uvs__locked_load(&p->with_lanes, relaxed)) /* see there */
+    return NULL;
+  c = uvs__agenda_cold(p->agenda, uvs__agenda_slot(p->agenda, slot));
+  lane = c == NULL ? NULL : uvs__locked_load(&c->lane, relaxed); /* constant while it is not over */
   return lane == NULL ? NULL : &lane->turns;
+}
+
+/* What its turn depends on, of a READY task: its class, and whether it has a lane. It is kept in
+ * `next`, so that who starts it need not wait, under the lock, for its cold record. One without
+ * such has something else there. */
+#define HAS_LANE 4u
+
+static unsigned turn_of(const struct uvs__pool *p, uint32_t slot) {
+  const struct uvs__slot *t = uvs__agenda_slot(p->agenda, slot);
+
+  /* relaxed, both: written before it was READY; under the lock */
+  if ((uvs__locked_load(&t->seq_cold, relaxed) & UVS__SLOT_MASK) == 0)
+    return UVS__NORMAL;
+  return uvs__locked_load(&t->next, relaxed);
+}
+
+static void note_turn(struct uvs__pool *p, uint32_t slot, const struct uvs__lane_turns *l) {
+  struct uvs__slot *t = uvs__agenda_slot(p->agenda, slot);
+  struct uvs__cold *c = uvs__agenda_cold(p->agenda, t);
+
+  if (c != NULL) /* relaxed, both: constant; READY, and under the lock */
+    uvs__locked_store(&t->next, uvs__locked_load(&c->class, relaxed) | (l != NULL ? HAS_LANE : 0),
+                      relaxed);
+}
+
+static struct uvs__lane_turns *lane_of_ready(struct uvs__pool *p, uint32_t slot) {
+  return (turn_of(p, slot) & HAS_LANE) != 0 ? lane_of(p, slot) : NULL;
+}
+
+static void append(struct uvs__pool *p, struct uvs__ready *r, uint32_t slot) {
+  uvs__ready_append(p->agenda, r, turn_of(p, slot) & ~HAS_LANE, slot);
+}
+
+static bool take_off(struct uvs__pool *p, struct uvs__ready *r, uint32_t slot) {
+  return uvs__ready_remove(p->agenda, r, turn_of(p, slot) & ~HAS_LANE, slot);
 }
 
 static uint64_t word_of(struct uvs__pool *p, uint32_t slot) {
@@ -92,7 +130,7 @@ static void admit(struct uvs__pool *p, struct uvs__lane_turns *l) {
     if ((word_of(p, slot) & UVS__ONLOOP) == 0 && has_no_runners(l->crew))
       give_to_loop(p, slot);
     on_loop = (word_of(p, slot) & UVS__ONLOOP) != 0;
-    uvs__ready_append(p->agenda, on_loop ? &p->due : &l->crew->ready, slot);
+    append(p, on_loop ? &p->due : &l->crew->ready, slot);
     if (on_loop)
       uvs__locked_store(&p->due_news, true, relaxed); /* who did this asks after the lock */
   }
@@ -104,8 +142,9 @@ void uvs__pool_list_locked(struct uvs__pool *p, uint32_t slot, uint64_t w) {
   bool on_loop = uvs__on_which(w) != 0;
 
   p->ready_count[on_loop]++;
+  note_turn(p, slot, l);
   if (l == NULL) {
-    uvs__ready_append(p->agenda, on_loop ? &p->due : &p->home.ready, slot);
+    append(p, on_loop ? &p->due : &p->home.ready, slot);
     p->home.startable += !on_loop;
     return;
   }
@@ -120,14 +159,14 @@ static void unlist(struct uvs__pool *p, struct uvs__lane_turns *l, uint32_t slot
 
   p->ready_count[on_loop]--;
   if (l == NULL) {
-    if (uvs__ready_remove(p->agenda, on_loop ? &p->due : &p->home.ready, slot))
+    if (take_off(p, on_loop ? &p->due : &p->home.ready, slot))
       p->home.startable -= !on_loop;
     return;
   }
   if (l->next != slot)
     uvs__list_unlink(p->agenda, &l->waiting, slot);
   else
-    uvs__ready_remove(p->agenda, on_loop ? &p->due : &l->crew->ready, slot);
+    take_off(p, on_loop ? &p->due : &l->crew->ready, slot);
   l->ready--;
   if (l->next == slot)
     l->next = UVS__NONE;
@@ -153,7 +192,7 @@ void uvs__pool_shut_lane_locked(struct uvs__pool *p, struct uvs__lane_turns *l) 
   if (l->next != UVS__NONE) {
     bool on_loop = (word_of(p, l->next) & UVS__ONLOOP) != 0;
 
-    uvs__ready_remove(p->agenda, on_loop ? &p->due : &l->crew->ready, l->next);
+    take_off(p, on_loop ? &p->due : &l->crew->ready, l->next);
     l->next = UVS__NONE; /* still READY: the loop ends it */
   }
   promise(p, l);
@@ -189,9 +228,9 @@ void uvs__pool_take_over(struct uvs__pool *p) {
   while (has_no_runners(&p->home) && (slot = uvs__ready_first(&p->home.ready)) != UVS__NONE) {
     struct uvs__lane_turns *l = lane_of(p, slot);
 
-    uvs__ready_remove(p->agenda, &p->home.ready, slot);
+    take_off(p, &p->home.ready, slot);
     give_to_loop(p, slot);
-    uvs__ready_append(p->agenda, &p->due, slot);
+    append(p, &p->due, slot);
     if (l == NULL)
       p->home.startable--;
     else
@@ -222,7 +261,7 @@ bool uvs__pool_decide(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t 
   uv_mutex_lock(&p->lock);
   done = uvs__word_try_locked(uvs__agenda_slot(p->agenda, slot), w, to);
   if (done && uvs__word_state(*w) == UVS__READY)
-    unlist(p, lane_of(p, slot), slot, *w);
+    unlist(p, lane_of_ready(p, slot), slot, *w);
   if (done)
     load = uvs__pool_settle_locked(p, *w, outcome);
   uv_mutex_unlock(&p->lock);
@@ -261,8 +300,11 @@ void uvs__pool_heed_lane_locked(struct uvs__pool *p, uint32_t slot, uint64_t *w)
 
 /* Move 4. */
 static bool start_locked(struct uvs__pool *p, uint32_t slot, uint64_t *w) {
-  struct uvs__lane_turns *l = lane_of(p, slot);
+  struct uvs__lane_turns *l;
 
+  if (uvs__word_state(*w) != UVS__READY)
+    return false;
+  l = lane_of_ready(p, slot);
   if (!uvs__word_try_locked(uvs__agenda_slot(p->agenda, slot), w,
                             uvs__word_in(*w & ~UVS__LISTED, UVS__RUNNING)))
     return false;

@@ -99,6 +99,9 @@ struct uvs__pool {
   /* Something has become the loop's to start, because of what somebody did to another task of its
    * lane. Set under the lock; who finds it so, after what he did, wakes the loop. */
   _Atomic bool due_news;
+  /* There was a lane once. If not, no task has one, and its cold record need not be asked. Who
+   * comes upon a task of a lane sees it: it was set before the lane had a number. */
+  _Atomic bool with_lanes;
 
   char apart[64]; /* producers write what follows all the time, and share no line with others */
   /* Tasks accepted and not settled, ref'd ones in the upper half. Submit adds before its push; who

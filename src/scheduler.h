@@ -258,7 +258,7 @@ uint64_t uvs__jitter(const uvs_t *s, uvs_id_t id, uint64_t run, uint64_t jitter_
 
 /* ---- news.c ---- */
 /* Is a hook to be told something about a task that goes on? */
-bool uvs__has_news(const struct uvs__cold *c);
+bool uvs__has_news(const uvs_t *s, const struct uvs__cold *c);
 /* Loop thread: onto the to-do list, since it has some; and off it: was it there for that? */
 void uvs__list_news(uvs_t *s, uint32_t slot);
 bool uvs__unlist_news(struct uvs__cold *c);

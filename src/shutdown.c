@@ -47,12 +47,15 @@ bool uvs__stop_now(uvs_t *s, uvs_never_ran_cb each, void *arg) {
 }
 
 bool uvs__may_run(uvs_t *s, struct uvs__slot *t, uint64_t w) {
-  struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
-  struct uvs__lane *lane = c == NULL ? NULL : uvs__load(&c->lane, relaxed); /* constant */
   uint64_t shutdown_ns;
 
-  if (lane != NULL && uvs__lane_disposed(lane))
-    return false;
+  if (uvs__load(&s->pool.with_lanes, relaxed)) { /* see there */
+    struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
+    struct uvs__lane *lane = c == NULL ? NULL : uvs__load(&c->lane, relaxed); /* constant */
+
+    if (lane != NULL && uvs__lane_disposed(lane))
+      return false;
+  }
   if (!uvs__inbox_is_shut(&s->inbox))
     return true;
   if (uvs__load(&s->stop, acquire)) /* pairs with the release in uvs__stop_now */

@@ -108,7 +108,7 @@ static void take_in_one(uvs_t *s, uint32_t slot) {
   }
   s->brought = true;
   while (uvs__word_state(w) == UVS__WAITING) {
-    if ((w & UVS__MOVING) == 0 && uvs__has_news(uvs__agenda_cold(&s->agenda, t))) {
+    if ((w & UVS__MOVING) == 0 && uvs__has_news(s, uvs__agenda_cold(&s->agenda, t))) {
       uvs__list_news(s, slot); /* it comes here again when they are told */
       return;
     }
@@ -169,7 +169,7 @@ void uvs__take_in(uvs_t *s) {
 static void wait_again(uvs_t *s, uint32_t slot, uint64_t w) {
   struct uvs__slot *t = uvs__slot(s, slot);
 
-  if (!uvs__has_news(uvs__agenda_cold(&s->agenda, t))) {
+  if (!uvs__has_news(s, uvs__agenda_cold(&s->agenda, t))) {
     uvs__agenda_insert(&s->agenda, slot, w);
     return;
   }
@@ -254,15 +254,11 @@ static bool can_start(uvs_t *s, uint32_t slot, const struct handing *h) {
  * `batch`. *ret_more: there may be others. */
 static unsigned collect_due(uvs_t *s, const struct handing *h, uint32_t batch[BATCH],
                             bool *ret_more) {
-  unsigned looked = uvs__agenda_take_front(&s->agenda, h->ready_ns, batch, BATCH);
+  unsigned taken = uvs__agenda_take_front(&s->agenda, h->ready_ns, batch, BATCH);
   unsigned n = 0;
 
   *ret_more = true;
-  for (unsigned i = 0; i < looked; i++) {
-    if (can_start(s, batch[i], h))
-      batch[n++] = batch[i];
-  }
-  while (looked < BATCH) {
+  for (unsigned looked = taken; looked < BATCH;) {
     unsigned put_back = uvs__agenda_put_back(&s->agenda, h->ready_ns, h->wall_ns);
     uint32_t slot;
 
@@ -275,8 +271,13 @@ static unsigned collect_due(uvs_t *s, const struct handing *h, uint32_t batch[BA
     if (slot == UVS__NONE)
       break;
     looked++;
-    if (can_start(s, slot, h))
-      batch[n++] = slot;
+    batch[taken++] = slot;
+  }
+  for (unsigned i = 0; i < taken; i++)
+    uvs__agenda_prefetch_cold(&s->agenda, batch[i]);
+  for (unsigned i = 0; i < taken; i++) {
+    if (can_start(s, batch[i], h))
+      batch[n++] = batch[i];
   }
   return n;
 }

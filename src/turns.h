@@ -70,25 +70,16 @@ struct uvs__ready {
 
 void uvs__ready_init(struct uvs__ready *r);
 
-static inline struct uvs__list *uvs__class_of(const struct uvs__agenda *a, struct uvs__ready *r,
-                                              uint32_t slot) {
-  struct uvs__cold *c = uvs__agenda_cold(a, uvs__agenda_slot(a, slot));
-
-  if (c == NULL)
-    return &r->of[UVS__NORMAL];
-  return &r->of[uvs__locked_load(&c->class, relaxed)]; /* constant */
-}
-
 static inline void uvs__ready_append(const struct uvs__agenda *a, struct uvs__ready *r,
-                                     uint32_t slot) {
-  uvs__list_append(a, uvs__class_of(a, r, slot), slot);
+                                     unsigned class, uint32_t slot) {
+  uvs__list_append(a, &r->of[class], slot);
   r->count++;
 }
 
 /* False if it was not linked any more. */
 static inline bool uvs__ready_remove(const struct uvs__agenda *a, struct uvs__ready *r,
-                                     uint32_t slot) {
-  if (!uvs__list_unlink(a, uvs__class_of(a, r, slot), slot))
+                                     unsigned class, uint32_t slot) {
+  if (!uvs__list_unlink(a, &r->of[class], slot))
     return false;
   r->count--;
   return true;

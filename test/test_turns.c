@@ -56,7 +56,7 @@ static enum greatest_test_res bench_destroy(struct bench *b) {
 static uint32_t add(struct bench *b, int k) {
   uint32_t slot = b->free[k][--b->free_count[k]];
 
-  uvs__ready_append(&b->agenda, &b->ready, slot);
+  uvs__ready_append(&b->agenda, &b->ready, b->class_of[slot], slot);
   return slot;
 }
 
@@ -72,7 +72,7 @@ static uint32_t start(struct bench *b) {
 
   if (slot == UVS__NONE)
     return slot;
-  uvs__ready_remove(&b->agenda, &b->ready, slot);
+  uvs__ready_remove(&b->agenda, &b->ready, b->class_of[slot], slot);
   uvs__ready_turn(&b->ready);
   set_free(b, slot);
   return slot;
@@ -219,22 +219,22 @@ TEST what_is_taken_out_leaves_the_others_in_order_and_no_turn_is_over(void) {
   for (int i = 0; i < 6; i++)
     slot[i] = add(&b, i % 3);
   ASSERT_U64(6, b.ready.count);
-  ASSERT(uvs__ready_remove(&b.agenda, &b.ready, slot[0]));
-  ASSERT_FALSE(uvs__ready_remove(&b.agenda, &b.ready, slot[0]));
+  ASSERT(uvs__ready_remove(&b.agenda, &b.ready, b.class_of[slot[0]], slot[0]));
+  ASSERT_FALSE(uvs__ready_remove(&b.agenda, &b.ready, b.class_of[slot[0]], slot[0]));
   ASSERT_U64(5, b.ready.count);
   ASSERT_U64(0, b.ready.turn);
   ASSERT_U64(slot[3], uvs__ready_first(&b.ready));
   ASSERT_U64(slot[3], uvs__ready_first(&b.ready)); /* it stays where it is */
-  ASSERT(uvs__ready_remove(&b.agenda, &b.ready, slot[4]));
-  ASSERT(uvs__ready_remove(&b.agenda, &b.ready, slot[3]));
+  ASSERT(uvs__ready_remove(&b.agenda, &b.ready, b.class_of[slot[4]], slot[4]));
+  ASSERT(uvs__ready_remove(&b.agenda, &b.ready, b.class_of[slot[3]], slot[3]));
   ASSERT_U64(slot[1], uvs__ready_first(&b.ready));
-  ASSERT(uvs__ready_remove(&b.agenda, &b.ready, slot[1]));
+  ASSERT(uvs__ready_remove(&b.agenda, &b.ready, b.class_of[slot[1]], slot[1]));
   ASSERT_U64(slot[2], uvs__ready_first(&b.ready));
-  ASSERT(uvs__ready_remove(&b.agenda, &b.ready, slot[5]));
-  ASSERT(uvs__ready_remove(&b.agenda, &b.ready, slot[2]));
+  ASSERT(uvs__ready_remove(&b.agenda, &b.ready, b.class_of[slot[5]], slot[5]));
+  ASSERT(uvs__ready_remove(&b.agenda, &b.ready, b.class_of[slot[2]], slot[2]));
   ASSERT_U64(UVS__NONE, uvs__ready_first(&b.ready));
   ASSERT_U64(0, b.ready.count);
-  uvs__ready_append(&b.agenda, &b.ready, slot[2]); /* and again */
+  uvs__ready_append(&b.agenda, &b.ready, b.class_of[slot[2]], slot[2]); /* and again */
   ASSERT_U64(slot[2], start(&b));
   CHECK_CALL(bench_destroy(&b));
   PASS();
@@ -288,7 +288,7 @@ TEST any_mixture_is_as_the_model_has_it(void) {
     } else if (what == 9 && m.count[k] > 0) {
       uint32_t slot = model_take(&m, k, (unsigned)test_random_below(&random, m.count[k]));
 
-      ASSERT(uvs__ready_remove(&b.agenda, &b.ready, slot));
+      ASSERT(uvs__ready_remove(&b.agenda, &b.ready, b.class_of[slot], slot));
       set_free(&b, slot);
     } else {
       uint32_t expected = model_start(&m);
