@@ -9,7 +9,7 @@ DESTDIR ?=
 # What `make contract` insists on: lines or whole chapters, e.g. REQUIRE='S1-S11 L'.
 REQUIRE ?= S F P D T R J L
 
-.PHONY: all test demo install uninstall contract format ci clean
+.PHONY: all test demo bench bench-full install uninstall contract format ci clean
 
 all: build/build.ninja
 	@meson compile -C build
@@ -30,6 +30,13 @@ test: build/build.ninja
 demo: build/build.ninja
 	@meson compile -C build demo
 	@build/examples/demo
+
+# uvsched beside others, see bench/README.md: small and quick, or all of it. What is not installed is
+# left out; `.ci/setup bench` installs it.
+bench: MODE = --quick
+bench bench-full: build/build.ninja
+	@meson compile -C build bench-uvsched
+	@bench/run $(MODE) --json build/bench.json
 
 # What things cost, on this machine: make bench-stats, make bench-dispose.
 bench-%: build/build.ninja
