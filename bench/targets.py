@@ -57,4 +57,11 @@ def lines(val, row, quick):
     add(f"{w6}, keeps up", "≥ 0.99", ("w6", row, (10**5, 100), "keepup"), 0.99, least=True)
     add(f"{w6}, CPU", "≤ 0.6 s per million", ("w6", row, (10**5, 100), "cpu_s_per_M"), 0.6)
     add("W6 10^4 tasks × 1 s on the pool, CPU", "≤ 5 s per million", ("w6", row, (10**4, 1000), "cpu_s_per_M"), 5)
+    add("W7 uv_fs_stat beside blocking bodies, p50", "< 1 ms", ("w7", row, "block", "stat_p50_us"), 1000, strict=True, unit=" µs")
+    for kind, what in (("block", "blocking"), ("cpu", "CPU-bound")):
+        add(f"W7 heartbeat beside {what} bodies, p99", "≤ 2 × that on the idle loop", ("w7", row, kind, "beat_p99_us"), 2,
+            ("w7", row, "idle", "beat_p99_us"))
+    against("W8 push-back on the loop", "w8", "loop", "push_ns", (0.2, "libuv"))
+    add("W9 exit", "< 0.1 s + the running bodies (1 ms)", ("w9", row, "x", "close_ms"), 101, strict=True, unit=" ms")
+    against("W10 lanes", "w10", "thread", "lane_ns", (1, "asio"), strict=True)
     return out

@@ -7,6 +7,7 @@
  * schedules here and there. Its id is the handle, and stands in the table of handles. */
 #include "peers/bench.h"
 #include <uvsched.h>
+#include <uvsched/lane.h>
 
 static uv_loop_t *L;
 static uvs_t *S;
@@ -247,6 +248,177 @@ static void w6_any(uint32_t k, uint32_t period_ms, double secs) {
   w6_report(k, period_ms);
 }
 
+/* ---- W7 neighbour -------------------------------------------------------------- */
+static int on_w7(uvs_run_t *run) {
+  if (w7_body())
+    uvs_execute(run->scheduler, on_w7, NULL);
+  return 0;
+}
+static void w7_start(void) {
+  if (uvs_execute(S, on_w7, NULL) < 0)
+    die("uvs_execute");
+}
+
+/* ---- W8 push-back ---------------------------------------------------------------- */
+static void w8_reschedule(uint32_t i) {
+  if (uvs_reschedule(S, T[i], UVS_MS(W8_MS)) < 0)
+    die("uvs_reschedule");
+}
+static int on_w8_last(uvs_run_t *run) {
+  (void)run;
+  w8_end = now_ns();
+  p_break();
+  return 0;
+}
+static void w8_last(void) { /* as in W4: the loop hears of things in their order */
+  uvs_task_t t;
+
+  uvs_task_init(&t);
+  t.after = on_w8_last;
+  submit(&t, NULL);
+}
+static void w8_any(int on_loop, uint32_t n, double secs) {
+  uint64_t s = 7;
+
+  keep_heap();
+  T = (uvs_id_t *)malloc((size_t)n * sizeof *T);
+  fired = fired_count;
+  p_open();
+  w8_n = n;
+  w8_secs = secs;
+  w8_push = w8_reschedule;
+  w8_last_push = on_loop ? NULL : w8_last;
+  for (uint32_t i = 0; i < n; i++)
+    T[i] = arm_new(i, w8_first_ms(&s));
+  w8();
+}
+
+/* ---- W9 exit ----------------------------------------------------------------------- */
+static int w9_started, w9_closed;
+static uint32_t w9_ended;
+static int on_w9(uvs_run_t *run) {
+  (void)run;
+  __atomic_store_n(&w9_started, 1, __ATOMIC_RELAXED);
+  nap_us(1000);
+  cell_hit();
+  return 0;
+}
+static void w9_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  (void)s;
+  (void)id;
+  (void)status;
+  (void)arg;
+  w9_ended++;
+}
+static void on_closed(uvs_t *s) {
+  (void)s;
+  w9_closed = 1;
+}
+static void w9(uint32_t n) {
+  uvs_task_t t;
+  uint64_t t0;
+
+  p_open();
+  for (uint32_t i = 0; i < n; i++) {
+    uvs_task_init(&t);
+    t.work = on_w9;
+    t.done = w9_done;
+    submit(&t, NULL);
+  }
+  while (!__atomic_load_n(&w9_started, __ATOMIC_RELAXED))
+    p_pump();
+  t0 = now_ns();
+  uvs_close(S, on_closed);
+  p_run();
+  if (uv_loop_close(L) || !w9_closed || w9_ended != n)
+    die("w9: not all is over");
+  emit("close_ms", (double)(now_ns() - t0) / 1e6);
+  emit("ran", (double)cell_sum());
+}
+
+/* ---- W10 lanes ------------------------------------------------------------------------ */
+static uvs_lane_t *lanes;
+static uint32_t lanes_n;
+static uint64_t w10_t0;
+static void lanes_open(uint32_t n) {
+  lanes_n = n;
+  lanes = (uvs_lane_t *)malloc(n * sizeof *lanes);
+  for (uint32_t i = 0; i < n; i++)
+    if (uvs_lane_open(S, NULL, &lanes[i]) < 0)
+      die("uvs_lane_open");
+}
+static void lane_submit(uint32_t i, uvs_work_cb work) {
+  uvs_task_t t;
+
+  uvs_task_init(&t);
+  t.work = work;
+  t.arg = (void *)(uintptr_t)i;
+  t.lane = lanes[i % lanes_n];
+  submit(&t, NULL);
+}
+static void *w10_producer(void *a) {
+  (void)a;
+  nap_us(5000); /* the loop is in its wait by now */
+  w10_t0 = now_ns();
+  for (uint32_t i = 0; i < pool_total; i++)
+    lane_submit(i, work_empty);
+  return NULL;
+}
+static void w10(int on_loop, uint32_t n, uint32_t total) {
+  pthread_t m, th;
+
+  keep_heap();
+  p_open();
+  uv_async_init(L, &quit_h, on_quit);
+  pool_total = total;
+  lanes_open(n);
+  p_pump();
+  pthread_create(&m, NULL, monitor, NULL);
+  if (on_loop) {
+    w10_t0 = now_ns();
+    for (uint32_t i = 0; i < total; i++)
+      lane_submit(i, work_empty);
+  } else
+    pthread_create(&th, NULL, w10_producer, NULL);
+  p_run();
+  pthread_join(m, NULL);
+  if (!on_loop)
+    pthread_join(th, NULL);
+  if (cell_sum() != total)
+    die("w10 count");
+  emit("lane_ns", (double)(pool_end - w10_t0) / total);
+}
+
+/* ---- check: lanes keep their order ------------------------------------------------------ */
+static uint32_t lane_next[100], lane_inside[100], lane_wrong;
+static int on_lane(uvs_run_t *run) {
+  uint32_t i = (uint32_t)(uintptr_t)run->arg, l = i % lanes_n;
+
+  /* Plain memory in the middle: a lane's tasks see what the ones before have written. */
+  if (__atomic_fetch_add(&lane_inside[l], 1, __ATOMIC_RELAXED) != 0 || lane_next[l] != i / lanes_n)
+    __atomic_store_n(&lane_wrong, 1, __ATOMIC_RELAXED);
+  lane_next[l]++;
+  __atomic_fetch_sub(&lane_inside[l], 1, __ATOMIC_RELAXED);
+  cell_hit();
+  return 0;
+}
+static void check_lanes(void) {
+  uint64_t before = cell_sum(), stop = now_ns() + 10000000000u;
+
+  p_open();
+  lanes_open(100);
+  for (uint32_t i = 0; i < 20000; i++)
+    lane_submit(i, on_lane);
+  while (cell_sum() < before + 20000 && now_ns() < stop) {
+    p_pump();
+    nap_us(100);
+  }
+  nap_us(5000);
+  p_pump();
+  if (cell_sum() != before + 20000 || lane_wrong)
+    die("check: a lane lost a task, or its order");
+}
+
 /* ---- check, on the pool: cancels meet starts, and each receipt must be true --- */
 #define CHECKED 20000
 struct checked {
@@ -308,23 +480,36 @@ static void check_pool(void) {
 
 int main(int argc, char **argv) {
   const char *w = argc > 1 ? argv[1] : "", *v = argc > 2 ? argv[2] : "";
-  int pool = !strcmp(v, "pool");
+  int pool = !strcmp(v, "pool"), loop = !strcmp(v, "loop");
+  uint32_t n = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
 
-  if (argc > 3 && !pool && strcmp(v, "loop") && !strncmp(w, "w", 1) && strcmp(w, "w12"))
-    return 2;
-  periodic_on_pool = pool;
-  setenv("UV_THREADPOOL_SIZE", "2", 0);
+  if (!strcmp(w, "w7")) {
+    unsetenv("UV_THREADPOOL_SIZE"); /* the default */
+    concurrency = -1;
+  } else
+    setenv("UV_THREADPOOL_SIZE", "2", 0);
   if (!strcmp(w, "check")) {
     w_check();
     check_pool();
+    check_lanes();
   } else if (!strcmp(w, "w3") && pool && argc > 3)
-    w3_pool((uint32_t)strtoul(argv[3], NULL, 10));
-  else if (!strcmp(w, "w4") && argc > 5)
-    w4_any(pool, atoi(argv[3]), !strcmp(argv[4], "rand"), (uint32_t)strtoul(argv[5], NULL, 10));
-  else if (!strcmp(w, "w5") && argc > 3)
+    w3_pool(n);
+  else if (!strcmp(w, "w4") && (pool || loop) && argc > 5)
+    w4_any(pool, (int)n, !strcmp(argv[4], "rand"), (uint32_t)strtoul(argv[5], NULL, 10));
+  else if (!strcmp(w, "w5") && (pool || loop) && argc > 3) {
+    periodic_on_pool = pool;
     w5_any(atof(argv[3]));
-  else if (!strcmp(w, "w6") && argc > 5)
-    w6_any((uint32_t)strtoul(argv[3], NULL, 10), (uint32_t)atoi(argv[4]), atof(argv[5]));
+  } else if (!strcmp(w, "w6") && (pool || loop) && argc > 5) {
+    periodic_on_pool = pool;
+    w6_any(n, (uint32_t)atoi(argv[4]), atof(argv[5]));
+  } else if (!strcmp(w, "w7") && argc > 3)
+    w7(v, atof(argv[3]), w7_start);
+  else if (!strcmp(w, "w8") && argc > 4)
+    w8_any(loop, n, atof(argv[4]));
+  else if (!strcmp(w, "w9") && argc == 3)
+    w9((uint32_t)strtoul(v, NULL, 10));
+  else if (!strcmp(w, "w10") && argc > 4)
+    w10(loop, n, (uint32_t)strtoul(argv[4], NULL, 10));
   else
     return loop_main(argc, argv);
   fflush(stdout);

@@ -6,6 +6,7 @@
 #include <boost/asio.hpp>
 #include <chrono>
 #include <new>
+#include <vector>
 namespace asio = boost::asio;
 using boost::system::error_code;
 using clk = std::chrono::steady_clock; // CLOCK_MONOTONIC
@@ -220,8 +221,34 @@ static void w6_pool(uint32_t k, uint32_t period_ms, double secs) {
   emit("keepup", (double)(we1 - we0) / ((double)(wt1 - wt0) / 1e6 / period_ms * k));
   emit("cpu_s_per_M", (double)(wc1 - wc0) / 1e9 / (double)(we1 - we0) * 1e6);
 }
+// ---- W10: strands over the pool ----------------------------------------------
+static void w10(uint32_t n, uint32_t total) {
+  using strand = asio::strand<asio::thread_pool::executor_type>;
+  keep_heap();
+  TP = new asio::thread_pool(2);
+  std::vector<strand> lanes;
+  for (uint32_t i = 0; i < n; i++)
+    lanes.push_back(asio::make_strand(*TP));
+  nap_us(5000);
+  uint64_t t0 = now_ns();
+  for (uint32_t i = 0; i < total; i++)
+    asio::post(lanes[i % n], [] { cell_hit(); });
+  wait_total(total);
+  uint64_t end = now_ns();
+  nap_us(5000);
+  if (cell_sum() != total)
+    die("w10 count");
+  emit("lane_ns", (double)(end - t0) / total);
+}
 int main(int argc, char **argv) {
   const char *w = argc > 3 ? argv[1] : "", *v = argc > 3 ? argv[2] : "";
+  if (!strcmp(w, "w10") && argc > 4) {
+    if (strcmp(v, "thread"))
+      return 2;
+    w10((uint32_t)strtoul(argv[3], NULL, 10), (uint32_t)strtoul(argv[4], NULL, 10));
+    fflush(stdout);
+    _exit(0);
+  }
   if (!strcmp(v, "pool")) {
     if (!strcmp(w, "w3"))
       w3_pool((uint32_t)strtoul(argv[3], NULL, 10));

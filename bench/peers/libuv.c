@@ -238,9 +238,246 @@ static void w5_repeat(double secs) {
   drift_report(PT, k);
 }
 
+/* ---- W7 neighbour: one uv_queue_work per body -------------------------------- */
+static void w7_work(uv_work_t *r) {
+  r->data = w7_body() ? r : NULL;
+}
+static void w7_after(uv_work_t *r, int st) {
+  (void)st;
+  if (r->data)
+    uv_queue_work(L, r, w7_work, w7_after);
+  else
+    free(r);
+}
+static void w7_start(void) {
+  uv_work_t *r = (uv_work_t *)malloc(sizeof *r);
+  uv_queue_work(L, r, w7_work, w7_after);
+}
+
+/* ---- W8 push-back: uv_timer_again; another thread has a list and an async ------ */
+typedef struct w8_node {
+  task *t; /* NULL: the last */
+  struct w8_node *next;
+} w8_node;
+static w8_node *w8_head, **w8_tail = &w8_head;
+static void w8_again(uint32_t i) {
+  uv_timer_again(&T[i]->h);
+}
+static void w8_enqueue(task *t) {
+  w8_node *q = (w8_node *)malloc(sizeof *q);
+  q->t = t;
+  q->next = NULL;
+  pthread_mutex_lock(&q_mu);
+  *w8_tail = q;
+  w8_tail = &q->next;
+  pthread_mutex_unlock(&q_mu);
+  uv_async_send(&wake_h);
+}
+static void w8_far(uint32_t i) {
+  w8_enqueue(T[i]);
+}
+static void w8_far_last(void) {
+  w8_enqueue(NULL);
+}
+static void w8_wake(uv_async_t *h) {
+  (void)h;
+  pthread_mutex_lock(&q_mu);
+  w8_node *q = w8_head;
+  w8_head = NULL;
+  w8_tail = &w8_head;
+  pthread_mutex_unlock(&q_mu);
+  while (q) {
+    w8_node *nx = q->next;
+    if (q->t)
+      uv_timer_again(&q->t->h);
+    else {
+      w8_end = now_ns();
+      uv_stop(L);
+    }
+    free(q);
+    q = nx;
+  }
+}
+static void w8_any(int on_loop, uint32_t n, double secs) {
+  uint64_t s = 7;
+  keep_heap();
+  T = (handle *)malloc((size_t)n * sizeof *T);
+  fired = fired_count;
+  p_open();
+  uv_async_init(L, &wake_h, w8_wake);
+  w8_n = n;
+  w8_secs = secs;
+  w8_push = on_loop ? w8_again : w8_far;
+  w8_last_push = on_loop ? NULL : w8_far_last;
+  for (uint32_t i = 0; i < n; i++) {
+    T[i] = p_new(i);
+    uv_timer_start(&T[i]->h, cb, w8_first_ms(&s), W8_MS);
+  }
+  w8();
+}
+
+/* ---- W9 exit: all that is queued runs, or is cancelled one by one --------------- */
+static int w9_started;
+static uint64_t w9_ended;
+static void w9_work(uv_work_t *r) {
+  (void)r;
+  __atomic_store_n(&w9_started, 1, __ATOMIC_RELAXED);
+  nap_us(1000);
+  cell_hit();
+}
+static void w9_after(uv_work_t *r, int st) {
+  (void)r;
+  (void)st;
+  w9_ended++;
+}
+static void w9(uint32_t n, int cancel) {
+  uv_work_t *r = (uv_work_t *)calloc(n, sizeof *r);
+  p_open();
+  for (uint32_t i = 0; i < n; i++)
+    uv_queue_work(L, &r[i], w9_work, w9_after);
+  while (!__atomic_load_n(&w9_started, __ATOMIC_RELAXED))
+    p_pump();
+  uint64_t t0 = now_ns();
+  if (cancel)
+    for (uint32_t i = 0; i < n; i++)
+      uv_cancel((uv_req_t *)&r[i]);
+  p_run();
+  if (uv_loop_close(L) || w9_ended != n)
+    die("w9: not all is over");
+  emit("close_ms", (double)(now_ns() - t0) / 1e6);
+  emit("ran", (double)cell_sum());
+}
+
+/* ---- W10 lanes: a FIFO each, and one uv_queue_work at a time that empties it ---- */
+typedef struct lane_item {
+  struct lane_item *next;
+} lane_item;
+typedef struct lane {
+  pthread_mutex_t mu;
+  lane_item *head, **tail;
+  int busy;
+  uv_work_t req;
+  struct lane *w_next; /* those that another thread has made busy */
+} lane;
+static lane *lanes, *lanes_head;
+static uint32_t lanes_n;
+static uint64_t w10_t0;
+static void lane_work(uv_work_t *r) {
+  lane *l = (lane *)r->data;
+  for (;;) {
+    pthread_mutex_lock(&l->mu);
+    lane_item *q = l->head;
+    if (q && (l->head = q->next) == NULL)
+      l->tail = &l->head;
+    pthread_mutex_unlock(&l->mu);
+    if (q == NULL)
+      return;
+    free(q);
+    cell_hit(); /* the empty body */
+  }
+}
+static void lane_after(uv_work_t *r, int st) {
+  lane *l = (lane *)r->data;
+  (void)st;
+  pthread_mutex_lock(&l->mu);
+  l->busy = l->head != NULL;
+  int again = l->busy;
+  pthread_mutex_unlock(&l->mu);
+  if (again)
+    uv_queue_work(L, &l->req, lane_work, lane_after);
+}
+static int lane_put(lane *l) { /* 1: it was idle */
+  lane_item *q = (lane_item *)malloc(sizeof *q);
+  q->next = NULL;
+  pthread_mutex_lock(&l->mu);
+  *l->tail = q;
+  l->tail = &q->next;
+  int idle = !l->busy;
+  l->busy = 1;
+  pthread_mutex_unlock(&l->mu);
+  return idle;
+}
+static void lanes_wake(uv_async_t *h) {
+  (void)h;
+  pthread_mutex_lock(&q_mu);
+  lane *l = lanes_head;
+  lanes_head = NULL;
+  pthread_mutex_unlock(&q_mu);
+  while (l) {
+    lane *nx = l->w_next;
+    uv_queue_work(L, &l->req, lane_work, lane_after);
+    l = nx;
+  }
+}
+static void *w10_producer(void *a) {
+  (void)a;
+  nap_us(5000); /* the loop is in its wait by now */
+  w10_t0 = now_ns();
+  for (uint32_t i = 0; i < pool_total; i++) {
+    lane *l = &lanes[i % lanes_n];
+    if (!lane_put(l))
+      continue;
+    pthread_mutex_lock(&q_mu);
+    l->w_next = lanes_head;
+    lanes_head = l;
+    pthread_mutex_unlock(&q_mu);
+    uv_async_send(&wake_h);
+  }
+  return NULL;
+}
+static void w10(int on_loop, uint32_t n, uint32_t total) {
+  pthread_t m, th;
+  keep_heap();
+  p_open();
+  uv_async_init(L, &wake_h, lanes_wake);
+  uv_async_init(L, &quit_h, on_quit);
+  pool_total = total;
+  lanes_n = n;
+  lanes = (lane *)calloc(n, sizeof *lanes);
+  for (uint32_t i = 0; i < n; i++) {
+    pthread_mutex_init(&lanes[i].mu, NULL);
+    lanes[i].tail = &lanes[i].head;
+    lanes[i].req.data = &lanes[i];
+  }
+  pthread_create(&m, NULL, monitor, NULL);
+  if (on_loop) {
+    w10_t0 = now_ns();
+    for (uint32_t i = 0; i < total; i++)
+      if (lane_put(&lanes[i % n]))
+        uv_queue_work(L, &lanes[i % n].req, lane_work, lane_after);
+  } else
+    pthread_create(&th, NULL, w10_producer, NULL);
+  p_run();
+  pthread_join(m, NULL);
+  if (!on_loop)
+    pthread_join(th, NULL);
+  if (cell_sum() != total)
+    die("w10 count");
+  emit("lane_ns", (double)(pool_end - w10_t0) / total);
+}
+
 int main(int argc, char **argv) {
   const char *w = argc > 2 ? argv[1] : "", *v = argc > 2 ? argv[2] : "";
-  setenv("UV_THREADPOOL_SIZE", "2", 0);
+  int new_ones = 1;
+  if (!strcmp(w, "w7"))
+    unsetenv("UV_THREADPOOL_SIZE"); /* the default */
+  else
+    setenv("UV_THREADPOOL_SIZE", "2", 0);
+  if (!strcmp(w, "w7") && argc > 3)
+    w7(v, atof(argv[3]), w7_start);
+  else if (!strcmp(w, "w8") && argc > 4)
+    w8_any(!strcmp(v, "loop"), (uint32_t)strtoul(argv[3], NULL, 10), atof(argv[4]));
+  else if (!strcmp(w, "w9"))
+    w9((uint32_t)strtoul(v, NULL, 10), argc > 3);
+  else if (!strcmp(w, "w10") && argc > 4)
+    w10(!strcmp(v, "loop"), (uint32_t)strtoul(argv[3], NULL, 10),
+        (uint32_t)strtoul(argv[4], NULL, 10));
+  else
+    new_ones = 0;
+  if (new_ones) {
+    fflush(stdout);
+    _exit(0);
+  }
   if (!strcmp(v, "pool")) {
     if (!strcmp(w, "w3"))
       w3_pool((uint32_t)strtoul(argv[3], NULL, 10));
