@@ -125,7 +125,7 @@ static int w4p_rand;
 static void *w4p_producer(void *a) {
   producer *p = (producer *)a;
   uint64_t s = 1000 + p->base;
-  while (!w4_go)
+  while (!__atomic_load_n(&w4_go, __ATOMIC_ACQUIRE))
     sched_yield();
   uint64_t t0 = now_ns();
   for (uint32_t k = 0; k < w4_each; k++) {

@@ -181,7 +181,7 @@ static void w3_loop(uint32_t n) {
 }
 
 /* ---- W4, work runs on the loop thread -------------------------------------- */
-static volatile int w4_go;
+static int w4_go;
 static uint32_t w4_each;
 static int w4_rand;
 static uint64_t w4_accepted, w4_total, w4_end, w4_t0;
@@ -243,7 +243,7 @@ static void drain_submitted(void) {
 static void *w4_producer(void *a) {
   producer *p = (producer *)a;
   uint64_t s = 1000 + p->base;
-  while (!w4_go)
+  while (!__atomic_load_n(&w4_go, __ATOMIC_ACQUIRE))
     sched_yield();
   uint64_t t0 = now_ns();
   for (uint32_t k = 0; k < w4_each; k++)
