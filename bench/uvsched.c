@@ -347,13 +347,13 @@ static void lanes_open(uint32_t n) {
     if (uvs_lane_open(S, NULL, &lanes[i]) < 0)
       die("uvs_lane_open");
 }
-static void lane_submit(uint32_t i, uvs_work_cb work) {
+static void lane_submit(uint32_t lane, uvs_work_cb work, uint32_t i) {
   uvs_task_t t;
 
   uvs_task_init(&t);
   t.work = work;
   t.arg = (void *)(uintptr_t)i;
-  t.lane = lanes[i % lanes_n];
+  t.lane = lanes[lane];
   submit(&t, NULL);
 }
 static void *w10_producer(void *a) {
@@ -361,7 +361,7 @@ static void *w10_producer(void *a) {
   nap_us(5000); /* the loop is in its wait by now */
   w10_t0 = now_ns();
   for (uint32_t i = 0; i < pool_total; i++)
-    lane_submit(i, work_empty);
+    lane_submit(i % lanes_n, work_empty, i);
   return NULL;
 }
 static void w10(int on_loop, uint32_t n, uint32_t total) {
@@ -377,7 +377,7 @@ static void w10(int on_loop, uint32_t n, uint32_t total) {
   if (on_loop) {
     w10_t0 = now_ns();
     for (uint32_t i = 0; i < total; i++)
-      lane_submit(i, work_empty);
+      lane_submit(i % lanes_n, work_empty, i);
   } else
     pthread_create(&th, NULL, w10_producer, NULL);
   p_run();
@@ -390,14 +390,18 @@ static void w10(int on_loop, uint32_t n, uint32_t total) {
 }
 
 /* ---- check: lanes keep their order ------------------------------------------------------ */
+/* Ten in a row to each lane, so that two of one lane lie side by side when runners look for work.
+ */
 static uint32_t lane_next[100], lane_inside[100], lane_wrong;
 static int on_lane(uvs_run_t *run) {
-  uint32_t i = (uint32_t)(uintptr_t)run->arg, l = i % lanes_n;
+  uint32_t i = (uint32_t)(uintptr_t)run->arg, l = i / 10 % lanes_n;
 
-  /* Plain memory in the middle: a lane's tasks see what the ones before have written. */
-  if (__atomic_fetch_add(&lane_inside[l], 1, __ATOMIC_RELAXED) != 0 || lane_next[l] != i / lanes_n)
+  if (__atomic_fetch_add(&lane_inside[l], 1, __ATOMIC_RELAXED) != 0 ||
+      lane_next[l] != i / (10 * lanes_n) * 10 + i % 10)
     __atomic_store_n(&lane_wrong, 1, __ATOMIC_RELAXED);
-  lane_next[l]++;
+  if (i % 16 == 0)
+    nap_us(20);   /* the other runner is awake by then */
+  lane_next[l]++; /* plain memory: a lane's tasks see what the ones before have written */
   __atomic_fetch_sub(&lane_inside[l], 1, __ATOMIC_RELAXED);
   cell_hit();
   return 0;
@@ -408,7 +412,7 @@ static void check_lanes(void) {
   p_open();
   lanes_open(100);
   for (uint32_t i = 0; i < 20000; i++)
-    lane_submit(i, on_lane);
+    lane_submit(i / 10 % lanes_n, on_lane, i);
   while (cell_sum() < before + 20000 && now_ns() < stop) {
     p_pump();
     nap_us(100);
