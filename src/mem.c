@@ -3,7 +3,7 @@
 
 static void *std_alloc(size_t size, void *arg) {
   (void)arg;
-  return malloc(size);
+  return uvs__mem_system(size);
 }
 
 static void std_free(void *ptr, void *arg) {
