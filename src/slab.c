@@ -56,31 +56,54 @@ static int make_spares(struct uvs__slab *b) {
   return 0;
 }
 
-/* The stripe is empty. What was given last is taken first. */
-static int refill(struct uvs__slab *b, struct uvs__stripe *p) {
+/* What was given last is taken first. */
+int uvs__slab_refill(struct uvs__slab *b, struct uvs__stripe *p) {
+  uint32_t kept;
   int rc = 0;
 
   uv_mutex_lock(&b->lock);
-  if (b->spare_count == 0)
+  kept = p == &b->own ? 0 : b->reserved;
+  if (b->spare_count <= kept)
     rc = make_spares(b);
   if (rc == 0) {
-    p->count = b->spare_count < BATCH ? b->spare_count : BATCH;
-    b->spare_count -= p->count;
-    for (uint32_t i = 0; i < p->count; i++)
+    uint32_t n = b->spare_count - kept < BATCH ? b->spare_count - kept : BATCH;
+
+    b->spare_count -= n;
+    for (uint32_t i = 0; i < n; i++)
       p->free[i] = *spare_at(b, b->spare_count + i);
+    p->count = n;
+    if (p == &b->own)
+      b->reserved -= b->reserved < n ? b->reserved : n;
   }
   uv_mutex_unlock(&b->lock);
   return rc;
 }
 
-/* The stripe is full: its older half. */
-static void hand_back(struct uvs__slab *b, struct uvs__stripe *p) {
+/* Its older half. */
+void uvs__slab_hand_back(struct uvs__slab *b, struct uvs__stripe *p) {
   uv_mutex_lock(&b->lock);
   for (uint32_t i = 0; i < BATCH; i++)
     *spare_at(b, b->spare_count++) = p->free[i];
   uv_mutex_unlock(&b->lock);
   memcpy(p->free, p->free + BATCH, BATCH * sizeof p->free[0]);
   p->count -= BATCH;
+}
+
+int uvs__slab_reserve(struct uvs__slab *b, size_t n) {
+  int rc = 0;
+
+  if (n > UVS__INDEX_MAX)
+    return UV_E2BIG;
+  if (n <= b->own.count)
+    return 0;
+  n -= b->own.count;
+  uv_mutex_lock(&b->lock);
+  while (rc == 0 && b->spare_count < n)
+    rc = make_spares(b);
+  if (rc == 0)
+    b->reserved = (uint32_t)n;
+  uv_mutex_unlock(&b->lock);
+  return rc;
 }
 
 int uvs__slab_init(struct uvs__slab *b) {
@@ -101,6 +124,7 @@ int uvs__slab_init(struct uvs__slab *b) {
     b->raw[k] = NULL;
   }
   b->spare_count = 0;
+  b->reserved = 0;
   atomic_init(&b->made, 0);
   return 0;
 
@@ -124,7 +148,7 @@ void uvs__slab_destroy_locks(struct uvs__slab *b) {
 
 static int take_from(struct uvs__slab *b, struct uvs__stripe *p, uint32_t *ret_index) {
   if (p->count == 0) {
-    int rc = refill(b, p);
+    int rc = uvs__slab_refill(b, p);
 
     if (rc < 0)
       return rc;
@@ -138,7 +162,7 @@ static int take_from(struct uvs__slab *b, struct uvs__stripe *p, uint32_t *ret_i
 static void give_to(struct uvs__slab *b, struct uvs__stripe *p, uint32_t index) {
   p->free[p->count++] = index;
   if (p->count == 2 * BATCH)
-    hand_back(b, p);
+    uvs__slab_hand_back(b, p);
 }
 
 int uvs__slab_take(struct uvs__slab *b, uintptr_t stripe, uint32_t *ret_index) {

@@ -43,6 +43,7 @@ struct uvs__slab {
   uv_mutex_t lock;              /* what follows */
   uint32_t *spare[UVS__CHUNKS]; /* a chunked stack; behind the elements of the chunk */
   uint32_t spare_count;
+  uint32_t reserved; /* so many of them are the loop's */
   struct uvs__stripe stripe[UVS__STRIPES];
   struct uvs__stripe own; /* the loop's; its lock is not used */
 };
@@ -57,6 +58,9 @@ void uvs__slab_destroy_locks(struct uvs__slab *b);
  * only there) UVS__STRIPE_LOOP. 0, UV_ENOMEM, UV_E2BIG. */
 int uvs__slab_take(struct uvs__slab *b, uintptr_t stripe, uint32_t *ret_index);
 void uvs__slab_give(struct uvs__slab *b, uintptr_t stripe, uint32_t index);
+/* The loop's thread: its next n takings will not fail, if nothing else is taken in between. All n
+ * of them must follow. 0, UV_ENOMEM, UV_E2BIG. */
+int uvs__slab_reserve(struct uvs__slab *b, size_t n);
 /* Up to a batch at once. */
 void uvs__slab_give_many(struct uvs__slab *b, uintptr_t stripe, const uint32_t *index, uint32_t n);
 
@@ -71,5 +75,9 @@ static inline void *uvs__slab_at(const struct uvs__slab *b, uint32_t index) {
 
   return b->chunk[k] + (size_t)offset * b->element_size;
 }
+
+/* What taking and giving is made of: a stripe that is empty, or full. */
+int uvs__slab_refill(struct uvs__slab *b, struct uvs__stripe *p);
+void uvs__slab_hand_back(struct uvs__slab *b, struct uvs__stripe *p);
 
 #endif

@@ -295,6 +295,42 @@ TEST the_last_index_is_followed_by_too_big(void) {
   PASS();
 }
 
+/* What the loop has reserved nobody else gets, and it lasts. */
+TEST what_is_reserved_is_there(void) {
+  enum { N = 1000 };
+  static uint32_t index[4 * N];
+  static bool seen[16384];
+  uint32_t n = 0;
+  struct store s;
+
+  memset(seen, 0, sizeof seen);
+  ASSERT_RC(0, store_init(&s));
+  ASSERT_RC(0, uvs__slab_take(&s.slab, UVS__STRIPE_LOOP, &index[n++])); /* it has some already */
+  ASSERT_RC(0, uvs__slab_reserve(&s.slab, 10));
+  ASSERT_U64(64, uvs__slab_made(&s.slab)); /* which is enough */
+  ASSERT_RC(0, uvs__slab_reserve(&s.slab, N));
+  for (int i = 0; i < N; i++)
+    ASSERT_RC(0, uvs__slab_take(&s.slab, 0, &index[n++])); /* others go on as before */
+  fault_from(0);
+  for (int i = 0; i < N; i++)
+    ASSERT_RC(0, uvs__slab_take(&s.slab, UVS__STRIPE_LOOP, &index[n++]));
+  ASSERT_FALSE(fault_hit());
+  ASSERT_U64(0, s.slab.reserved);
+  for (uint32_t i = 0; i < n; i++) {
+    ASSERT(!seen[index[i]]);
+    seen[index[i]] = true;
+  }
+  for (uint32_t i = 0; i < n; i++)
+    uvs__slab_give(&s.slab, i % 2 == 0 ? 0 : UVS__STRIPE_LOOP, index[i]);
+  fault_from(0);
+  ASSERT_RC(UV_ENOMEM, uvs__slab_reserve(&s.slab, UVS__INDEX_MAX / 2));
+  ASSERT(fault_hit());
+  ASSERT_RC(UV_E2BIG, uvs__slab_reserve(&s.slab, (size_t)UVS__INDEX_MAX + 1));
+  ASSERT_U64(0, s.slab.reserved);
+  ASSERT(store_destroy(&s));
+  PASS();
+}
+
 TEST a_slab_works_without_grow_and_init(void) {
   struct store s;
   uint32_t index;
@@ -426,6 +462,7 @@ SUITE(slab) {
   RUN_TEST(a_failed_allocation_changes_nothing_and_the_next_take_succeeds);
   RUN_TEST(a_refusal_by_grow_is_passed_on_and_its_chunk_is_given_back);
   RUN_TEST(the_last_index_is_followed_by_too_big);
+  RUN_TEST(what_is_reserved_is_there);
   RUN_TEST(a_slab_works_without_grow_and_init);
   RUN_TEST(many_threads_share_it_without_sharing_an_element);
 }
