@@ -177,13 +177,13 @@ void uvs__agenda_give_slot(struct uvs__agenda *a, uintptr_t stripe, uint32_t slo
     uvs__slab_give(&a->slots, stripe, slot);
 }
 
-void uvs__agenda_give_plain(struct uvs__agenda *a, uintptr_t stripe, struct uvs__freed *f) {
+void uvs__agenda_free_now(struct uvs__agenda *a, uintptr_t stripe, struct uvs__freed *f) {
   if (f->count > 0)
     uvs__slab_give_many(&a->slots, stripe, f->slot, f->count);
   f->count = 0;
 }
 
-void uvs__agenda_free_plain(struct uvs__agenda *a, uintptr_t stripe, struct uvs__freed *f,
+void uvs__agenda_free_later(struct uvs__agenda *a, uintptr_t stripe, struct uvs__freed *f,
                             uint32_t slot) {
   uint64_t w = uvs__load(&uvs__agenda_slot(a, slot)->word, relaxed); /* free, and in our hand */
 
@@ -193,7 +193,7 @@ void uvs__agenda_free_plain(struct uvs__agenda *a, uintptr_t stripe, struct uvs_
     return;
   f->slot[f->count++] = slot;
   if (f->count == UVS__SLAB_BATCH)
-    uvs__agenda_give_plain(a, stripe, f);
+    uvs__agenda_free_now(a, stripe, f);
 }
 
 void uvs__agenda_number(struct uvs__agenda *a, uint32_t slot) {

@@ -52,12 +52,15 @@ struct uvs__freed {
 };
 
 /* As uvs__agenda_give_slot, but only when there are enough of them, and: those that there are. */
-void uvs__agenda_free_plain(struct uvs__agenda *a, uintptr_t stripe, struct uvs__freed *f,
+void uvs__agenda_free_later(struct uvs__agenda *a, uintptr_t stripe, struct uvs__freed *f,
                             uint32_t slot);
-void uvs__agenda_give_plain(struct uvs__agenda *a, uintptr_t stripe, struct uvs__freed *f);
+void uvs__agenda_free_now(struct uvs__agenda *a, uintptr_t stripe, struct uvs__freed *f);
 
 static inline struct uvs__slot *uvs__agenda_slot(const struct uvs__agenda *a, uint32_t slot) {
-  return uvs__slab_at(&a->slots, slot);
+  uint32_t offset;
+  unsigned k = uvs__chunk_of(slot, &offset);
+
+  return (struct uvs__slot *)(void *)a->slots.chunk[k] + offset; /* uvs__slab_at, of a known size */
 }
 
 static inline struct uvs__link *uvs__agenda_link(const struct uvs__agenda *a, uint32_t slot) {
@@ -107,6 +110,34 @@ void uvs__agenda_number(struct uvs__agenda *a, uint32_t slot);
 static inline void uvs__agenda_number_plain(struct uvs__agenda *a, struct uvs__slot *t) {
   uvs__store(&t->seq_cold, ++a->last_seq << UVS__SLOT_BITS, release); /* as uvs__agenda_cold says */
 }
+/* uvs__agenda_take_slot and ..._give_slot of the loop's stripe, without a cold record. */
+static inline int uvs__agenda_take_plain(struct uvs__agenda *a, uint32_t *ret_slot) {
+  struct uvs__stripe *p = &a->slots.own;
+
+  if (p->count == 0) {
+    int rc = uvs__slab_refill(&a->slots, p);
+
+    if (rc < 0)
+      return rc;
+  }
+  *ret_slot = p->free[--p->count];
+  __builtin_prefetch(uvs__agenda_link(a, *ret_slot), 1);
+  if (p->count > 0)
+    __builtin_prefetch(uvs__agenda_slot(a, p->free[p->count - 1]), 1); /* for the next time */
+  return 0;
+}
+
+static inline void uvs__agenda_give_plain(struct uvs__agenda *a, uint32_t slot,
+                                          uint64_t generation) {
+  struct uvs__stripe *p = &a->slots.own;
+
+  if (generation >= UVS__GENERATION_MAX)
+    return; /* it is used up (L18) */
+  p->free[p->count++] = slot;
+  if (p->count == 2 * UVS__SLAB_BATCH)
+    uvs__slab_hand_back(&a->slots, p);
+}
+
 /* Put it, or move it, to where its deadline belongs. */
 void uvs__agenda_insert(struct uvs__agenda *a, uint32_t slot, uint64_t w);
 void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w);

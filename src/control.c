@@ -5,17 +5,26 @@
  */
 #include "scheduler.h"
 
-struct uvs__slot *uvs__find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w) {
+/* No more cancelled tasks than these are ever on their way with nobody to tell the loop: every
+ * 1024th wakes it. */
+#define UNHEARD_MOST 4096
+
+static inline struct uvs__slot *find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w) {
   uint32_t slot = (uint32_t)id & UVS__SLOT_MASK;
   struct uvs__slot *t;
 
   if (slot >= uvs__slab_made(&s->agenda.slots))
     return NULL;
   t = uvs__slot(s, slot);
+  __builtin_prefetch(uvs__agenda_link(&s->agenda, slot), 1); /* who finds it often moves it */
   *ret_w = uvs__load(&t->word, acquire); /* pairs with the release that made it what it is */
   if (uvs__word_generation(*ret_w) != id >> UVS__SLOT_BITS || uvs__word_state(*ret_w) == UVS__FREE)
     return NULL;
   return t;
+}
+
+struct uvs__slot *uvs__find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w) {
+  return find(s, id, ret_w);
 }
 
 /* After a failed CAS: is it still the same task? */
@@ -34,7 +43,10 @@ static uint32_t slot_of(uvs_id_t id) {
  * or if it was of a lane: another of that may start on the loop now, or the lane may be quiet. */
 static uint64_t hear_of_cancel(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, uvs__slot(s, slot_of(id)));
-  bool last_ref = (w & UVS__REF) != 0 && load / UVS__LOAD_REF == 0;
+  /* seq_cst: of this thread and the loop, who each cancel one, at least one sees both gone; see
+   * cancel_plain */
+  uint64_t all = load + uvs__load(&s->own.load, seq_cst);
+  bool last_ref = (w & UVS__REF) != 0 && all / UVS__LOAD_REF == 0;
 
   if ((w & (UVS__HAS_DONE | UVS__CLEANUP)) != 0 || s->decorate_cb != NULL || last_ref ||
       uvs__inbox_is_shut(&s->inbox))
@@ -48,7 +60,8 @@ static uint64_t hear_of_cancel(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load)
 static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
   uint64_t hear_by_ns = hear_of_cancel(s, id, w, load);
 
-  uvs__add(&s->inbox.dead, 1, relaxed); /* a count; before it can come in. See submit.c */
+  if (uvs__inbox_add_dead(&s->inbox)) /* before it can come in. See submit.c */
+    hear_by_ns = 0;
   if ((w & UVS__INBOX) == 0)
     uvs__send_in(s, slot_of(id), slot_of(id), false, hear_by_ns);
   else if (hear_by_ns == 0)
@@ -63,19 +76,61 @@ static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
   return UVS_NEVER_RUNS;
 }
 
+/* The word, and its count, in one: nobody sees the one without the other. */
+static bool settle_plain(uvs_t *s, struct uvs__slot *t, uvs_id_t id, uint64_t w) {
+  uint64_t free = (uint64_t)UVS__FREE | (uvs__word_generation(w) + 1) << UVS__GENERATION_SHIFT;
+  uint64_t one = UVS__LOAD_ONE + ((w & UVS__REF) != 0 ? UVS__LOAD_REF : 0);
+  struct uvs__own *own = &s->own;
+  uint64_t turn;
+  bool done;
+
+  if (s->max_pending != 0) /* a cap needs one load for all */
+    return uvs__pool_decide(&s->pool, slot_of(id), &w, free, UVS__CANCELED, NULL);
+  /* As uvs__own says; relaxed, the loads: the loop's. No steps, as under a lock. */
+  turn = uvs__locked_load(&own->turn, relaxed);
+  uvs__locked_store(&own->turn, turn + 1, release);
+  done = uvs__locked_cas(&t->word, &w, free, acq_rel); /* WAITING to FREE, move 6: legal */
+  if (done) {
+    uint64_t load = uvs__locked_load(&own->load, relaxed) - one;
+
+    if (s->taken_ref > UNHEARD_MOST)
+      uvs__locked_store(&own->load, load, release);
+    else
+      uvs__locked_store(&own->load, load, seq_cst); /* before others_unheard() asks */
+    uvs__locked_store(&own->cancelled, uvs__locked_load(&own->cancelled, relaxed) + 1, release);
+  }
+  uvs__locked_store(&own->turn, turn + 2, release);
+  return done;
+}
+
+/* Are all that keep the loop alive cancelled by others, who did not wake it for that? They are on
+ * their way then, or about to be. */
+static bool others_unheard(uvs_t *s) {
+  if (s->max_pending != 0 || s->taken_ref > UNHEARD_MOST)
+    return false;
+  /* seq_cst: see hear_of_cancel. relaxed: the loop's */
+  return (uvs__load(&s->pool.load, seq_cst) + uvs__load(&s->own.load, relaxed)) / UVS__LOAD_REF ==
+         0;
+}
+
 /* On the loop, a task that waits and of which nobody hears: WAITING to FREE in one move. */
 static bool cancel_plain(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w) {
-  uint64_t free = (uint64_t)UVS__FREE | (uvs__word_generation(w) + 1) << UVS__GENERATION_SHIFT;
+  uint32_t slot = slot_of(id);
 
   if ((w & UVS__TAKEN) == 0 ||
       (w & (UVS__INBOX | UVS__MOVING | UVS__HAS_DONE | UVS__KEEP | UVS__CLEANUP)) != 0 ||
-      uvs__agenda_cold(&s->agenda, t) != NULL ||
-      !uvs__pool_decide(&s->pool, slot_of(id), &w, free, UVS__CANCELED, NULL))
+      uvs__agenda_cold(&s->agenda, t) != NULL)
     return false;
-  uvs__agenda_remove(&s->agenda, slot_of(id), w);
+  uvs__wheel_prefetch(&s->agenda.wheel, slot); /* its neighbours come while we decide */
+  if (!settle_plain(s, t, id, w))
+    return false;
+  if (uvs__wheel_has(&s->agenda.wheel, slot))
+    uvs__wheel_remove(&s->agenda.wheel, slot);
   s->taken--;
   s->taken_ref -= (w & UVS__REF) != 0;
-  uvs__agenda_give_slot(&s->agenda, UVS__STRIPE_LOOP, slot_of(id));
+  uvs__agenda_give_plain(&s->agenda, slot, uvs__word_generation(w) + 1);
+  if (s->taken_ref > 0 && others_unheard(s))
+    uvs__take_in(s);
   if (s->taken_ref == 0 || s->agenda.wheel.count == 0) /* else nothing becomes any different */
     uvs__relax(s);
   return true;
@@ -101,7 +156,7 @@ int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
     return rc;
   if ((flags & ~(unsigned)(UVS_CANCEL_TOKEN | UVS_CANCEL_IF_WAITING)) != 0)
     return UV_EINVAL;
-  t = uvs__find(s, id, &w);
+  t = find(s, id, &w);
   if (t == NULL)
     return UV_ENOENT;
   while (same(id, w)) {
@@ -236,7 +291,7 @@ int uvs_reschedule(uvs_t *s, uvs_id_t id, int64_t delay_ns) {
 
   if (rc < 0)
     return rc;
-  t = uvs__find(s, id, &w);
+  t = find(s, id, &w);
   if (t == NULL)
     return UV_ENOENT;
   now_ns = uvs__now(s);

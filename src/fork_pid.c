@@ -16,7 +16,3 @@ int uvs__fork_init(struct uvs__fork *f) {
 void uvs__fork_destroy(struct uvs__fork *f) {
   (void)f;
 }
-
-bool uvs__forked(const struct uvs__fork *f) {
-  return f->pid != (int)getpid();
-}

@@ -28,7 +28,3 @@ int uvs__fork_init(struct uvs__fork *f) {
 void uvs__fork_destroy(struct uvs__fork *f) {
   munmap((void *)f->mark, f->size);
 }
-
-bool uvs__forked(const struct uvs__fork *f) {
-  return *f->mark == 0 || (f->pid != 0 && f->pid != (int)getpid());
-}

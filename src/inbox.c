@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "inbox.h"
 
-#define DEAD_PILE 1024 /* so many more wake the loop, which alone can free them */
+#define DEAD_PILE 1024
 
 static _Atomic uint32_t *next_of(const struct uvs__inbox *b, uint32_t slot) {
   return &uvs__agenda_slot(b->agenda, slot)->next;
@@ -48,10 +48,11 @@ bool uvs__inbox_push_locked(struct uvs__inbox *b, uint32_t first, uint32_t last)
 bool uvs__inbox_must_wake(struct uvs__inbox *b, uint64_t due_ns) {
   /* seq_cst, both the push and this load: pairs with store and load in uvs__inbox_sleep. Either we
    * see what the loop published, or it sees our push. */
-  uint64_t wake_ns = uvs__load(&b->next_wake, seq_cst);
-  uint32_t dead = uvs__load(&b->dead, relaxed); /* a count */
+  return due_ns < uvs__load(&b->next_wake, seq_cst);
+}
 
-  return due_ns < wake_ns || (dead != 0 && dead % DEAD_PILE == 0 && wake_ns != UVS__AWAKE);
+bool uvs__inbox_add_dead(struct uvs__inbox *b) {
+  return (uvs__add(&b->dead, 1, relaxed) + 1) % DEAD_PILE == 0; /* a count */
 }
 
 uint32_t uvs__inbox_take(struct uvs__inbox *b, uint32_t *ret_last, bool *ret_shutdown) {

@@ -39,6 +39,10 @@ bool uvs__inbox_push(struct uvs__inbox *b, uint32_t first, uint32_t last, bool f
 bool uvs__inbox_push_locked(struct uvs__inbox *b, uint32_t first, uint32_t last);
 bool uvs__inbox_must_wake(struct uvs__inbox *b, uint64_t due_ns);
 
+/* One more cancelled task is about to be on its way, and only the loop can free it. Now and then it
+ * has to be woken for that: true. Any thread. */
+bool uvs__inbox_add_dead(struct uvs__inbox *b);
+
 /* Take all. Returns the oldest, linked by `next` to the newest; UVS__NONE if empty. *ret_last is
  * the newest. Loop thread. */
 uint32_t uvs__inbox_take(struct uvs__inbox *b, uint32_t *ret_last, bool *ret_shutdown);

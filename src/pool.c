@@ -249,8 +249,9 @@ uint64_t uvs__pool_settle_locked(struct uvs__pool *p, uint64_t w, enum uvs__outc
   p->ended[outcome]++;
   if ((w & UVS__KEEP) != 0)
     uv_cond_broadcast(&p->settled);
-  /* relaxed: a count; the cap and the last-ref'd wake-up need only its own order */
-  return uvs__locked_sub(&p->load, one, relaxed) - one;
+  /* seq_cst: a count, but who takes the last ref'd one must know; see hear_of_cancel in control.c
+   */
+  return uvs__locked_sub(&p->load, one, seq_cst) - one;
 }
 
 bool uvs__pool_decide(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t to,

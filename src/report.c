@@ -4,6 +4,8 @@
  */
 #include "scheduler.h"
 
+#include <sched.h>
+
 #include "late.h"
 
 #include <inttypes.h>
@@ -110,19 +112,37 @@ int uvs_each(uvs_t *s, uvs_each_cb each, void *arg) {
 
 /* ---- counts ---- */
 
+/* What the loop counts by itself, at one instant; returns its load. */
+static uint64_t snapshot_own(const struct uvs__own *own, uint64_t *ret_cancelled) {
+  uint64_t load;
+
+  for (;;) { /* acquire: as uvs__own says; the last load may come no earlier than those before it */
+    uint64_t turn = uvs__locked_load(&own->turn, acquire);
+
+    load = uvs__locked_load(&own->load, acquire);
+    *ret_cancelled = uvs__locked_load(&own->cancelled, acquire);
+    if (turn % 2 == 0 && uvs__locked_load(&own->turn, relaxed) == turn)
+      return load;
+    sched_yield(); /* the loop may have been stopped just there */
+  }
+}
+
 static void snapshot(uvs_t *s, uvs_counts_t *c) {
   struct uvs__pool *p = &s->pool;
+  uint64_t cancelled;
   uint64_t live;
 
   uvs_counts_init(c);
   uv_mutex_lock(&p->lock);
-  live = (uint32_t)uvs__locked_load(&p->load, relaxed); /* subtracted from only under the lock */
+  live = snapshot_own(&s->own, &cancelled);
+  /* The pool's is subtracted from only under the lock. */
+  live = (uint32_t)(live + uvs__locked_load(&p->load, relaxed));
   /* Then only submissions that are just being refused are left in it. Written under the lock. */
   if (uvs__locked_load(&s->terminated, relaxed))
     live = 0;
   c->completed = p->ended[UVS__COMPLETED];
   c->failed = p->ended[UVS__FAILED];
-  c->cancelled = p->ended[UVS__CANCELED];
+  c->cancelled = p->ended[UVS__CANCELED] + cancelled;
   c->timed_out = p->ended[UVS__TIMED_OUT];
   c->dropped = p->ended[UVS__DROPPED];
   c->ready = p->ready_count[0] + p->ready_count[1];

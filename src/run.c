@@ -605,7 +605,7 @@ static void bring(uvs_t *s, struct finished *f, uint64_t hear_by_ns) {
 
 static void retire_light(uvs_t *s, struct uvs__runner *r, struct finished *f, uint32_t slot,
                          bool ref) {
-  uvs__agenda_free_plain(&s->agenda, uvs__self() >> 8, &f->freed, slot);
+  uvs__agenda_free_later(&s->agenda, uvs__self() >> 8, &f->freed, slot);
   r->retired++;
   r->retired_ref += ref;
 }
@@ -713,7 +713,7 @@ void uvs__run_tasks(struct uvs__runner *r) {
     bring(s, &f, f.hear_by_ns); /* a finished task never waits for another's body */
     slot = run_one(s, r, slot, &f, leave_ns, &now_ns);
   }
-  uvs__agenda_give_plain(&s->agenda, uvs__self() >> 8, &f.freed);
+  uvs__agenda_free_now(&s->agenda, uvs__self() >> 8, &f.freed);
   bring(s, &f, UVS__ASLEEP); /* no need to wake: the loop looks when we come home */
 }
 

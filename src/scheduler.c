@@ -24,16 +24,6 @@ void (*uvs__step_hook)(void);
 #define POOL_SIZE_DEFAULT 4
 #define POOL_SIZE_MAX 1024
 
-int uvs__enter(const uvs_t *s) {
-  if (s == NULL)
-    return UV_EINVAL;
-  if (uvs__forked(&s->fork))
-    return UV_ENOTSUP;
-  if (uvs__load(&s->closed, acquire)) /* pairs with the release at the end of close */
-    return UV_ESHUTDOWN;
-  return 0;
-}
-
 void uvs__own_loop(uvs_t *s) {
   /* relaxed, both: only the thread itself finds its own number there, and whoever takes the loop
    * over from another thread has been told so by the program */

@@ -45,6 +45,16 @@ struct uvs__chain {
   uint32_t head, tail;
 };
 
+/* What the loop counts by itself, of plain tasks that it takes in and cancels: without the pool's
+ * lock, and without a locked instruction. It writes, anybody reads. */
+struct uvs__own {
+  /* Odd: one is just being cancelled, and its word and its count are not yet one. All are stored
+   * with release and loaded with acquire: who sees a change sees that `turn` was odd. */
+  _Atomic uint64_t turn;
+  _Atomic uint64_t load; /* as the pool's, to be added to it; below zero now and then */
+  _Atomic uint64_t cancelled;
+};
+
 struct uvs_s {
   /* Any thread. */
   struct uvs__inbox inbox;
@@ -119,6 +129,7 @@ struct uvs_s {
   uvs_close_cb close_cb;
 
   _Atomic uint64_t wakeups; /* turns; the loop thread writes, anybody reads */
+  struct uvs__own own;
 
   /* Statistics of runs that are on no runner; anybody reads. */
   struct uvs__cell loop_cell;   /* the loop thread writes */
@@ -139,7 +150,15 @@ static inline uintptr_t uvs__stripe(const uvs_t *s) {
 }
 
 /* The door of every public function: 0, UV_EINVAL, UV_ENOTSUP, UV_ESHUTDOWN. */
-int uvs__enter(const uvs_t *s);
+static inline int uvs__enter(const uvs_t *s) {
+  if (s == NULL)
+    return UV_EINVAL;
+  if (uvs__forked(&s->fork))
+    return UV_ENOTSUP;
+  if (uvs__load(&s->closed, acquire)) /* pairs with the release at the end of close */
+    return UV_ESHUTDOWN;
+  return 0;
+}
 /* The same for those of the loop thread; also UV_EPERM. If that thread has ended, ours takes its
  * place. */
 int uvs__enter_loop(uvs_t *s);

@@ -234,9 +234,7 @@ static int make_task(uvs_t *s, const uvs_task_t *t, enum uvs__terms terms, bool 
   uvs__store(&slot->deadline_ns, deadline_ns, relaxed);
   uvs__store(&slot->runs, 0, relaxed);
   w = (w & ~(UVS__BIT(UVS__GENERATION_SHIFT) - 1)) | constants_of(t) | state_for(s, terms);
-  if (is_dead(w))
-    uvs__add(&s->inbox.dead, 1, relaxed); /* a count */
-  uvs__store(&slot->word, w, release);    /* pairs with the acquire of whoever finds the id */
+  uvs__store(&slot->word, w, release); /* pairs with the acquire of whoever finds the id */
   return 0;
 }
 
@@ -298,7 +296,7 @@ struct made {
   uint32_t newest, oldest;
   size_t count;
   uint64_t due_ns; /* the loop must know by then */
-  bool with_done;
+  bool urgent;     /* dropped, and the loop should hear of it at once */
 };
 
 /* The i-th spec: the caller's own if it is as ours, else as ours in *room. NULL: it cannot be read.
@@ -364,7 +362,7 @@ static bool send_in_dropped(uvs_t *s, const struct made *m) {
   if (accepted)
     s->pool.ended[UVS__DROPPED] += m->count;
   uv_mutex_unlock(&s->pool.lock);
-  if (accepted && uvs__inbox_must_wake(&s->inbox, m->with_done ? 0 : UVS__ASLEEP))
+  if (accepted && uvs__inbox_must_wake(&s->inbox, m->urgent ? 0 : UVS__ASLEEP))
     uvs__ticker_wake(&s->ticker);
   return accepted;
 }
@@ -408,7 +406,7 @@ static void unmake(uvs_t *s, const struct made *m) {
 }
 
 static uint64_t most(const uvs_t *s, enum uvs__terms terms) {
-  if (s->max_pending == 0 || terms == UVS__TERMS_HERE)
+  if (terms == UVS__TERMS_HERE)
     return UINT64_MAX;
   /* Who has to go goes when the loop comes to it. One that does not come must not cost all memory.
    */
@@ -418,8 +416,13 @@ static uint64_t most(const uvs_t *s, enum uvs__terms terms) {
 /* Room under the cap, as these terms have it. */
 static bool add_load(uvs_t *s, const struct batch *b, enum uvs__terms terms) {
   uint64_t many = b->n * UVS__LOAD_ONE + b->refs * UVS__LOAD_REF;
-  uint64_t load = uvs__load(&s->pool.load, relaxed); /* the CAS decides */
+  uint64_t load;
 
+  if (s->max_pending == 0) {
+    uvs__add(&s->pool.load, many, relaxed); /* a count */
+    return true;
+  }
+  load = uvs__load(&s->pool.load, relaxed); /* the CAS decides */
   do {
     if ((uint32_t)load + b->n > most(s, terms))
       return false;
@@ -462,7 +465,9 @@ static int make(uvs_t *s, const struct batch *b, enum uvs__terms terms, struct m
     due_ns = t->from == UVS_FROM_WALL ? 0 : instant_of(t, t->delay_ns, b->now_ns);
     if (due_ns < m->due_ns)
       m->due_ns = due_ns;
-    m->with_done |= t->done != NULL;
+    m->urgent |= t->done != NULL;
+    if (terms == UVS__TERMS_DROP && !uvs__on_loop(s))
+      m->urgent |= uvs__inbox_add_dead(&s->inbox); /* as state_for says */
     m->count++;
   }
   return 0;
@@ -586,26 +591,26 @@ static int submit_or_restore(uvs_t *s, struct batch *b) {
 
 /* ---- the common case ---- */
 
-/* From here on a spec has only what plain one-shots do without. */
+/* From here on a spec has only what plain one-shots do without: so many words. */
 #define RARE offsetof(uvs_task_t, max_burst)
-_Static_assert((sizeof(uvs_task_t) - RARE) % sizeof(uint64_t) == 0, "whole words are compared");
+_Static_assert(sizeof(uvs_task_t) - RARE == 14 * sizeof(uint64_t), "all of them are looked at");
+
+static inline uint64_t any_of_2(const uvs_task_t *t, size_t offset) {
+  uint64_t words[2];
+
+  memcpy(words, (const char *)t + offset, sizeof words);
+  return words[0] | words[1];
+}
 
 /* Once, after a delay, on the loop or on the pool, and nothing else. */
-static bool is_plain(const uvs_task_t *t) {
-  const char *rare = (const char *)t + RARE;
-  uint64_t any = 0;
+static inline bool is_plain(const uvs_task_t *t) {
+  uint64_t rare = any_of_2(t, RARE) | any_of_2(t, RARE + 16) | any_of_2(t, RARE + 32) |
+                  any_of_2(t, RARE + 48) | any_of_2(t, RARE + 64) | any_of_2(t, RARE + 80) |
+                  any_of_2(t, RARE + 96);
 
-  if (t->size != sizeof *t || t->kind != UVS_ONCE || t->from != UVS_FROM_NOW || t->period_ns != 0 ||
-      (t->work == NULL) == (t->after == NULL) || (t->flags & ~(unsigned)UVS_UNREF) != 0 ||
-      t->missed != UVS_MISSED_CATCH_UP)
-    return false;
-  for (size_t i = 0; i < sizeof *t - RARE; i += sizeof any) {
-    uint64_t word;
-
-    memcpy(&word, rare + i, sizeof word);
-    any |= word;
-  }
-  return any == 0;
+  return t->size == sizeof *t && rare == 0 && t->kind == UVS_ONCE && t->from == UVS_FROM_NOW &&
+         t->period_ns == 0 && (t->work == NULL) != (t->after == NULL) &&
+         (t->flags & ~(unsigned)UVS_UNREF) == 0 && t->missed == UVS_MISSED_CATCH_UP;
 }
 
 /* Is there nobody to be asked, and no cap? */
@@ -622,8 +627,8 @@ static bool goes_straight_in(uvs_t *s) {
 }
 
 /* The slot is ours, and FREE: all that the spec says, but for the word, which is returned. */
-static uint64_t fill_plain(uvs_t *s, const uvs_task_t *t, uint32_t slot, uint64_t now_ns,
-                           uint64_t deadline_ns) {
+static inline uint64_t fill_plain(uvs_t *s, const uvs_task_t *t, uint32_t slot, uint64_t now_ns,
+                                  uint64_t deadline_ns) {
   struct uvs__slot *k = uvs__slot(s, slot);
   /* relaxed, all: the slot is private until the word's release */
   uint64_t w = uvs__load(&k->word, relaxed);
@@ -640,27 +645,85 @@ static uint64_t fill_plain(uvs_t *s, const uvs_task_t *t, uint32_t slot, uint64_
 }
 
 /* By the loop, straight into the queue: moves 1 and 2 in one. Nobody else knows its id yet, so the
- * word need not be taken over. */
-static void arm_plain(uvs_t *s, const uvs_task_t *t, uint32_t slot, uvs_id_t *ret_id) {
-  uint64_t now_ns = uvs__now(s);
-  uint64_t deadline_ns = uvs__later(now_ns, t->delay_ns);
+ * word need not be taken over. Returns the word. */
+static inline uint64_t arm_one(uvs_t *s, const uvs_task_t *t, uint32_t slot, uint64_t now_ns,
+                               uint64_t deadline_ns, uvs_id_t *ret_id) {
   uint64_t w = fill_plain(s, t, slot, now_ns, deadline_ns) | (uint64_t)UVS__WAITING | UVS__TAKEN;
   struct uvs__slot *k = uvs__slot(s, slot);
 
   uvs__agenda_number_plain(&s->agenda, k);
   uvs__store(&k->word, w, release); /* pairs with the acquire of whoever finds the id */
-  s->taken++;
-  s->taken_ref += (w & UVS__REF) != 0;
   if (ret_id != NULL)
     *ret_id = uvs__id(w, slot);
-  s->agenda.wheel.now_ns = now_ns;
   if (deadline_ns < UVS__NEVER)
     uvs__wheel_put(&s->agenda.wheel, slot, deadline_ns,
                    s->agenda.last_seq << UVS__SLOT_BITS | slot);
-  if (deadline_ns < uvs__inbox_next_wake(&s->inbox))
-    uvs__expect(s, w, deadline_ns, now_ns);
+  return w;
+}
+
+/* Count n tasks as accepted by the loop itself, before anybody can know one of them. */
+static inline void count_own(uvs_t *s, uint64_t n, uint64_t refs) {
+  uint64_t load = uvs__load(&s->own.load, relaxed); /* the loop's */
+
+  uvs__store(&s->own.load, load + n * UVS__LOAD_ONE + refs * UVS__LOAD_REF,
+             release); /* as uvs__own says */
+  s->taken += n;
+  s->taken_ref += refs;
+}
+
+/* They are in the queue: the loop is to wake for the first of them, and to stay for all. */
+static inline void expect_plain(uvs_t *s, uint64_t w, uint64_t first_ns, uint64_t now_ns) {
+  if (first_ns < uvs__load(&s->inbox.next_wake, relaxed)) /* only this thread writes it */
+    uvs__expect(s, w, first_ns, now_ns);
   if (!s->in_tick && !s->ticker.kept)
     uvs__update_keep(s);
+}
+
+/* On the loop: 0, or UV_ENOMEM. */
+static int arm_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
+  uint64_t deadline_ns;
+  uint64_t now_ns;
+  uint32_t slot;
+  uint64_t w;
+  int rc = uvs__agenda_take_plain(&s->agenda, &slot);
+
+  if (rc < 0)
+    return UV_ENOMEM;
+  count_own(s, 1, (t->flags & UVS_UNREF) == 0);
+  now_ns = uvs__now(s);
+  deadline_ns = uvs__later(now_ns, t->delay_ns);
+  s->agenda.wheel.now_ns = now_ns;
+  w = arm_one(s, t, slot, now_ns, deadline_ns, ret_id);
+  expect_plain(s, w, deadline_ns, now_ns);
+  return 0;
+}
+
+/* The same of many, all or none: first all that may be missing, then one look at the clock. */
+static int arm_plain_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) {
+  uint64_t first_ns = UVS__NEVER;
+  uint64_t refs = 0;
+  uint64_t now_ns;
+  uint64_t w = 0;
+
+  if (uvs__slab_reserve(&s->agenda.slots, n) < 0)
+    return UV_ENOMEM;
+  for (size_t i = 0; i < n; i++)
+    refs += (t[i].flags & UVS_UNREF) == 0;
+  count_own(s, n, refs);
+  now_ns = uvs__now(s);
+  s->agenda.wheel.now_ns = now_ns;
+  for (size_t i = 0; i < n; i++) {
+    uint64_t deadline_ns = uvs__later(now_ns, t[i].delay_ns);
+    uint32_t slot;
+    int rc = uvs__agenda_take_plain(&s->agenda, &slot);
+
+    UVS_ASSERT(rc == 0); /* reserved */
+    w = arm_one(s, &t[i], slot, now_ns, deadline_ns, ret_ids == NULL ? NULL : &ret_ids[i]);
+    if (deadline_ns < first_ns)
+      first_ns = deadline_ns;
+  }
+  expect_plain(s, w, first_ns, now_ns); /* `w` only says that they are not of the wall clock */
+  return 0;
 }
 
 /* By anybody else, to the loop. False if that takes no more. */
@@ -685,11 +748,17 @@ static bool send_plain(uvs_t *s, const uvs_task_t *t, uint32_t slot, uvs_id_t *r
 
 /* As uvs_submit, if there is nothing else to do; false: nothing has happened. */
 static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id, int *ret_rc) {
-  bool on_loop = uvs__on_loop(s);
   uint32_t slot;
 
-  if (!is_plain(t) || !is_open(s) ||
-      (on_loop ? !goes_straight_in(s) : uvs__inbox_is_shut(&s->inbox)))
+  if (!is_plain(t) || !is_open(s))
+    return false;
+  if (uvs__on_loop(s)) {
+    if (!goes_straight_in(s))
+      return false;
+    *ret_rc = arm_plain(s, t, ret_id);
+    return true;
+  }
+  if (uvs__inbox_is_shut(&s->inbox))
     return false;
   *ret_rc = uvs__slab_take(&s->agenda.slots, uvs__stripe(s), &slot);
   if (*ret_rc == UV_E2BIG)
@@ -698,9 +767,19 @@ static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id, int *r
     return true;
   uvs__add(&s->pool.load, UVS__LOAD_ONE + ((t->flags & UVS_UNREF) == 0 ? UVS__LOAD_REF : 0),
            relaxed); /* a count */
-  if (!on_loop)
-    return send_plain(s, t, slot, ret_id);
-  arm_plain(s, t, slot, ret_id);
+  return send_plain(s, t, slot, ret_id);
+}
+
+/* The same of uvs_submit_many; on the loop only. */
+static bool submit_plain_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids,
+                              int *ret_rc) {
+  if (!uvs__on_loop(s) || !is_open(s) || t->size != sizeof *t || !goes_straight_in(s))
+    return false;
+  for (size_t i = 0; i < n; i++) {
+    if (!is_plain(&t[i]))
+      return false;
+  }
+  *ret_rc = arm_plain_many(s, t, n, ret_ids);
   return true;
 }
 
@@ -731,7 +810,13 @@ static int submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_lane_t narro
 }
 
 int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) {
-  return submit_many(s, t, n, 0, ret_ids);
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  if (t == NULL || n == 0)
+    return UV_EINVAL;
+  return submit_plain_many(s, t, n, ret_ids, &rc) ? rc : submit_many(s, t, n, 0, ret_ids);
 }
 
 int uvs__submit_to_lane(uvs_t *s, uvs_lane_t lane, const uvs_task_t *t, uvs_id_t *ret_id) {

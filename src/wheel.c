@@ -10,7 +10,11 @@
 #define UNORDERED UINT64_MAX
 
 static struct uvs__slot *slot_at(const struct uvs__wheel *w, uint32_t slot) {
-  return uvs__slab_at(w->slots, slot);
+  uint32_t offset;
+  unsigned k = uvs__chunk_of(slot, &offset);
+
+  return (struct uvs__slot *)(void *)w->slots->chunk[k] +
+         offset; /* uvs__slab_at, of a known size */
 }
 
 static uint64_t key_of(const struct uvs__wheel *w, uint32_t slot) {
@@ -335,19 +339,6 @@ unsigned uvs__wheel_step(struct uvs__wheel *w) {
   if (w->levels != 0) /* front_first may have filed something */
     pull(w);
   return 1;
-}
-
-void uvs__wheel_prefetch(struct uvs__wheel *w, uint32_t slot) {
-  struct uvs__link k = *uvs__wheel_link(w, slot);
-
-  if (k.a == UVS__NONE)
-    return;
-  if (k.b == UVS__NONE) {
-    uvs__heap_prefetch(&w->heap, slot);
-    return;
-  }
-  __builtin_prefetch(uvs__wheel_end(w, k.a), 1);
-  __builtin_prefetch(uvs__wheel_end(w, k.b), 1);
 }
 
 /* ---- check ---- */

@@ -167,6 +167,18 @@ static inline void uvs__wheel_remove(struct uvs__wheel *w, uint32_t slot) {
   else
     uvs__wheel_unlink(w, k);
 }
+/* It will be removed soon: where it waits is wanted. */
+static inline void uvs__wheel_prefetch(struct uvs__wheel *w, uint32_t slot) {
+  struct uvs__link k = *uvs__wheel_link(w, slot);
+
+  if (k.b == UVS__NONE) {
+    uvs__heap_prefetch(&w->heap, slot);
+  } else {
+    __builtin_prefetch(uvs__wheel_end(w, k.a), 1);
+    __builtin_prefetch(uvs__wheel_end(w, k.b), 1);
+  }
+}
+
 void uvs__wheel_move(struct uvs__wheel *w, uint32_t slot, uint64_t deadline_ns, uint64_t key);
 /* The deadline in its slot, old_ns, is about to be moved later, and the queue will find out when it
  * comes up. */
@@ -182,8 +194,6 @@ bool uvs__wheel_head(struct uvs__wheel *w, struct uvs__heap_entry *ret);
  * none. */
 unsigned uvs__wheel_take_front(struct uvs__wheel *w, uint64_t until_ns, uint32_t *ret_slots,
                                unsigned most);
-/* It will be removed soon: where it waits is wanted. */
-void uvs__wheel_prefetch(struct uvs__wheel *w, uint32_t slot);
 bool uvs__wheel_check(const struct uvs__wheel *w);
 
 #endif

@@ -2,6 +2,10 @@
  *
  * What is counted, at every instant, and the cap on how many tasks there may be.
  */
+#include "scheduler.h"
+
+#include <sched.h>
+
 #include "lib/bodies.h"
 #include "lib/fixture.h"
 
@@ -591,6 +595,85 @@ TEST the_counts_add_up_at_every_instant(void) {
   PASS();
 }
 
+static void few_sampler_main(void *arg) {
+  struct sampler *m = arg;
+  uint64_t submitted = 0;
+
+  while (!atomic_load(&m->stop)) {
+    uvs_counts_t c = counts_of(m->s);
+
+    m->samples++;
+    m->wrong += !adds_up(&c) || c.waiting < 3 || c.waiting > 4 || c.ready + c.running > 0;
+    m->backwards += c.submitted < submitted;
+    submitted = c.submitted;
+  }
+}
+
+static void one_sample_main(void *arg) {
+  struct sampler *m = arg;
+
+  m->bad = counts_of(m->s);
+  atomic_store(&m->stop, 1);
+}
+
+/* V9. Between the end of a task and its count nobody gets an answer. */
+TEST who_asks_in_the_middle_of_a_cancel_waits_for_its_end(void) {
+  struct fixture f;
+  struct sampler m;
+  uv_thread_t sampling;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  ASSERT_RC(0, uvs_schedule(f.s, UVS_HOUR(1), some_body, NULL, NULL));
+  memset(&m, 0, sizeof m);
+  m.s = f.s;
+  atomic_fetch_add(&f.s->own.turn, 1); /* as in control.c, half-way */
+  atomic_fetch_sub(&f.s->own.load, UVS__LOAD_ONE);
+  ASSERT_RC(0, uv_thread_create(&sampling, one_sample_main, &m));
+  for (int i = 0; i < 1000; i++) {
+    sched_yield();
+    ASSERT_RC(0, atomic_load(&m.stop));
+  }
+  atomic_fetch_add(&f.s->own.load, UVS__LOAD_ONE); /* and back */
+  atomic_fetch_add(&f.s->own.turn, 1);
+  uv_thread_join(&sampling);
+  ASSERT_U64(1, m.bad.waiting);
+  ASSERT_U64(1, m.bad.submitted);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* V9. What the loop arms and cancels without a lock: three or four wait at every instant. */
+TEST the_loops_own_tasks_add_up_at_every_instant(void) {
+  enum { ROUNDS = 200000 };
+  struct fixture f;
+  struct sampler m;
+  uvs_id_t id[4];
+  uv_thread_t sampling;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  for (int i = 0; i < 3; i++)
+    ASSERT_RC(0, uvs_schedule(f.s, UVS_HOUR(1), some_body, NULL, &id[i]));
+  memset(&m, 0, sizeof m);
+  m.s = f.s;
+  ASSERT_RC(0, uv_thread_create(&sampling, few_sampler_main, &m));
+  for (int i = 0; i < ROUNDS; i++) {
+    ASSERT_RC(0, uvs_schedule(f.s, UVS_HOUR(1), some_body, NULL, &id[3]));
+    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id[i % 3], 0));
+    id[i % 3] = id[3];
+  }
+  atomic_store(&m.stop, 1);
+  uv_thread_join(&sampling);
+  ASSERT(m.samples > 0);
+  ASSERT_U64(0, m.wrong);
+  ASSERT_U64(0, m.backwards);
+  ASSERT_U64(ROUNDS + 3, counts_of(f.s).submitted);
+  ASSERT_U64(ROUNDS, counts_of(f.s).cancelled);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* S22 S18 */
 TEST the_counts_add_up_and_never_go_back_while_submissions_are_refused(void) {
   enum { CROWDS = 2 };
@@ -835,6 +918,8 @@ SUITE(counting) {
   RUN_TEST(a_cancel_off_the_loop_lowers_the_count_before_it_answers);
   RUN_TEST(the_work_of_the_heaps_and_the_wake_ups_are_counted);
   RUN_TEST(the_counts_add_up_at_every_instant);
+  RUN_TEST(who_asks_in_the_middle_of_a_cancel_waits_for_its_end);
+  RUN_TEST(the_loops_own_tasks_add_up_at_every_instant);
   RUN_TEST(the_counts_add_up_and_never_go_back_while_submissions_are_refused);
 }
 

@@ -70,7 +70,18 @@ TEST open_fails_cleanly_at_every_allocation(void) {
   PASS();
 }
 
-enum form { PLAIN, WALL, COLD, WALL_COLD, PERIODIC, MANY, MANY_COLD, MANY_NO_IDS, FORMS };
+enum form {
+  PLAIN,
+  WALL,
+  COLD,
+  WALL_COLD,
+  PERIODIC,
+  MANY,
+  MANY_COLD,
+  MANY_PLAIN,
+  MANY_NO_IDS,
+  FORMS
+};
 
 #define BATCH 300 /* more than the first two chunks of slots */
 
@@ -101,7 +112,7 @@ static void make_specs(struct fixture *f, enum form form, int tag, uvs_task_t *t
 }
 
 static int submit_form(uvs_t *s, enum form form, const uvs_task_t *t, uvs_id_t *ids) {
-  if (form == MANY || form == MANY_COLD)
+  if (form == MANY || form == MANY_COLD || form == MANY_PLAIN)
     return uvs_submit_many(s, t, BATCH, ids);
   if (form == MANY_NO_IDS)
     return uvs_submit_many(s, t, BATCH, NULL);

@@ -617,6 +617,88 @@ TEST when_the_last_ref_d_task_is_cancelled_the_timer_stops_and_uv_run_returns(vo
   PASS();
 }
 
+/* L11. One is cancelled elsewhere, and does not wake the loop since it is not the last; then the
+ * last is cancelled here, and the first is still on its way. */
+TEST the_last_that_is_cancelled_here_lets_go_of_those_cancelled_elsewhere(void) {
+  struct fixture f;
+  uvs_id_t id[3];
+
+  fixture_init(&f);
+  f.real_clock = true;
+  f.pool = FAKEPOOL_REAL;
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = fixture_once(&f, 'a', UVS_HOUR(1));
+  t.done = NULL;
+  for (int i = 0; i < 3; i++)
+    ASSERT_RC(0, uvs_submit(f.s, &t, &id[i]));
+  fixture_turn(&f);
+  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id[0], 0));
+  ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, id[1]));
+  ASSERT(uv_loop_alive(&f.loop));
+  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id[2], 0));
+  ASSERT_FALSE(uv_loop_alive(&f.loop));
+  ASSERT_FALSE(uv_is_active(find_handles(&f.loop, f.s).timer));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* L11. The other way round: the last one is cancelled elsewhere, and some of those before it were
+ * counted by the loop alone. */
+TEST the_last_that_is_cancelled_elsewhere_wakes_the_loop(void) {
+  struct fixture f;
+  uvs_id_t id[3];
+
+  fixture_init(&f);
+  f.real_clock = true;
+  f.pool = FAKEPOOL_REAL;
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = fixture_once(&f, 'a', UVS_HOUR(1));
+  t.done = NULL;
+  ASSERT_RC(0, uvs_submit(f.s, &t, &id[0]));
+  ASSERT_RC(0, submit_elsewhere(f.s, t, &id[1]));
+  ASSERT_RC(0, submit_elsewhere(f.s, t, &id[2]));
+  fixture_turn(&f);
+  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id[1], 0));
+  fakepool_forget();
+  ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, id[0]));
+  ASSERT_U64(0, fakepool_seen().async_sends);
+  ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, id[2]));
+  ASSERT_U64(1, fakepool_seen().async_sends);
+  fixture_turn(&f);
+  ASSERT_FALSE(uv_loop_alive(&f.loop));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* L13 S6. Many at once, between two turns: the timer is armed for the first of them, whichever that
+ * is; and if one is due now, the loop is woken. */
+TEST many_at_once_arm_the_timer_for_the_first_of_them(void) {
+  struct fixture f;
+  uvs_task_t t[3];
+  uvs_id_t id[3];
+
+  fixture_init(&f);
+  f.real_clock = true;
+  f.pool = FAKEPOOL_REAL;
+  CHECK_CALL(fixture_open_turned(&f));
+  for (int i = 0; i < 3; i++)
+    t[i] = fixture_once(&f, 'a' + i, UVS_HOUR(i == 1 ? 1 : 3));
+  fakepool_forget();
+  ASSERT_RC(0, uvs_submit_many(f.s, t, 3, id));
+  ASSERT_U64(1, fakepool_seen().timer_starts);
+  ASSERT(fakepool_seen().last.timeout_ms <= 3600 * 1000);
+  ASSERT(uv_loop_alive(&f.loop));
+  ASSERT_U64(0, fakepool_seen().async_sends);
+  t[2].delay_ns = 0;
+  ASSERT_RC(0, uvs_submit_many(f.s, t, 3, NULL));
+  ASSERT_U64(1, fakepool_seen().async_sends);
+  ASSERT(fixture_wait_log(&f, EV_WORK, 'c', 1));
+  for (int i = 0; i < 3; i++)
+    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id[i], 0));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* L16 */
 TEST a_cancel_off_the_loop_wakes_a_loop_that_sleeps(void) {
   struct fixture f;
@@ -797,6 +879,9 @@ SUITE(turns) {
   RUN_TEST(in_one_pass_nothing_fires_twice_also_when_the_timer_was_late);
   RUN_TEST(every_mode_of_uv_run_makes_progress);
   RUN_TEST(when_the_last_ref_d_task_is_cancelled_the_timer_stops_and_uv_run_returns);
+  RUN_TEST(the_last_that_is_cancelled_here_lets_go_of_those_cancelled_elsewhere);
+  RUN_TEST(the_last_that_is_cancelled_elsewhere_wakes_the_loop);
+  RUN_TEST(many_at_once_arm_the_timer_for_the_first_of_them);
   RUN_TEST(a_cancel_off_the_loop_wakes_a_loop_that_sleeps);
   RUN_TEST(a_cancelled_head_causes_at_most_one_empty_wake_up);
   RUN_TEST(an_idle_scheduler_never_wakes_the_loop);
