@@ -109,8 +109,8 @@ enum {
 
 /* Why a run was late: what the time between due and start was spent on. */
 enum {
-  UVS_LATE_TIMER = 0, /* uv_timer counts in whole ms */
-  UVS_LATE_LOOP,      /* the loop was held up, or asleep and had to be woken */
+  UVS_LATE_TIMER = 0, /* uv_timer counts in whole ms; never with precise_ns */
+  UVS_LATE_LOOP,      /* the loop was held up, or asleep and had to be woken (with precise_ns) */
   UVS_LATE_BUDGET,    /* so much was due at once that it was carried over to a later turn */
   UVS_LATE_RUNNERS,   /* it was ready, but no runner was free (or no thread of libuv's pool), or it
                          was not its turn in its lane */
@@ -297,6 +297,13 @@ typedef struct {
   const struct uvs_executor_s *executor;
   int threads;
   const char *thread_name; /* of own ones, as uvs_threads_options_t.name; copied; may be NULL */
+
+  /* 0 (default): the uv_timer wakes the loop, in whole ms. Else a timer that counts in ns does, so
+   * late at most on purpose that one wake-up may serve several: 1 ns (never) to 1 ms; 50 us is what
+   * Linux grants itself for a thread that sleeps. Costs one more handle, a uv_poll, and a wake-up
+   * for each deadline that lies farther from the one before. Linux only, else UV_ENOTSUP. Not with
+   * a replaced clock: UV_EINVAL. */
+  int64_t precise_ns;
 } uvs_options_t;
 
 static inline void uvs_options_init(uvs_options_t *o) {
@@ -313,7 +320,8 @@ static inline void uvs_options_init(uvs_options_t *o) {
  * Thread:  loop thread, or before the loop's first turn.
  * Owns:    copies *o (NULL: defaults); borrows `loop` until the callback of uvs_close.
  * Returns: 0 with *ret set; UV_EINVAL (NULL loop or ret, a wrong size, an option out of range);
- *          UV_ENOMEM; or what libuv's init calls answer.
+ *          UV_ENOMEM; UV_ENOTSUP (precise_ns on a system that has no such timer); or what libuv's
+ *          init calls, or the system's for that timer, answer.
  */
 UVS_API int uvs_open(uv_loop_t *loop, const uvs_options_t *o, uvs_t **ret);
 

@@ -87,7 +87,7 @@ static struct uvs__late how_late(uvs_t *s, struct uvs__slot *t, const struct uvs
     l.due_ns = l.ready_ns - (int64_t)c->wall_late_ns;
     l.step_ns = (int64_t)c->step_ns;
   }
-  l.timed = !uvs__clock_replaced(&s->clock) && l.since_ns < l.due_ns;
+  l.timed = uvs__waits_by_ms(s) && l.since_ns < l.due_ns;
   return l;
 }
 

@@ -152,6 +152,10 @@ static int read_options(const uvs_options_t *given, uvs_options_t *o) {
     return UV_EINVAL;
   if ((o->allocator.alloc == NULL) != (o->allocator.free == NULL))
     return UV_EINVAL;
+  if (o->precise_ns < 0 || o->precise_ns > UVS_MS(1))
+    return UV_EINVAL;
+  if (o->precise_ns > 0 && uvs__clock_replaced(&o->clock)) /* nobody would wait */
+    return UV_EINVAL;
   return 0;
 }
 
@@ -242,7 +246,7 @@ int uvs_open(uv_loop_t *loop, const uvs_options_t *given, uvs_t **ret) {
   rc = uv_cond_init(&s->terminated_cond);
   if (rc < 0)
     goto close_crew;
-  rc = uvs__ticker_init(&s->ticker, loop, on_tick, on_due);
+  rc = uvs__ticker_init(&s->ticker, loop, &s->mem, (uint64_t)o.precise_ns, on_tick, on_due);
   if (rc < 0)
     goto destroy_cond;
   /* The first turn learns which thread is the loop's; until then the loop is held, so that it takes
@@ -281,6 +285,7 @@ static void destroy(uvs_t *s) {
     if (s->pool.home.own != NULL)
       uvs_threads_close(s->pool.home.own);
     uvs__crew_free_runners(&s->pool);
+    uvs__ticker_forget(&s->ticker);
     uvs__agenda_free_memory(&s->agenda);
   }
   uvs__cleanup_forget(s);

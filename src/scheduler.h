@@ -181,6 +181,11 @@ static inline uvs_id_t uvs__id(uint64_t w, uint32_t slot) {
   return uvs__word_generation(w) << UVS__SLOT_BITS | slot;
 }
 
+/* Does what waits wait for the uv_timer, which counts in whole ms? */
+static inline bool uvs__waits_by_ms(const uvs_t *s) {
+  return !uvs__clock_replaced(&s->clock) && s->ticker.slack_ns == 0;
+}
+
 /* The slot of an id and its word; NULL if stale. */
 struct uvs__slot *uvs__find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w);
 

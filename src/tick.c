@@ -192,7 +192,7 @@ static int why_late(const uvs_t *s, const struct uvs__cold *c, uint64_t due_ns, 
       .turn_ns = (int64_t)h->turn_ns,
       .ready_ns = (int64_t)h->ready_ns,
       .start_ns = (int64_t)h->ready_ns,
-      .timed = !uvs__clock_replaced(&s->clock) && c->since_ns < due_ns,
+      .timed = uvs__waits_by_ms(s) && c->since_ns < due_ns,
       .first = runs == 0,
   };
 
@@ -293,9 +293,7 @@ static void note_ready(uvs_t *s, uint32_t slot, uint64_t w, const struct handing
 
     uvs__locked_store(&t->period_ns, h->ready_ns, relaxed);
     uvs__locked_store(
-        &t->next,
-        uvs__late_pack(h->turn_ns, h->ready_ns, waited && !uvs__clock_replaced(&s->clock)),
-        relaxed);
+        &t->next, uvs__late_pack(h->turn_ns, h->ready_ns, waited && uvs__waits_by_ms(s)), relaxed);
     return;
   }
   c->turn_ns = h->turn_ns;

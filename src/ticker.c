@@ -16,6 +16,13 @@ static void on_timer(uv_timer_t *h) {
   k->due(k);
 }
 
+static void on_alarm(void *data) {
+  struct uvs__ticker *k = data;
+
+  k->armed_ns = UVS__NEVER;
+  k->due(k);
+}
+
 static void on_async(uv_async_t *h) {
   struct uvs__ticker *k = h->data;
 
@@ -40,7 +47,10 @@ static int open_pair(struct uvs__ticker *k, int which) {
   return 0;
 }
 
-int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, uvs__tick_cb tick, uvs__tick_cb due) {
+int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, const uvs_allocator_t *mem,
+                     uint64_t slack_ns, uvs__tick_cb tick, uvs__tick_cb due) {
+  int rc = 0;
+
   k->loop = loop;
   k->tick = tick;
   k->due = due;
@@ -48,7 +58,26 @@ int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, uvs__tick_cb tick, 
   k->nudged = false;
   atomic_init(&k->senders, 0);
   atomic_init(&k->sendable, -1);
-  return open_pair(k, 0);
+  k->alarm = NULL;
+  k->slack_ns = slack_ns;
+  if (slack_ns > 0)
+    rc = uvs__alarm_open(mem, loop, on_alarm, k, &k->alarm);
+  if (rc < 0)
+    return rc;
+  rc = open_pair(k, 0);
+  if (rc < 0 && k->alarm != NULL)
+    uvs__alarm_close(k->alarm);
+  return rc;
+}
+
+void uvs__ticker_forget(struct uvs__ticker *k) {
+  if (k->alarm != NULL)
+    uvs__alarm_forget(k->alarm);
+}
+
+/* The alarm of the pair in use. */
+static bool has_alarm(const struct uvs__ticker *k) {
+  return k->alarm != NULL && k->in_use == 0;
 }
 
 /* seq_cst, and the load in uvs__ticker_send: pairs with uvs__ticker_mute. Either we see that it is
@@ -76,6 +105,10 @@ void uvs__ticker_arm(struct uvs__ticker *k, uint64_t due_ns, uint64_t now_ns) {
 
   if (k->armed_ns <= due_ns)
     return; /* it comes earlier, once, for nothing: cheaper than to move it with each cancel */
+  if (has_alarm(k) && uvs__alarm_set(k->alarm, uvs__steps_later(due_ns, 1, k->slack_ns))) {
+    k->armed_ns = due_ns;
+    return;
+  }
   if (wait_ns >= LONG_WAIT_NS)
     wait_ns -= wait_ns / 512 + MS;
   wait_ms = wait_ns / MS + (wait_ns % MS != 0);
@@ -88,6 +121,8 @@ void uvs__ticker_arm(struct uvs__ticker *k, uint64_t due_ns, uint64_t now_ns) {
 void uvs__ticker_disarm(struct uvs__ticker *k) {
   if (k->armed_ns == UVS__NEVER)
     return;
+  if (has_alarm(k))
+    uvs__alarm_set(k->alarm, UVS__NEVER);
   uv_timer_stop(&k->pair[k->in_use].timer);
   k->armed_ns = UVS__NEVER;
 }
@@ -109,12 +144,14 @@ bool uvs__ticker_owns(const struct uvs__ticker *k, const uv_handle_t *h) {
     if (h == (const uv_handle_t *)&k->pair[i].timer || h == (const uv_handle_t *)&k->pair[i].async)
       return true;
   }
-  return h == (const uv_handle_t *)&k->spare;
+  return h == (const uv_handle_t *)&k->spare ||
+         (k->alarm != NULL && h == uvs__alarm_handle(k->alarm));
 }
 
 bool uvs__ticker_lost(const struct uvs__ticker *k) {
   return uv_is_closing((const uv_handle_t *)&k->pair[k->in_use].timer) ||
-         uv_is_closing((const uv_handle_t *)&k->pair[k->in_use].async);
+         uv_is_closing((const uv_handle_t *)&k->pair[k->in_use].async) ||
+         (has_alarm(k) && uv_is_closing(uvs__alarm_handle(k->alarm)));
 }
 
 void uvs__ticker_mute(struct uvs__ticker *k) {
@@ -144,8 +181,12 @@ void uvs__ticker_nudge(struct uvs__ticker *k) {
 static void on_closed(uv_handle_t *h) {
   struct uvs__ticker *k = h->data;
 
-  if (--k->open_handles == 0)
-    k->closed(k);
+  if (--k->open_handles > 0)
+    return;
+  if (k->alarm != NULL)
+    uvs__alarm_free(k->alarm);
+  k->alarm = NULL;
+  k->closed(k);
 }
 
 /* libuv finishes what was closed in one turn last first. So a handle that somebody else closed in
@@ -179,6 +220,8 @@ void uvs__ticker_close(struct uvs__ticker *k, uvs__tick_cb closed, bool lost) {
     close_one((uv_handle_t *)&k->pair[i].timer, cb, &n);
     close_one((uv_handle_t *)&k->pair[i].async, cb, &n);
   }
+  if (k->alarm != NULL)
+    close_one(uvs__alarm_handle(k->alarm), cb, &n);
   k->open_handles = n;
   if (n > 0)
     return;

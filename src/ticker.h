@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * ticker: the ONE uv_timer and the ONE uv_async: arm, wake, call back.
+ * ticker: the ONE uv_timer and the ONE uv_async, and the alarm if one is chosen: arm, wake, call
+ * back.
  *
  * Only the async handle calls tick, so that one pass of the loop has one full turn of ours: where
  * in a pass timers come differs between libuv's versions and modes, and no task may run twice in
- * one (L9). The timer calls `due`, which runs nothing.
+ * one (L9). The timer, or the alarm, calls `due`, which runs nothing.
  *
  * The timer is only a wake-up: rounded up to whole ms, and the caller compares with its own clock
  * when it comes. It never holds the loop; the async handle does, on demand. Somebody who walks the
  * loop may close our handles: then there is a second pair for the time that closing the scheduler
- * takes.
+ * takes. With an alarm the timer is never started, but in that second pair, which has none.
  */
 #ifndef UVS__TICKER_H
 #define UVS__TICKER_H
 
 #include <uv.h>
 
+#include "alarm.h"
 #include "atomic.h"
 #include "base.h"
 
@@ -31,9 +33,11 @@ struct uvs__ticker {
     uv_timer_t timer;
     uv_async_t async;
   } pair[2];
-  bool nudged;      /* the spare handle is on its way to call tick */
-  uv_timer_t spare; /* see uvs__ticker_close */
-  int in_use;       /* which pair */
+  struct uvs__alarm *alarm; /* belongs to the first pair; NULL: none is chosen, or it is gone */
+  uint64_t slack_ns;        /* so much later than asked is it set; constant, 0 without one */
+  bool nudged;              /* the spare handle is on its way to call tick */
+  uv_timer_t spare;         /* see uvs__ticker_close */
+  int in_use;               /* which pair */
   int open_handles;
   bool kept;                /* the async handle is ref'd */
   uint64_t armed_ns;        /* the deadline that the timer is armed for; UVS__NEVER if it is not */
@@ -41,8 +45,11 @@ struct uvs__ticker {
   _Atomic uint32_t senders; /* threads that are about to send */
 };
 
-/* 0, or what libuv answers. */
-int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, uvs__tick_cb tick, uvs__tick_cb due);
+/* slack_ns > 0: with an alarm. 0, or what libuv or the alarm answers. */
+int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, const uvs_allocator_t *mem,
+                     uint64_t slack_ns, uvs__tick_cb tick, uvs__tick_cb due);
+/* In a forked child: its memory. */
+void uvs__ticker_forget(struct uvs__ticker *k);
 
 /* Any thread: call tick soon. Merges with others that have not come yet. */
 void uvs__ticker_wake(struct uvs__ticker *k);

@@ -404,9 +404,17 @@ int __wrap_uv_timer_stop(uv_timer_t *h) {
   return __real_uv_timer_stop(h);
 }
 
+static int async_refusal;
+
+void fakepool_refuse_async(int rc) {
+  async_refusal = rc;
+}
+
 int __wrap_uv_async_init(uv_loop_t *on, uv_async_t *h, uv_async_cb cb) {
   unsigned i = async_index(NULL);
 
+  if (async_refusal != 0)
+    return async_refusal;
   /* A libuv that is linked in statically makes one for itself. */
   if (watching && h != &on->wq_async) {
     count(&seen.async_inits);

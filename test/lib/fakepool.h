@@ -71,6 +71,7 @@ struct fakepool_seen {
 };
 
 struct fakepool_seen fakepool_seen(void);
+void fakepool_refuse_async(int rc); /* uv_async_init fails with it, until told 0 */
 void fakepool_forget(void); /* all but which handles are ours, and how many were initialised */
 
 #endif
