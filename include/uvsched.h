@@ -298,11 +298,12 @@ typedef struct {
   int threads;
   const char *thread_name; /* of own ones, as uvs_threads_options_t.name; copied; may be NULL */
 
-  /* 0 (default): the uv_timer wakes the loop, in whole ms. Else a timer that counts in ns does, so
-   * late at most on purpose that one wake-up may serve several: 1 ns (never) to 1 ms; 50 us is what
-   * Linux grants itself for a thread that sleeps. Costs one more handle, a uv_poll, and a wake-up
-   * for each deadline that lies farther from the one before. Linux only, else UV_ENOTSUP. Not with
-   * a replaced clock: UV_EINVAL. */
+  /* 0 (default): the uv_timer wakes the loop, in whole ms. Else a timer does that counts in ns; it
+   * is set so much later than the nearest deadline, so that one wake-up serves all that is due by
+   * then: 1 ns (each its own) to 1 ms; 50 us is what Linux grants itself where a thread sleeps for
+   * a time. One more handle, a uv_poll. Where runs are brief, a runner then waits in its pool
+   * thread for more, until its budget, or 1 ms, is over. Linux only, else UV_ENOTSUP; not with a
+   * replaced clock: UV_EINVAL. */
   int64_t precise_ns;
 } uvs_options_t;
 

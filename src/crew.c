@@ -300,8 +300,15 @@ struct uvs__crew *uvs__crew_that_wants(struct uvs__pool *p, uint64_t now_ns, uin
 struct uvs__runner *uvs__crew_call_out(struct uvs__pool *p, struct uvs__crew *c, uint64_t now_ns) {
   struct uvs__runner *called = NULL;
   struct uvs__runner **last = &called;
+  unsigned summoned = 0;
 
   uv_mutex_lock(&p->lock);
+  while (c == &p->home && p->lingering > 0 && wants_more(p, c, now_ns)) {
+    p->lingering--;
+    p->summoned++;
+    c->seeking++;
+    summoned++;
+  }
   while (wants_more(p, c, now_ns) && (int)c->out < uvs__locked_load(&c->concurrency, relaxed)) {
     struct uvs__runner *r = p->idle;
 
@@ -315,9 +322,11 @@ struct uvs__runner *uvs__crew_call_out(struct uvs__pool *p, struct uvs__crew *c,
     last = &r->next;
   }
   *last = NULL;
-  if (called != NULL && c->called_ns < c->home_ns)
+  if ((called != NULL || summoned > 0) && c->called_ns < c->home_ns)
     c->called_ns = now_ns;
   uv_mutex_unlock(&p->lock);
+  for (; summoned > 0; summoned--)
+    uv_cond_signal(&p->more);
   return called;
 }
 

@@ -20,12 +20,22 @@ int uvs__pool_init(struct uvs__pool *p, struct uvs__agenda *a, const uvs_allocat
     return rc;
   rc = uv_cond_init(&p->settled);
   if (rc < 0)
-    uv_mutex_destroy(&p->lock);
+    goto destroy_lock;
+  rc = uv_cond_init(&p->more);
+  if (rc < 0)
+    goto destroy_settled;
+  return 0;
+
+destroy_settled:
+  uv_cond_destroy(&p->settled);
+destroy_lock:
+  uv_mutex_destroy(&p->lock);
   return rc;
 }
 
 void uvs__pool_destroy(struct uvs__pool *p) {
   uvs__crew_free_runners(p);
+  uv_cond_destroy(&p->more);
   uv_cond_destroy(&p->settled);
   uv_mutex_destroy(&p->lock);
 }

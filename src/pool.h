@@ -113,10 +113,13 @@ struct uvs__pool {
   char apart_too[64]; /* and so do runners */
 
   uv_cond_t settled; /* with the lock: a task whose outcome is kept has settled or become quiet */
+  uv_cond_t more;    /* with the lock: somebody who lingers is wanted */
   uv_mutex_t lock;   /* what follows */
   struct uvs__crew home;                    /* the scheduler's own */
   struct uvs__crew *wanting, *wanting_last; /* others, if they have something to start */
   uint32_t wanting_count;
+  uint32_t lingering; /* runners of `home` that wait for more, see run.c, and are not yet wanted */
+  uint32_t summoned;  /* so many are: they count as seeking */
   struct uvs__ready due;   /* what may start on the loop */
   uint64_t ready_count[2]; /* for a crew, for the loop: uvs__on_which() */
   uint64_t running_count;  /* settled ones not counted */

@@ -685,16 +685,10 @@ static void ask_for_cold(uvs_t *s, uint32_t slot) {
     __builtin_prefetch(c + i * 64, 1);
 }
 
-void uvs__run_tasks(struct uvs__runner *r) {
-  uvs_t *s = r->arg;
-  struct finished f;
-  uint64_t now_ns = uvs__now(s);
-  uint64_t leave_ns = now_ns + s->budget_ns;
+/* With the lock: the first task of a runner that was on its way. */
+static uint32_t first_locked(uvs_t *s, struct uvs__runner *r) {
   uint32_t slot;
 
-  f.newest = f.oldest = UVS__NONE;
-  f.freed.count = 0;
-  uvs__pool_lock(&s->pool);
   r->crew->seeking--;
   r->crew->active++;
   s->pool.active++;
@@ -705,6 +699,59 @@ void uvs__run_tasks(struct uvs__runner *r) {
   } else if (s->pool.active > s->pool.peak) {
     s->pool.peak = s->pool.active;
   }
+  return slot;
+}
+
+/* To come home and be called out again is a wake-up more for the loop. Where it wakes often and
+ * runs are brief, that is most of the cost: with precise_ns, then, a runner stays while the loop is
+ * to wake before its time is over. It may be there for nothing, but never longer than for work. */
+static bool may_linger(uvs_t *s, const struct uvs__runner *r, uint64_t leave_ns) {
+  return s->ticker.slack_ns > 0 && r->crew == &s->pool.home &&
+         uvs__load(&s->inbox.next_wake, relaxed) < leave_ns; /* a hint */
+}
+
+/* The next task; UVS__NONE: go home. */
+static uint32_t linger(uvs_t *s, struct uvs__runner *r, uint64_t leave_ns) {
+  struct uvs__pool *p = &s->pool;
+  uint32_t slot = UVS__NONE;
+  uint64_t now_ns;
+
+  uvs__pool_lock(p);
+  if (p->home.brief < UVS__BRIEF_MANY || uvs__locked_load(&s->stop, relaxed)) { /* a hint */
+    uv_mutex_unlock(&p->lock);
+    return UVS__NONE;
+  }
+  if (p->home.startable > p->home.seeking) { /* it has just come: nobody may be called out for it */
+    p->home.seeking++;
+    p->summoned++;
+  } else {
+    p->lingering++;
+  }
+  while (p->summoned == 0 && (now_ns = uvs__now(s)) < leave_ns)
+    uv_cond_timedwait(&p->more, &p->lock, leave_ns - now_ns);
+  if (p->summoned > 0) { /* perhaps another was meant: he stays in our place */
+    p->summoned--;
+    slot = first_locked(s, r);
+  } else {
+    p->lingering--;
+  }
+  uv_mutex_unlock(&p->lock);
+  uvs__tell_of_due(s);
+  return slot;
+}
+
+void uvs__run_tasks(struct uvs__runner *r) {
+  uvs_t *s = r->arg;
+  struct finished f;
+  uint64_t now_ns = uvs__now(s);
+  uint64_t leave_ns = now_ns + s->budget_ns;
+  uint64_t linger_ns = now_ns + (s->budget_ns < MS ? s->budget_ns : MS);
+  uint32_t slot;
+
+  f.newest = f.oldest = UVS__NONE;
+  f.freed.count = 0;
+  uvs__pool_lock(&s->pool);
+  slot = first_locked(s, r);
   uv_mutex_unlock(&s->pool.lock);
   uvs__tell_of_due(s); /* its start may let another one start */
 
@@ -712,6 +759,11 @@ void uvs__run_tasks(struct uvs__runner *r) {
     ask_for_cold(s, slot);
     bring(s, &f, f.hear_by_ns); /* a finished task never waits for another's body */
     slot = run_one(s, r, slot, &f, leave_ns, &now_ns);
+    if (slot != UVS__NONE || now_ns >= linger_ns || !may_linger(s, r, linger_ns))
+      continue;
+    bring(s, &f, f.hear_by_ns);
+    slot = linger(s, r, linger_ns);
+    now_ns = uvs__now(s);
   }
   uvs__agenda_free_now(&s->agenda, uvs__self() >> 8, &f.freed);
   bring(s, &f, UVS__ASLEEP); /* no need to wake: the loop looks when we come home */

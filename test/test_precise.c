@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -23,6 +24,8 @@ int __real_uv_poll_init(uv_loop_t *loop, uv_poll_t *h, int fd);
 int __wrap_timerfd_create(int clock, int flags);
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *t, struct itimerspec *old);
 int __wrap_uv_poll_init(uv_loop_t *loop, uv_poll_t *h, int fd);
+int __real_uv_cond_timedwait(uv_cond_t *cond, uv_mutex_t *lock, uint64_t timeout_ns);
+int __wrap_uv_cond_timedwait(uv_cond_t *cond, uv_mutex_t *lock, uint64_t timeout_ns);
 
 static struct {
   unsigned made, sets;
@@ -67,6 +70,18 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *t, struct
 
 int __wrap_uv_poll_init(uv_loop_t *loop, uv_poll_t *h, int fd) {
   return fd_seen.poll_rc != 0 ? fd_seen.poll_rc : __real_uv_poll_init(loop, h, fd);
+}
+
+static _Atomic int lingered; /* so often did a runner wait for more */
+static _Atomic int patient;  /* ... not for its time, but until it is wanted */
+
+int __wrap_uv_cond_timedwait(uv_cond_t *cond, uv_mutex_t *lock, uint64_t timeout_ns) {
+  if (!fakepool_in_work())
+    return __real_uv_cond_timedwait(cond, lock, timeout_ns);
+  atomic_fetch_add(&lingered, 1);
+  if (atomic_load(&patient) != 0)
+    timeout_ns = (uint64_t)PATIENCE_NS;
+  return __real_uv_cond_timedwait(cond, lock, timeout_ns);
 }
 
 static bool fd_is_open(int fd) {
@@ -212,13 +227,15 @@ TEST it_adds_one_handle_and_only_if_chosen(void) {
 
     init_precise(&f, precise);
     CHECK_CALL(fixture_open(&f));
+    uvs_task_t far = fixture_once(&f, 'f', UVS_HOUR(1)); /* so that there is one to wait for */
+    ASSERT_RC(0, uvs_submit(f.s, &far, NULL));
     for (int i = 0; i < 20; i++) {
       uvs_task_t t = i % 2 == 0 ? fixture_once(&f, 'a', UVS_US(300 * i))
                                 : fixture_loop_task(&f, 'a', UVS_US(300 * i));
       ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
     }
     for (unsigned n = 5; n <= 20; n += 5) {
-      ASSERT(fixture_wait_log(&f, EV_DONE, 0, n));
+      ASSERT(fixture_wait_log(&f, EV_DONE, 'a', n));
       w = find_handles(&f.loop, f.s);
       ASSERT_U64(1, w.timers);
       ASSERT_U64(1, w.asyncs);
@@ -231,11 +248,6 @@ TEST it_adds_one_handle_and_only_if_chosen(void) {
       ASSERT_RC(0, uv_has_ref(w.other));
     }
     ASSERT_EQ(precise == 0, fakepool_seen().timer_starts > 0);
-    fixture_turn(&f);
-    uint64_t wakeups = counts_of(f.s).wakeups; /* nothing waits: it is quiet */
-    for (int i = 0; i < 10; i++)
-      uv_run(&f.loop, UV_RUN_NOWAIT);
-    ASSERT_U64(wakeups, counts_of(f.s).wakeups);
     CHECK_CALL(fixture_close(&f));
     ASSERT_FALSE(precise != 0 && fd_is_open(fd_seen.fd));
   }
@@ -275,6 +287,27 @@ TEST it_is_set_for_the_heads_deadline_and_the_slack(void) {
     ASSERT_U64(0, fakepool_seen().timer_starts);
     CHECK_CALL(fixture_close(&f));
   }
+  PASS();
+}
+
+/* L11 */
+TEST when_it_has_rung_it_is_quiet(void) {
+  struct fixture f;
+  uint64_t wakeups;
+
+  init_precise(&f, 1);
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = fixture_loop_task(&f, 'a', UVS_MS(5));
+  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  ASSERT_U64(1, fd_seen.sets);
+  ASSERT(fixture_wait_log(&f, EV_DONE, 'a', 1));
+  fixture_turn(&f);
+  ASSERT_RC(0, poll(&(struct pollfd){fd_seen.fd, POLLIN, 0}, 1, 0));
+  wakeups = counts_of(f.s).wakeups;
+  for (int i = 0; i < 10; i++)
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+  ASSERT_U64(wakeups, counts_of(f.s).wakeups);
+  CHECK_CALL(fixture_close(&f));
   PASS();
 }
 
@@ -361,6 +394,7 @@ TEST others_may_close_its_handle(void) {
 SUITE(handles) {
   RUN_TEST(it_adds_one_handle_and_only_if_chosen);
   RUN_TEST(it_is_set_for_the_heads_deadline_and_the_slack);
+  RUN_TEST(when_it_has_rung_it_is_quiet);
   RUN_TEST(the_loop_stays_for_the_tasks_and_not_for_the_handle);
   RUN_TEST(others_may_close_its_handle);
 }
@@ -533,6 +567,99 @@ SUITE(time_of_it) {
   RUN_TEST(a_deadline_that_has_always_passed_runs_once_in_a_pass);
 }
 
+/* ------------------------------------------------------------------ runners --- */
+
+static enum greatest_test_res open_busy(struct fixture *f, int64_t precise_ns, uvs_id_t *ret_id) {
+  init_precise(f, precise_ns);
+  atomic_store(&lingered, 0);
+  f->options.concurrency = 1;
+  CHECK_CALL(fixture_open_turned(f));
+  uvs_task_t t = fixture_rate(f, 'l', 0, UVS_US(200)); /* the loop wakes again and again */
+  t.missed = UVS_MISSED_ONCE;
+  t.work = NULL;
+  t.after = work_nothing;
+  ASSERT_RC(0, uvs_submit(f->s, &t, ret_id));
+  PASS();
+}
+
+/* Brief runs, one after the other, until a runner has waited for more. */
+static enum greatest_test_res let_linger(struct fixture *f) {
+  uvs_task_t t = fixture_rate(f, 'a', 0, UVS_US(300));
+  uvs_id_t id;
+
+  t.work = work_nothing;
+  t.missed = UVS_MISSED_ONCE;
+  ASSERT_RC(0, uvs_submit(f->s, &t, &id));
+  ASSERT(fixture_wait_flag(f, &lingered));
+  ASSERT(uvs_cancel(f->s, id, 0) >= 0);
+  ASSERT(fixture_wait_log(f, EV_DONE, 'a', 1));
+  PASS();
+}
+
+/* L13. It may have been called, and be on its way home, just when we look: then once more. */
+TEST a_runner_waits_for_more_rather_than_go_home_and_be_called_out_again(void) {
+  bool again = true;
+  struct fixture f;
+  uvs_id_t id;
+
+  CHECK_CALL(open_busy(&f, 1, &id));
+  for (int i = 0; i < 100 && again; i++) {
+    uint64_t works;
+
+    log_clear(&f);
+    atomic_store(&lingered, 0);
+    atomic_store(&patient, 1);
+    CHECK_CALL(let_linger(&f));
+    works = fakepool_seen().queue_works;
+    atomic_store(&patient, 0);
+    uvs_task_t t = fixture_once(&f, 'b', 0);
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+    ASSERT(fixture_wait_log(&f, EV_DONE, 'b', 1));
+    again = works != fakepool_seen().queue_works;
+  }
+  ASSERT_FALSE(again);
+  ASSERT_U64(1, counts_of(f.s).peak_runners);
+  ASSERT_U64(1, fakepool_seen().peak_outstanding);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* L1 L2 */
+TEST it_goes_home_when_its_time_is_over(void) {
+  struct fixture f;
+  uvs_id_t id;
+
+  CHECK_CALL(open_busy(&f, UVS_US(50), &id));
+  CHECK_CALL(let_linger(&f));
+  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL)); /* no request of ours is left in the pool */
+  ASSERT_U64(0, fakepool_pending());
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* L13 */
+TEST with_default_options_it_goes_home_at_once(void) {
+  struct fixture f;
+  uvs_id_t id;
+
+  CHECK_CALL(open_busy(&f, 0, &id));
+  uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_US(300));
+  t.work = work_nothing;
+  t.max_runs = 200;
+  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  ASSERT(fixture_wait_log(&f, EV_DONE, 'a', 1));
+  ASSERT_RC(0, atomic_load(&lingered));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+SUITE(runners) {
+  RUN_TEST(a_runner_waits_for_more_rather_than_go_home_and_be_called_out_again);
+  RUN_TEST(it_goes_home_when_its_time_is_over);
+  RUN_TEST(with_default_options_it_goes_home_at_once);
+}
+
 /* -------------------------------------------------------------------- fork --- */
 
 static int closes_its_copy(struct fixture *f) {
@@ -574,4 +701,5 @@ SUITE(forked) {
   RUN_TEST(a_forked_child_gives_the_memory_back_and_leaves_the_timer_alone);
 }
 
-TEST_MAIN(RUN_SUITE(open_it); RUN_SUITE(handles); RUN_SUITE(time_of_it); RUN_SUITE(forked));
+TEST_MAIN(RUN_SUITE(open_it); RUN_SUITE(handles); RUN_SUITE(time_of_it); RUN_SUITE(runners);
+          RUN_SUITE(forked));
