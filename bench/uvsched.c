@@ -12,6 +12,7 @@
 static uv_loop_t *L;
 static uvs_t *S;
 static int concurrency = 2;
+static int64_t precise_ns;
 
 #define P_NAME "uvsched"
 #define P_ARM_NS 300
@@ -25,6 +26,7 @@ static void p_open(void) {
 
   uvs_options_init(&o);
   o.concurrency = concurrency;
+  o.precise_ns = precise_ns;
   L = (uv_loop_t *)malloc(sizeof *L);
   uv_loop_init(L);
   if (uvs_open(L, &o, &S) < 0)
@@ -486,6 +488,12 @@ int main(int argc, char **argv) {
   const char *w = argc > 1 ? argv[1] : "", *v = argc > 2 ? argv[2] : "";
   int pool = !strcmp(v, "pool"), loop = !strcmp(v, "loop");
   uint32_t n = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
+
+  if (!strcmp(w, "w5") && !strncmp(v, "precise-", 8)) {
+    pool = !strcmp(v, "precise-pool");
+    loop = !strcmp(v, "precise-loop");
+    precise_ns = UVS_US(30);
+  }
 
   if (!strcmp(w, "w7")) {
     unsetenv("UV_THREADPOOL_SIZE"); /* the default */
