@@ -3,12 +3,6 @@
 
 #include <time.h>
 
-uint64_t uvs__clock_now(const uvs_clock_t *c) {
-  if (uvs__clock_replaced(c))
-    return uvs__instant(c->monotonic_ns(c->arg));
-  return uv_hrtime();
-}
-
 uint64_t uvs__clock_wall(const uvs_clock_t *c) {
   struct timespec t;
 

@@ -96,6 +96,28 @@ void uvs__take_in_new(uvs_t *s, uint32_t slot) {
     uvs__wait_for_due(s, slot, w);
 }
 
+/* uvs__take_in_new of the most common kind. False if it is not of that: nothing has happened. */
+static bool take_in_plain(uvs_t *s, uint32_t slot, struct uvs__slot *t, uint64_t w) {
+  uint64_t deadline_ns;
+
+  if ((w & (UVS__STATE_MASK | UVS__INBOX | UVS__MOVING | UVS__PUSHES | UVS__KIND_MASK)) !=
+          ((uint64_t)UVS__WAITING | UVS__INBOX) ||
+      uvs__agenda_cold(&s->agenda, t) != NULL || s->decorate_cb != NULL ||
+      uvs__inbox_is_shut(&s->inbox))
+    return false;
+  uvs__agenda_number_plain(&s->agenda, t);
+  if (!uvs__word_try(t, &w, (w & ~UVS__INBOX) | UVS__TAKEN))
+    return false; /* a guessed id was used; it is only numbered once more */
+  s->taken++;
+  s->taken_ref += (w & UVS__REF) != 0;
+  /* relaxed: whoever wrote it handed the slot over through the inbox */
+  deadline_ns = uvs__load(&t->deadline_ns, relaxed);
+  if (deadline_ns < UVS__NEVER)
+    uvs__wheel_put(&s->agenda.wheel, slot, deadline_ns,
+                   s->agenda.last_seq << UVS__SLOT_BITS | slot);
+  return true;
+}
+
 /* Move 2: a slot came in. */
 static void take_in_one(uvs_t *s, uint32_t slot) {
   struct uvs__slot *t = uvs__slot(s, slot);
@@ -103,7 +125,8 @@ static void take_in_one(uvs_t *s, uint32_t slot) {
       &t->word, acquire); /* pairs with the word's last release; the push orders the fields */
 
   if ((w & UVS__TAKEN) == 0) {
-    uvs__take_in_new(s, slot);
+    if (!take_in_plain(s, slot, t, w))
+      uvs__take_in_new(s, slot);
     return;
   }
   s->brought = true;
