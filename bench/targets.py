@@ -29,7 +29,7 @@ def lines(val, row, quick):
             add(workload, what, (tab, ours, col, metric), limit, (tab, peer, col2 or col, metric), strict=strict)
 
     against(f"W1 arm, {at}", "w1", top, "arm_ns", (0.5, "libuv"), (0.75, "stpe"))
-    against(f"W1 arm by uvs_submit_many, {at}", "many", top, "arm_ns", (0.3, "libuv"))
+    against(f"W1 arm by uvs_submit_many, {at}", "many", top, "many_ns", (0.3, "libuv"))
     add(f"W1 bytes per armed task, {at}", "≤ 96", ("mem", row, top, "bytes"), 96)
     against(f"W2 cancel+arm, {at}", "w1", top, "churn_ns", (0.5, "libuv"), (1.1, "netty"), (1.1, "libev"))
     add(f"W2 growth from 10^3 to 10^{len(str(top)) - 1}", "≤ 8 ×", ("w1", row, top, "churn_ns"), 8,

@@ -25,7 +25,8 @@
  * and p_arm_abs it has arm_new(i, ms) and arm_new_abs(i, ns), and its own W5 and W6.
  *
  * Optional: P_EARLY_NS, how much before its time `check` lets a task start (15 ms: loops count from
- * a cached clock); P_MANY, with p_arm_many(n, delays): arm n tasks in bulk, the handles into T.
+ * a cached clock); P_MANY, with p_arm_many(n, delays): arm n tasks in bulk, the handles into T (n =
+ * 0: what is made beforehand).
  *
  * The peer's timer callback calls fired(i). */
 #ifndef LOOPBENCH_H
@@ -108,6 +109,37 @@ static void free_all(uint32_t n) {
   p_pump();
 }
 
+static int rounds_for(uint32_t n) {
+  return n <= 10000 ? 20 : n <= 100000 ? 4 : 1;
+}
+
+#ifdef P_MANY
+/* As W1 of w12, in a process of its own: what was armed and freed before matters to both. */
+static void w_many(uint32_t n) {
+  keep_heap();
+  uint32_t *d = make_delays(n, 1);
+  T = (handle *)malloc((size_t)n * sizeof *T);
+  memset((void *)T, 1, (size_t)n * sizeof *T);
+  fired = fired_count;
+  p_open();
+  p_arm_many(0, d);
+  int rounds = rounds_for(n), timed = (rounds + 1) / 2;
+  double sum = 0;
+  for (int r = 0; r < rounds; r++) {
+    arm_all(n, d);
+    free_all(n);
+  }
+  for (int r = 0; r < timed; r++) {
+    if (r)
+      free_all(n);
+    uint64_t t0 = now_ns();
+    p_arm_many(n, d);
+    sum += (double)(now_ns() - t0) / n;
+  }
+  emit("many_ns", sum / timed);
+}
+#endif
+
 static void w12(uint32_t n, double churn_s) {
   keep_heap();
   if (n >= 10000000)
@@ -119,22 +151,12 @@ static void w12(uint32_t n, double churn_s) {
   p_open();
   p_pump(); /* a loop that has had a turn, as it will have in a program */
   /* warm-up round(s): fault the memory in, then give everything back */
-  int rounds = n <= 10000 ? 20 : n <= 100000 ? 4 : 1, timed = (rounds + 1) / 2;
+  int rounds = rounds_for(n), timed = (rounds + 1) / 2;
   double sum = 0;
   for (int r = 0; r < rounds; r++) {
     arm_all(n, d);
     free_all(n);
   }
-#ifdef P_MANY
-  double many = 0;
-  for (int r = 0; r < timed; r++) {
-    uint64_t m0 = now_ns();
-    p_arm_many(n, d);
-    many += (double)(now_ns() - m0) / n;
-    free_all(n);
-  }
-  emit("many_ns", many / timed);
-#endif
   for (int r = 0; r < timed; r++) { /* mean over warm rounds */
     if (r)
       free_all(n);
@@ -447,6 +469,10 @@ static int loop_main(int argc, char **argv) {
     w3_loop((uint32_t)strtoul(argv[3], NULL, 10));
   else if (!strcmp(w, "w4") && argc > 5 && !strcmp(argv[2], "loop"))
     w4_loop(atoi(argv[3]), !strcmp(argv[4], "rand"), (uint32_t)strtoul(argv[5], NULL, 10));
+#ifdef P_MANY
+  else if (!strcmp(w, "many") && argc > 2)
+    w_many((uint32_t)strtoul(argv[2], NULL, 10));
+#endif
 #ifndef P_HANDLE
   else if (!strcmp(w, "w5") && argc > 3 && !strcmp(argv[2], "loop"))
     w5_loop(atof(argv[3]));
