@@ -75,6 +75,15 @@ static void end(struct book *b, uint32_t slot) {
   uvs__agenda_give_slot(&b->agenda, 0, slot);
 }
 
+/* As above, by a runner: with others, later. */
+static void end_plain(struct book *b, struct uvs__freed *f, uint32_t slot) {
+  uint64_t generation = uvs__word_generation(word(b, slot)) + 1;
+
+  atomic_store(&uvs__agenda_slot(&b->agenda, slot)->word,
+               (uint64_t)UVS__FREE | generation << UVS__GENERATION_SHIFT);
+  uvs__agenda_free_plain(&b->agenda, 1, f, slot);
+}
+
 static uint32_t queued(struct book *b) {
   return b->agenda.wheel.count + b->agenda.wall.count;
 }
@@ -119,6 +128,62 @@ TEST tasks_come_out_by_deadline_and_equals_by_number(void) {
     ASSERT(uvs__agenda_check(&b.agenda));
   }
   ASSERT_U64(UVS__NONE, uvs__agenda_take_due(&b.agenda, UVS__NEVER, UVS__NEVER));
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+TEST plain_slots_are_given_back_in_batches(void) {
+  static uint32_t slot[UVS__SLAB_BATCH + 3];
+  struct uvs__stripe *stripe;
+  struct uvs__freed f;
+  uint32_t again;
+  struct book b;
+
+  f.count = 0;
+  ASSERT_RC(0, book_init(&b));
+  stripe = &b.agenda.slots.stripe[1];
+  for (uint32_t i = 0; i < UVS__SLAB_BATCH + 3; i++)
+    ASSERT_RC(0, uvs__agenda_take_slot(&b.agenda, 0, false, false, &slot[i]));
+  for (uint32_t i = 0; i < UVS__SLAB_BATCH + 3; i++) {
+    end_plain(&b, &f, slot[i]);
+    ASSERT_U64((i + 1) % UVS__SLAB_BATCH, f.count);
+    ASSERT_U64(i + 1 < UVS__SLAB_BATCH ? 0 : UVS__SLAB_BATCH, stripe->count);
+  }
+  uvs__agenda_give_plain(&b.agenda, 1, &f); /* the rest */
+  ASSERT_U64(0, f.count);
+  ASSERT_U64(UVS__SLAB_BATCH + 3, stripe->count);
+  uvs__agenda_give_plain(&b.agenda, 1, &f); /* nothing */
+  ASSERT_U64(UVS__SLAB_BATCH + 3, stripe->count);
+  for (uint32_t i = UVS__SLAB_BATCH + 3; i > 0; i--) { /* the warm ones first */
+    ASSERT_RC(0, uvs__agenda_take_slot(&b.agenda, 1, false, false, &again));
+    ASSERT_U64(slot[i - 1], again);
+    ASSERT_U64(2, uvs__word_generation(word(&b, again)));
+  }
+  ASSERT(book_destroy(&b));
+  PASS();
+}
+
+/* L18 */
+TEST a_plain_slot_whose_generation_is_used_up_stays_out(void) {
+  struct uvs__freed f;
+  uint32_t slot[3];
+  struct book b;
+
+  f.count = 0;
+  ASSERT_RC(0, book_init(&b));
+  for (uint32_t i = 0; i < 3; i++)
+    ASSERT_RC(0, uvs__agenda_take_slot(&b.agenda, 0, false, false, &slot[i]));
+  atomic_store(&uvs__agenda_slot(&b.agenda, slot[1])->word, (UVS__GENERATION_MAX - 1)
+                                                                << UVS__GENERATION_SHIFT);
+  atomic_store(&uvs__agenda_slot(&b.agenda, slot[2])->word, (UVS__GENERATION_MAX - 2)
+                                                                << UVS__GENERATION_SHIFT);
+  for (uint32_t i = 0; i < 3; i++)
+    end_plain(&b, &f, slot[i]);
+  ASSERT_U64(2, f.count);
+  ASSERT_U64(slot[0], f.slot[0]);
+  ASSERT_U64(slot[2], f.slot[1]);
+  uvs__agenda_give_plain(&b.agenda, 1, &f);
+  ASSERT_U64(2, b.agenda.slots.stripe[1].count);
   ASSERT(book_destroy(&b));
   PASS();
 }
@@ -705,6 +770,8 @@ SUITE(agenda) {
   RUN_TEST(ending_tasks_bounds_the_room);
   RUN_TEST(a_failed_allocation_changes_nothing_and_nothing_fails_later);
   RUN_TEST(a_slot_whose_generation_is_used_up_stays_out);
+  RUN_TEST(plain_slots_are_given_back_in_batches);
+  RUN_TEST(a_plain_slot_whose_generation_is_used_up_stays_out);
   RUN_TEST(a_random_run_agrees_with_a_searched_list);
 }
 

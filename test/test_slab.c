@@ -349,6 +349,131 @@ TEST a_slab_works_without_grow_and_init(void) {
   PASS();
 }
 
+/* ---- several at once ---- */
+
+/* What is free lies as a dense stack: the last given is the first taken, one by one or together. */
+TEST what_was_given_together_is_taken_last_first(void) {
+  uint32_t index[UVS__SLAB_BATCH], again;
+  struct store s;
+
+  for (uint32_t n = 0; n <= UVS__SLAB_BATCH; n += n < 3 ? 1 : 61) {
+    ASSERT_RC(0, store_init(&s));
+    for (uint32_t i = 0; i < UVS__SLAB_BATCH; i++)
+      ASSERT_RC(0, uvs__slab_take(&s.slab, 1, &index[i]));
+    uvs__slab_give_many(&s.slab, 1 + UVS__STRIPES, index, n); /* the same stripe */
+    ASSERT_U64(n, s.slab.stripe[1].count);
+    for (uint32_t i = n; i > 0; i--) {
+      ASSERT_RC(0, uvs__slab_take(&s.slab, 1, &again));
+      ASSERT_U64(index[i - 1], again);
+    }
+    ASSERT_U64(0, s.slab.stripe[1].count);
+    ASSERT(store_destroy(&s));
+  }
+  PASS();
+}
+
+/* Every filling of the stripe, every number given: what does not fit goes to the common store, the
+ * older ones, and nothing is there twice or lost. */
+TEST a_full_stripe_hands_its_older_half_back(void) {
+  static uint32_t index[PER_STRIPE + UVS__SLAB_BATCH];
+  struct store s;
+
+  for (uint32_t before = 0; before < PER_STRIPE; before++)
+    for (uint32_t n = 1; n <= UVS__SLAB_BATCH; n += 7) {
+      uint32_t all = before + n, kept, got;
+
+      ASSERT_RC(0, store_init(&s));
+      for (uint32_t i = 0; i < all; i++)
+        ASSERT_RC(0, uvs__slab_take(&s.slab, 1, &index[i]));
+      for (uint32_t i = 0; i < before; i++)
+        uvs__slab_give(&s.slab, 0, index[i]);
+      uvs__slab_give_many(&s.slab, 0, index + before, n);
+      kept = all < PER_STRIPE ? all : all - UVS__SLAB_BATCH;
+      ASSERT_U64(kept, s.slab.stripe[0].count);
+      for (uint32_t i = 0; i < kept; i++) { /* the newest, last first */
+        ASSERT_RC(0, uvs__slab_take(&s.slab, 0, &got));
+        ASSERT_U64(index[all - 1 - i], got);
+      }
+      if (kept < all)
+        for (uint32_t i = 0; i < UVS__SLAB_BATCH; i++) { /* and those that went to the store */
+          ASSERT_RC(0, uvs__slab_take(&s.slab, 0, &got));
+          ASSERT_U64(index[UVS__SLAB_BATCH - 1 - i], got);
+        }
+      ASSERT_U64(0, s.slab.stripe[0].count);
+      ASSERT(store_destroy(&s));
+    }
+  PASS();
+}
+
+/* The common store is a stack in chunks: over each border, up and down. */
+TEST the_common_store_keeps_each_one_once_over_every_border(void) {
+  enum { N = 64 * 31 }; /* all of five chunks */
+  static uint32_t index[N];
+  static bool seen[N];
+  struct store s;
+  long total;
+
+  ASSERT_RC(0, store_init(&s));
+  for (uint32_t i = 0; i < N; i++)
+    ASSERT_RC(0, uvs__slab_take(&s.slab, 0, &index[i]));
+  total = s.fault.total;
+  for (int round = 0; round < 4; round++) {
+    uint32_t part = N / (uint32_t)(round + 1);
+
+    for (uint32_t i = 0; i < part; i += UVS__SLAB_BATCH)
+      uvs__slab_give_many(&s.slab, i / UVS__SLAB_BATCH + (uint32_t)round, index + i,
+                          part - i < UVS__SLAB_BATCH ? part - i : UVS__SLAB_BATCH);
+    memset(seen, 0, sizeof seen);
+    for (uint32_t i = part; i < N; i++)
+      seen[index[i]] = true;
+    for (uint32_t i = 0; i < part;) {
+      for (uintptr_t stripe = 0; stripe < UVS__STRIPES && i < part; stripe++) {
+        if (s.slab.stripe[stripe].count == 0 && s.slab.spare_count == 0)
+          continue; /* it would have to make one */
+        ASSERT_RC(0, uvs__slab_take(&s.slab, stripe, &index[i]));
+        ASSERT(index[i] < N);
+        ASSERT_FALSE(seen[index[i]]);
+        seen[index[i++]] = true;
+      }
+    }
+    ASSERT_U64(N, uvs__slab_made(&s.slab));
+    ASSERT_U64(total, s.fault.total);
+  }
+  ASSERT(store_destroy(&s));
+  PASS();
+}
+
+/* L10: with memory gone, giving cannot fail, and what was given can be taken. */
+TEST giving_needs_no_memory(void) {
+  static uint32_t index[320];
+  static bool seen[448];
+  struct store s;
+  uint32_t got;
+
+  memset(seen, 0, sizeof seen);
+
+  ASSERT_RC(0, store_init(&s));
+  for (uint32_t i = 0; i < 320; i++)
+    ASSERT_RC(0, uvs__slab_take(&s.slab, 0, &index[i]));
+  while (uvs__slab_made(&s.slab) < 64 + 128 + 256) /* to the end of the chunk */
+    ASSERT_RC(0, uvs__slab_take(&s.slab, 1, &got));
+  while (s.slab.stripe[1].count > 0)
+    ASSERT_RC(0, uvs__slab_take(&s.slab, 1, &got));
+  fault_from(0);
+  ASSERT_RC(UV_ENOMEM, uvs__slab_take(&s.slab, 0, &got));
+  for (uint32_t i = 0; i < 320; i += 64)
+    uvs__slab_give_many(&s.slab, 0, index + i, 64);
+  for (uint32_t i = 320; i > 0; i--) {
+    ASSERT_RC(0, uvs__slab_take(&s.slab, 0, &got));
+    ASSERT_FALSE(seen[got]);
+    seen[got] = true;
+  }
+  ASSERT_RC(UV_ENOMEM, uvs__slab_take(&s.slab, 0, &got));
+  ASSERT(fault_hit());
+  ASSERT(store_destroy(&s));
+  PASS();
+}
+
 /* Many threads. */
 #define THREADS 4
 #define HELD 200
@@ -362,6 +487,8 @@ struct churn {
   const char *wrong;
   uint32_t held[HELD];
   uint32_t count;
+  uint32_t freed[UVS__SLAB_BATCH];
+  uint32_t freed_count;
 };
 
 static void churn(void *arg) {
@@ -397,9 +524,18 @@ static void churn(void *arg) {
         c->wrong = "somebody wrote to our element";
         return;
       }
-      uvs__slab_give(slab, stripe, index);
+      if (test_random_below(&c->random, 3) == 0) {
+        uvs__slab_give(slab, stripe, index);
+        continue;
+      }
+      c->freed[c->freed_count++] = index; /* as a runner does, that gives a batch back at once */
+      if (c->freed_count == UVS__SLAB_BATCH || test_random_below(&c->random, 16) == 0) {
+        uvs__slab_give_many(slab, stripe, c->freed, c->freed_count);
+        c->freed_count = 0;
+      }
     }
   }
+  uvs__slab_give_many(slab, c->me, c->freed, c->freed_count);
 }
 
 TEST many_threads_share_it_without_sharing_an_element(void) {
@@ -431,7 +567,7 @@ TEST many_threads_share_it_without_sharing_an_element(void) {
   }
   /* All others are on a free list, each once. */
   made = uvs__slab_made(&s.slab);
-  ASSERT(made <= THREADS * HELD + UVS__STRIPES * PER_STRIPE + 64);
+  ASSERT(made <= THREADS * (HELD + UVS__SLAB_BATCH) + UVS__STRIPES * PER_STRIPE + 64);
   for (unsigned i = 0; i < UVS__STRIPES; i++)
     while (s.slab.stripe[i].count > 0) {
       ASSERT_RC(0, uvs__slab_take(&s.slab, i, &index));
@@ -464,6 +600,10 @@ SUITE(slab) {
   RUN_TEST(the_last_index_is_followed_by_too_big);
   RUN_TEST(what_is_reserved_is_there);
   RUN_TEST(a_slab_works_without_grow_and_init);
+  RUN_TEST(what_was_given_together_is_taken_last_first);
+  RUN_TEST(a_full_stripe_hands_its_older_half_back);
+  RUN_TEST(the_common_store_keeps_each_one_once_over_every_border);
+  RUN_TEST(giving_needs_no_memory);
   RUN_TEST(many_threads_share_it_without_sharing_an_element);
 }
 
