@@ -667,6 +667,59 @@ static uint64_t some_deadline(uint64_t *random, uint64_t from_ns) {
   return test_random_below(random, 10) == 0 ? UVS__NEVER : from_ns + test_random_below(random, 50);
 }
 
+/* L20: what is due, several at a time, is what is due one by one. Not while the wall clock has
+ * tasks: then two clocks make one order. */
+TEST several_at_once_are_the_same_as_one_by_one(void) {
+  uint64_t random = test_seed;
+  uint32_t at_once[64], wall = UVS__NONE;
+  struct book many, single;
+
+  ASSERT_RC(0, book_init(&many));
+  ASSERT_RC(0, book_init(&single));
+  for (uint64_t now_ns = 1000; now_ns < 200000; now_ns += 100) {
+    for (uint64_t n = test_random_below(&random, 40); n > 0; n--) {
+      uint64_t due_ns =
+          now_ns + (test_random_below(&random, 3) == 0 ? test_random_below(&random, 3000)
+                                                       : (n % 2) * 50); /* in order, more or less */
+
+      ASSERT_U64(add(&many, due_ns, false), add(&single, due_ns, false));
+    }
+    if (now_ns % 5000 == 0) { /* for a while there is one of the wall clock */
+      if (wall == UVS__NONE) {
+        wall = add(&many, UVS__NEVER - 1, true);
+        ASSERT_U64(wall, add(&single, UVS__NEVER - 1, true));
+      } else {
+        uvs__agenda_remove(&many.agenda, wall, word(&many, wall));
+        uvs__agenda_remove(&single.agenda, wall, word(&single, wall));
+        end(&many, wall);
+        end(&single, wall);
+        wall = UVS__NONE;
+      }
+    }
+    for (bool more = true; more;) {
+      unsigned n = uvs__agenda_take_front(&many.agenda, now_ns, at_once, 64);
+
+      ASSERT(n <= 64);
+      ASSERT(wall == UVS__NONE || n == 0);
+      if (n == 0) {
+        at_once[0] = uvs__agenda_take_due(&many.agenda, now_ns, 0);
+        more = at_once[0] != UVS__NONE;
+        n = 1;
+      }
+      for (unsigned i = 0; i < n; i++)
+        ASSERT_U64(uvs__agenda_take_due(&single.agenda, now_ns, 0), at_once[i]);
+      for (unsigned i = 0; more && i < n; i++) {
+        end(&many, at_once[i]);
+        end(&single, at_once[i]);
+      }
+      ASSERT(uvs__agenda_check(&many.agenda));
+    }
+  }
+  ASSERT(book_destroy(&many));
+  ASSERT(book_destroy(&single));
+  PASS();
+}
+
 TEST a_random_run_agrees_with_a_searched_list(void) {
   static struct task t[TASKS];
   uint64_t random = test_seed, now_ns = 0, wall_ns = 1000, numbers = 0;
@@ -772,6 +825,7 @@ SUITE(agenda) {
   RUN_TEST(a_slot_whose_generation_is_used_up_stays_out);
   RUN_TEST(plain_slots_are_given_back_in_batches);
   RUN_TEST(a_plain_slot_whose_generation_is_used_up_stays_out);
+  RUN_TEST(several_at_once_are_the_same_as_one_by_one);
   RUN_TEST(a_random_run_agrees_with_a_searched_list);
 }
 

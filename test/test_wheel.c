@@ -421,6 +421,120 @@ TEST who_is_moved_far_away_leaves_the_heap(void) {
   PASS();
 }
 
+/* ---- several at once ---- */
+
+/* L20: equal deadlines keep their sequence, whichever of them are in the heap. */
+TEST the_front_gives_way_to_the_heap_also_among_equals(void) {
+  uint32_t slot[8], got[8];
+  struct yard y;
+
+  ASSERT_RC(0, yard_init(&y));
+  for (uint32_t i = 0; i < 8; i++)
+    slot[i] = fresh(&y);
+  for (uint32_t i = 1; i < 8; i += 2) /* in order: the front */
+    put(&y, slot[i], START_NS);
+  for (uint32_t i = 0; i < 8; i += 2) /* each of an older number than the front's last: the heap */
+    put(&y, slot[i], START_NS);
+  ASSERT_U64(4, y.w->heap.count);
+  for (uint32_t i = 0; i < 8; i++) {
+    if (i % 2 == 0) {
+      ASSERT_U64(0, uvs__wheel_take_front(y.w, START_NS, got, 8));
+      ASSERT_U64(slot[i], take(&y));
+    } else {
+      ASSERT_U64(0, uvs__wheel_take_front(y.w, START_NS - 1, got, 8)); /* never early */
+      ASSERT_U64(1, uvs__wheel_take_front(y.w, START_NS, got, 8));
+      ASSERT_U64(slot[i], got[0]);
+      ASSERT_FALSE(uvs__wheel_has(y.w, got[0]));
+    }
+    ASSERT(uvs__wheel_check(y.w));
+  }
+  ASSERT_U64(0, uvs__wheel_take_front(y.w, UVS__NEVER, got, 8));
+  ASSERT_U64(0, y.w->count);
+  ASSERT(yard_destroy(&y));
+  PASS();
+}
+
+TEST no_more_than_asked_for_leave_the_front(void) {
+  enum { N = 100 };
+  uint32_t slot[N], got[N];
+  unsigned taken = 0;
+  struct yard y;
+
+  ASSERT_RC(0, yard_init(&y));
+  for (uint32_t i = 0; i < N; i++)
+    slot[i] = add(&y, START_NS + i / 10);
+  for (unsigned most = 0; taken < N; most++) {
+    unsigned n = uvs__wheel_take_front(y.w, START_NS + 9, got, most);
+
+    ASSERT_U64(most < N - taken ? most : N - taken, n);
+    for (unsigned i = 0; i < n; i++)
+      ASSERT_U64(slot[taken++], got[i]);
+    ASSERT_U64(N - taken, y.w->count);
+    ASSERT(uvs__wheel_check(y.w));
+  }
+  ASSERT_U64(N, y.w->removals);
+  ASSERT(yard_destroy(&y));
+  PASS();
+}
+
+/* What falls may be earlier than what is in front: nothing is taken before it is filed. */
+TEST while_some_fall_the_front_is_left_alone(void) {
+  enum { N = 40 };
+  uint64_t from_ns = (START_NS / TICK + 5) * TICK;
+  uint32_t got[4], last;
+  struct yard y;
+
+  ASSERT_RC(0, yard_init(&y));
+  for (uint32_t i = 0; i < N; i++)
+    add(&y, from_ns + 100 + i);
+  last = add(&y, from_ns + 3); /* not in order, so they fall a few at a time, and it the last */
+  while (uvs__wheel_step(y.w) != 16) {
+  }
+  ASSERT_U64(0, y.w->list[UVS__FALLING].ends.b & UVS__LIST_MARK);
+  ASSERT_U64(0, uvs__wheel_take_front(y.w, from_ns + TICK, got, 4));
+  ASSERT_U64(last, take(&y));
+  ASSERT(yard_destroy(&y));
+  PASS();
+}
+
+/* Another thread has moved the first: it stays, filed for what it says now, or goes if that is
+ * never; and those behind it are not held up. */
+TEST one_in_anothers_hand_is_not_taken_from_the_front(void) {
+  static const uint64_t mark[] = {UVS__MOVING, UVS__INBOX};
+  static const uint64_t to_ns[] = {START_NS - 5, START_NS, START_NS + 2, START_NS + 500 * TICK,
+                                   UVS__NEVER};
+
+  for (unsigned m = 0; m < 2; m++)
+    for (unsigned k = 0; k < 5; k++) {
+      uint32_t slot[4], got[4];
+      unsigned n = 0, part;
+      struct yard y;
+
+      ASSERT_RC(0, yard_init(&y));
+      for (uint32_t i = 0; i < 4; i++)
+        slot[i] = add(&y, START_NS + i);
+      atomic_fetch_or(&at(&y, slot[0])->word, mark[m]);
+      atomic_store(&at(&y, slot[0])->deadline_ns, to_ns[k]);
+      do { /* what it says now may be earlier than what is behind it: then the heap has a turn */
+        bool sane = true;
+
+        part = uvs__wheel_take_front(y.w, START_NS + 9, got + n, 4 - n);
+        for (unsigned i = n; i < n + part; i++)
+          ASSERT_U64(slot[i + 1], got[i]);
+        n += part;
+        ASSERT(uvs__wheel_check(y.w));
+        if (n < 3)
+          ASSERT_U64(slot[0], first(&y, &sane));
+        ASSERT(sane);
+      } while (part > 0 && n < 3);
+      ASSERT(n == 3 || to_ns[k] <= START_NS + 2);
+      ASSERT_U64((k != 4) + 3 - n, y.w->count);
+      ASSERT_EQ(k != 4, uvs__wheel_has(y.w, slot[0]));
+      ASSERT(yard_destroy(&y));
+    }
+  PASS();
+}
+
 /* ------------------------------------------------------------------- random --- */
 
 #define TASKS 400
@@ -473,6 +587,56 @@ static uint64_t some_ns(uint64_t *random, const struct task *t, uint64_t now_ns)
   return ns < now_ns ? now_ns : ns >= UVS__NEVER ? UVS__NEVER - 1 : ns;
 }
 
+/* The loop hears of all who are in others' hands, so that there is one truth. */
+static void let_go_of_all(struct yard *y, struct task *t) {
+  for (int k = 0; k < TASKS; k++) {
+    if (!t[k].live || !t[k].moving)
+      continue;
+    t[k].moving = false;
+    atomic_fetch_and(&at(y, t[k].slot)->word, ~UVS__MOVING);
+    uvs__agenda_insert(&y->agenda, t[k].slot, atomic_load(&at(y, t[k].slot)->word));
+  }
+}
+
+/* All that is due by then, in batches as a turn of the loop takes it: first what the front gives,
+ * then one by one. In order, to the last. */
+static enum greatest_test_res take_all_due(struct yard *y, struct task *t, uint64_t *random,
+                                           uint64_t until_ns) {
+  uint32_t got[64];
+
+  for (;;) {
+    unsigned most = 1 + (unsigned)test_random_below(random, 64);
+    unsigned n;
+    int i;
+
+    for (uint64_t k = test_random_below(random, 3); k > 0; k--) /* some may be half-way down */
+      uvs__wheel_step(y->w);
+    n = uvs__wheel_take_front(y->w, until_ns, got, most);
+
+    ASSERT(n <= most);
+    ASSERT(uvs__wheel_check(y->w));
+    for (unsigned k = 0; k < n; k++) {
+      i = naive_first(t);
+      ASSERT(i >= 0);
+      ASSERT_U64(t[i].slot, got[k]);
+      ASSERT(t[i].deadline_ns <= until_ns);
+      t[i].live = false;
+    }
+    for (; n < most; n++) {
+      bool sane = true;
+      uint32_t slot = first(y, &sane);
+
+      i = naive_first(t);
+      ASSERT(sane);
+      ASSERT_U64(i < 0 ? UVS__NONE : t[i].slot, slot);
+      if (i < 0 || t[i].deadline_ns > until_ns)
+        PASS();
+      uvs__wheel_remove(y->w, slot);
+      t[i].live = false;
+    }
+  }
+}
+
 static enum greatest_test_res random_run(uint64_t *random, int steps, bool crowded) {
   static struct task t[TASKS];
   uint64_t now_ns = START_NS, numbers = 0;
@@ -486,7 +650,7 @@ static enum greatest_test_res random_run(uint64_t *random, int steps, bool crowd
     int i;
 
     y.w->now_ns = now_ns;
-    switch (test_random_below(random, crowded ? 9 : 12)) {
+    switch (test_random_below(random, crowded ? 9 : 13)) {
     case 0:
     case 1:
     case 2:
@@ -545,17 +709,20 @@ static enum greatest_test_res random_run(uint64_t *random, int steps, bool crowd
       ASSERT(i < 0 || next_ns <= t[i].deadline_ns);
       break;
     }
+    case 9: /* let some time pass, and take all of it */
+      let_go_of_all(&y, t);
+      i = naive_first(t);
+      if (i < 0 || t[i].deadline_ns > UVS__NEVER / 2)
+        break;
+      now_ns = now_ns > t[i].deadline_ns ? now_ns : t[i].deadline_ns;
+      now_ns += test_random_below(random, 3) == 0 ? test_random_below(random, 100 * TICK) : 0;
+      CHECK_CALL(take_all_due(&y, t, random, now_ns));
+      break;
     default:
       for (uint64_t n = test_random_below(random, 4); n > 0; n--) {
         uint32_t slot;
 
-        for (int k = 0; k < TASKS; k++) { /* let go of all, so that there is one truth */
-          if (!t[k].live || !t[k].moving)
-            continue;
-          t[k].moving = false;
-          atomic_fetch_and(&at(&y, t[k].slot)->word, ~UVS__MOVING);
-          uvs__agenda_insert(&y.agenda, t[k].slot, atomic_load(&at(&y, t[k].slot)->word));
-        }
+        let_go_of_all(&y, t);
         i = naive_first(t);
         slot = first(&y, &sane);
         ASSERT(sane);
@@ -572,12 +739,7 @@ static enum greatest_test_res random_run(uint64_t *random, int steps, bool crowd
     }
     ASSERT(uvs__wheel_check(y.w));
   }
-  for (int k = 0; k < TASKS; k++)
-    if (t[k].live && t[k].moving) {
-      t[k].moving = false;
-      atomic_fetch_and(&at(&y, t[k].slot)->word, ~UVS__MOVING);
-      uvs__agenda_insert(&y.agenda, t[k].slot, atomic_load(&at(&y, t[k].slot)->word));
-    }
+  let_go_of_all(&y, t);
   for (int i; (i = naive_first(t)) >= 0;) { /* to the end of time */
     ASSERT_U64(t[i].slot, take(&y));
     t[i].live = false;
@@ -608,6 +770,10 @@ SUITE(wheel) {
   RUN_TEST(a_push_back_hides_nobody);
   RUN_TEST(one_in_anothers_hand_hides_nobody);
   RUN_TEST(who_is_moved_far_away_leaves_the_heap);
+  RUN_TEST(the_front_gives_way_to_the_heap_also_among_equals);
+  RUN_TEST(no_more_than_asked_for_leave_the_front);
+  RUN_TEST(while_some_fall_the_front_is_left_alone);
+  RUN_TEST(one_in_anothers_hand_is_not_taken_from_the_front);
   RUN_TEST(random_runs_agree_with_a_searched_list);
 }
 
