@@ -589,10 +589,26 @@ static bool may_be_light(uvs_t *s) {
 }
 
 /* Something that is due just now is left to the timer, which is armed for it and comes within 1 ms:
- * so what becomes due in this ms goes out together, and not with each runner that comes home. */
+ * so what becomes due in this ms goes out together, and not with each runner that comes home. False
+ * if the timer is to come earlier than it does, for whatever reason. */
 static bool left_to_timer(uvs_t *s) {
-  return s->ticker.armed_ns <= uvs__agenda_next(&s->agenda, false) &&
-         s->turn_ns < s->ticker.armed_ns + MS;
+  uint64_t armed_ns = s->ticker.armed_ns;
+
+  if (s->pool.held_back || s->agenda.wall.count > 0)
+    return false;
+  return armed_ns <= uvs__agenda_next(&s->agenda, false) &&
+         armed_ns <= uvs__agenda_next_limit(&s->agenda) && armed_ns <= uvs__queues_next(s, false) &&
+         s->turn_ns < armed_ns + MS;
+}
+
+/* Is something due that only a full turn can see to? To look again would not help. */
+static bool needs_full(uvs_t *s) {
+  return uvs__agenda_next_limit(&s->agenda) <= s->turn_ns ||
+         uvs__queues_next(s, false) <= s->turn_ns;
+}
+
+static uint64_t wake_of_timer(const uvs_t *s) {
+  return s->ticker.armed_ns == UVS__NEVER ? UVS__ASLEEP : s->ticker.armed_ns;
 }
 
 void uvs__tick_light(uvs_t *s, bool timer) {
@@ -613,10 +629,11 @@ void uvs__tick_light(uvs_t *s, bool timer) {
       more |= hand_over(s, until_ns);
     more |= uvs__call_out_own(s);
     more |= uvs__pool_is_due(&s->pool);
+    more |= needs_full(s);
     s->owed |= owes(s);
     if (more || s->owed)
       break;
-    if (!timer && left_to_timer(s) && fall_asleep(s, s->ticker.armed_ns))
+    if (!timer && left_to_timer(s) && fall_asleep(s, wake_of_timer(s)))
       break;
     /* If something has come or become due meanwhile, look again while there is time. */
   } while (!rest(s) && (s->turn_ns = uvs__now(s)) < until_ns);
