@@ -40,6 +40,7 @@ static struct item items[ITEMS];
 static _Atomic unsigned top; /* no item at or above this index was ever used */
 static _Atomic unsigned outstanding;
 static _Thread_local bool in_work;
+static _Thread_local enum fakepool_place place;
 
 /* The fake pool's own; loop thread only. */
 static enum fakepool_mode mode;
@@ -63,7 +64,10 @@ static struct {
   const uv_timer_t *_Atomic handle;
   uv_timer_cb cb; /* loop thread */
 } timers[HANDLES];
-static const uv_async_t *_Atomic asyncs[HANDLES];
+static struct {
+  const uv_async_t *_Atomic handle;
+  uv_async_cb cb; /* loop thread */
+} asyncs[HANDLES];
 
 static struct {
   _Atomic uint64_t timer_inits, timer_starts, timer_stops, timer_fires;
@@ -143,7 +147,9 @@ static void real_after(uv_work_t *req, int status) {
   uv_after_work_cb after = atomic_load_explicit(&it->after, memory_order_relaxed);
 
   give_back(it); /* first: after_work may queue, or free, the request */
+  place = IN_HOME;
   after(req, status);
+  place = IN_NONE;
 }
 
 /* ------------------------------------------------------------ fake modes --- */
@@ -175,7 +181,9 @@ static void step(struct item *it) {
   uv_after_work_cb after = atomic_load_explicit(&it->after, memory_order_relaxed);
   give_back(it);
   fakepool_unpin();
+  place = IN_HOME;
   after(req, 0);
+  place = IN_NONE;
 }
 
 static struct item *oldest(uint64_t before) {
@@ -257,6 +265,10 @@ bool fakepool_in_work(void) {
   return in_work;
 }
 
+enum fakepool_place fakepool_place(void) {
+  return place;
+}
+
 bool fakepool_owns_handle(const uv_handle_t *h) {
   return idle_open && h == (const uv_handle_t *)&idle;
 }
@@ -285,7 +297,7 @@ int fakepool_open(uv_loop_t *on, enum fakepool_mode m, uint64_t seed) {
   }
   for (int i = 0; i < HANDLES; i++) {
     atomic_store_explicit(&timers[i].handle, NULL, memory_order_relaxed);
-    atomic_store_explicit(&asyncs[i], NULL, memory_order_relaxed);
+    atomic_store_explicit(&asyncs[i].handle, NULL, memory_order_relaxed);
   }
   fakepool_watch(true);
   zero(&seen.timer_inits);
@@ -356,7 +368,7 @@ static unsigned timer_index(const uv_timer_t *h) {
 static unsigned async_index(const uv_async_t *h) {
   unsigned i = 0;
 
-  while (i < HANDLES && atomic_load_explicit(&asyncs[i], memory_order_relaxed) != h)
+  while (i < HANDLES && atomic_load_explicit(&asyncs[i].handle, memory_order_relaxed) != h)
     i++;
   return i;
 }
@@ -365,7 +377,15 @@ static void on_timer(uv_timer_t *h) {
   unsigned i = timer_index(h);
 
   count(&seen.timer_fires);
+  place = IN_TIMER;
   timers[i].cb(h);
+  place = IN_NONE;
+}
+
+static void on_async(uv_async_t *h) {
+  place = IN_ASYNC;
+  asyncs[async_index(h)].cb(h);
+  place = IN_NONE;
 }
 
 int __wrap_uv_timer_init(uv_loop_t *on, uv_timer_t *h) {
@@ -419,7 +439,12 @@ int __wrap_uv_async_init(uv_loop_t *on, uv_async_t *h, uv_async_cb cb) {
   if (watching && h != &on->wq_async) {
     count(&seen.async_inits);
     if (i < HANDLES && async_index(h) == HANDLES)
-      atomic_store_explicit(&asyncs[i], h, memory_order_relaxed);
+      atomic_store_explicit(&asyncs[i].handle, h, memory_order_relaxed);
+    i = async_index(h);
+    if (i < HANDLES) {
+      asyncs[i].cb = cb;
+      cb = on_async;
+    }
   }
   return __real_uv_async_init(on, h, cb);
 }

@@ -48,6 +48,10 @@ void fakepool_unpin(void);
 
 bool fakepool_in_work(void); /* this thread is inside an uv_queue_work callback */
 
+/* Which of the library's callbacks is this thread inside, of those that libuv makes? */
+enum fakepool_place { IN_NONE, IN_TIMER, IN_ASYNC, IN_HOME };
+enum fakepool_place fakepool_place(void);
+
 /* What was seen since fakepool_open (or fakepool_forget). Only timers and asyncs that were
  * initialised while we watched are ours to count: watching is on after fakepool_open, and
  * fixture_open turns it off behind uvs_open, so a test may have timers of its own. */

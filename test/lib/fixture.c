@@ -12,12 +12,14 @@ static void put(struct fixture *f, struct event e) {
   e.thread = uv_thread_self();
   e.on_loop = uv_thread_equal(&e.thread, &f->loop_thread) != 0;
   e.in_work = fakepool_in_work();
+  e.place = fakepool_place();
   e.wall_ns = f->real_clock ? 0 : vclock_wall(&f->clock);
   uv_mutex_lock(&f->lock);
   if (f->log_count < LOG_MAX)
     f->log[f->log_count++] = e;
   else
     f->overrun = true;
+  f->misplaced |= e.place == IN_TIMER || e.place == IN_HOME;
   uv_mutex_unlock(&f->lock);
 }
 
@@ -594,6 +596,7 @@ enum greatest_test_res fixture_close(struct fixture *f) {
   ASSERT_EQm("the loop still has handles or requests", 0, uv_loop_close(&f->loop));
   ASSERT_EQ_FMTm("memory was not given back", 0L, atomic_load(&f->fault.live), "%ld");
   ASSERT_FALSEm("a turn of the loop never came to rest, or the log is full", f->overrun);
+  ASSERT_FALSEm("called back from the timer, or when a runner came home", f->misplaced);
   uv_mutex_destroy(&f->lock);
   free(f->log);
   PASS();

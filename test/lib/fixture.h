@@ -68,6 +68,7 @@ struct event {
   uv_thread_t thread;
   bool on_loop; /* that thread was the loop's */
   bool in_work; /* inside an uv_queue_work callback, ours or libuv's */
+  enum fakepool_place place;
   int status;
   /* of a run */
   int runner;
@@ -107,6 +108,9 @@ struct fixture {
   struct fault fault;
   bool closed;
   bool overrun; /* a turn did not come to rest: fixture_close fails */
+  /* Something was called back from inside the timer's callback, or from where a runner comes home:
+   * only a full turn may do that, and it has its own place. Then fixture_close fails. */
+  bool misplaced;
 
   uv_mutex_t lock; /* of all that follows */
   unsigned probe_count;
