@@ -81,7 +81,7 @@ static void end_plain(struct book *b, struct uvs__freed *f, uint32_t slot) {
 
   atomic_store(&uvs__agenda_slot(&b->agenda, slot)->word,
                (uint64_t)UVS__FREE | generation << UVS__GENERATION_SHIFT);
-  uvs__agenda_free_plain(&b->agenda, 1, f, slot);
+  uvs__agenda_free_later(&b->agenda, 1, f, slot);
 }
 
 static uint32_t queued(struct book *b) {
@@ -149,10 +149,10 @@ TEST plain_slots_are_given_back_in_batches(void) {
     ASSERT_U64((i + 1) % UVS__SLAB_BATCH, f.count);
     ASSERT_U64(i + 1 < UVS__SLAB_BATCH ? 0 : UVS__SLAB_BATCH, stripe->count);
   }
-  uvs__agenda_give_plain(&b.agenda, 1, &f); /* the rest */
+  uvs__agenda_free_now(&b.agenda, 1, &f); /* the rest */
   ASSERT_U64(0, f.count);
   ASSERT_U64(UVS__SLAB_BATCH + 3, stripe->count);
-  uvs__agenda_give_plain(&b.agenda, 1, &f); /* nothing */
+  uvs__agenda_free_now(&b.agenda, 1, &f); /* nothing */
   ASSERT_U64(UVS__SLAB_BATCH + 3, stripe->count);
   for (uint32_t i = UVS__SLAB_BATCH + 3; i > 0; i--) { /* the warm ones first */
     ASSERT_RC(0, uvs__agenda_take_slot(&b.agenda, 1, false, false, &again));
@@ -182,7 +182,7 @@ TEST a_plain_slot_whose_generation_is_used_up_stays_out(void) {
   ASSERT_U64(2, f.count);
   ASSERT_U64(slot[0], f.slot[0]);
   ASSERT_U64(slot[2], f.slot[1]);
-  uvs__agenda_give_plain(&b.agenda, 1, &f);
+  uvs__agenda_free_now(&b.agenda, 1, &f);
   ASSERT_U64(2, b.agenda.slots.stripe[1].count);
   ASSERT(book_destroy(&b));
   PASS();

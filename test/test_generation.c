@@ -117,11 +117,11 @@ TEST no_generation_comes_twice_when_slots_are_freed_in_batches(void) {
 
       atomic_store(&uvs__agenda_slot(&a, held[i])->word,
                    (uint64_t)UVS__FREE | (generation(&a, held[i]) + 1) << UVS__GENERATION_SHIFT);
-      uvs__agenda_free_plain(&a, 0, &freed, held[i]);
+      uvs__agenda_free_later(&a, 0, &freed, held[i]);
       ASSERT(freed.count < UVS__SLAB_BATCH);
       held[i] = held[--n];
       if (test_random_below(&random, 50) == 0) {
-        uvs__agenda_give_plain(&a, 0, &freed);
+        uvs__agenda_free_now(&a, 0, &freed);
         ASSERT_U64(0, freed.count);
       }
     }

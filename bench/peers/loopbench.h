@@ -122,6 +122,7 @@ static void w_many(uint32_t n) {
   memset((void *)T, 1, (size_t)n * sizeof *T);
   fired = fired_count;
   p_open();
+  p_pump(); /* as in w12 */
   p_arm_many(0, d);
   int rounds = rounds_for(n), timed = (rounds + 1) / 2;
   double sum = 0;
