@@ -655,7 +655,7 @@ typedef struct {
   uint64_t timed_out;               /* the last run passed its limit; also while its body runs on */
   uint64_t dropped;                 /* by the rejection policy */
   uint64_t failed_runs;             /* also of tasks that went on */
-  uint64_t heap_ops;                /* tasks put into the delay heap, moved in it, taken out */
+  uint64_t heap_ops;                /* tasks put into the delay queue, moved in it, taken out */
   uint64_t wakeups; /* turns of the loop that we asked for: our timer, or something had come */
 } uvs_counts_t;
 

@@ -122,8 +122,8 @@ static inline int uvs__agenda_take_plain(struct uvs__agenda *a, uint32_t *ret_sl
   }
   *ret_slot = p->free[--p->count];
   __builtin_prefetch(uvs__agenda_link(a, *ret_slot), 1);
-  if (p->count > 0)
-    __builtin_prefetch(uvs__agenda_slot(a, p->free[p->count - 1]), 1); /* for the next time */
+  if (p->count >= UVS__SLAB_AHEAD) /* for later */
+    __builtin_prefetch(uvs__agenda_slot(a, p->free[p->count - UVS__SLAB_AHEAD]), 1);
   return 0;
 }
 

@@ -9,6 +9,16 @@
  * 1024th wakes it. */
 #define UNHEARD_MOST 4096
 
+/* The clock waits for every load before it, but not for memory that was only asked for. */
+static inline void expect_slot(const uvs_t *s, uvs_id_t id) {
+  uint32_t slot = (uint32_t)id & UVS__SLOT_MASK;
+
+  if (slot >= uvs__slab_made(&s->agenda.slots))
+    return;
+  __builtin_prefetch(uvs__slot(s, slot), 1);
+  __builtin_prefetch(uvs__agenda_link(&s->agenda, slot), 1);
+}
+
 static inline struct uvs__slot *find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w) {
   uint32_t slot = (uint32_t)id & UVS__SLOT_MASK;
   struct uvs__slot *t;
@@ -291,10 +301,11 @@ int uvs_reschedule(uvs_t *s, uvs_id_t id, int64_t delay_ns) {
 
   if (rc < 0)
     return rc;
+  expect_slot(s, id);
+  now_ns = uvs__now(s);
   t = find(s, id, &w);
   if (t == NULL)
     return UV_ENOENT;
-  now_ns = uvs__now(s);
   while (same(id, w)) {
     switch (uvs__word_state(w)) {
     case UVS__WAITING:

@@ -12,7 +12,7 @@
 void *uvs__mem_system(size_t size) {
   void *ptr;
 
-  if (size < 2 * HUGE_PAGE || posix_memalign(&ptr, HUGE_PAGE, size) != 0)
+  if (size < HUGE_PAGE || posix_memalign(&ptr, HUGE_PAGE, size) != 0)
     return malloc(size);
   madvise(ptr, size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* advice: may be refused */
   return ptr;

@@ -154,8 +154,8 @@ static int take_from(struct uvs__slab *b, struct uvs__stripe *p, uint32_t *ret_i
       return rc;
   }
   *ret_index = p->free[--p->count];
-  if (p->count > 0) /* who takes one often takes the next as well */
-    __builtin_prefetch(uvs__slab_at(b, p->free[p->count - 1]), 1);
+  if (p->count >= UVS__SLAB_AHEAD)
+    __builtin_prefetch(uvs__slab_at(b, p->free[p->count - UVS__SLAB_AHEAD]), 1);
   return 0;
 }
 

@@ -17,6 +17,8 @@
 
 #define UVS__STRIPES 4
 #define UVS__SLAB_BATCH 64u
+#define UVS__SLAB_AHEAD \
+  8u /* who takes one often takes more: so far ahead their memory is asked for */
 #define UVS__STRIPE_LOOP UINTPTR_MAX /* the loop's own */
 
 struct uvs__stripe {
