@@ -369,13 +369,14 @@ TEST one_in_anothers_hand_hides_nobody(void) {
   for (int m = 0; m < 2; m++)
     for (int how = 0; how < 3; how++) { /* pulled before, pulled after, and not in order */
       uint64_t due_ns = START_NS + 50 * TICK;
-      uint32_t slot[4];
+      uint32_t slot[4], between;
       bool sane = true;
       struct yard y;
 
       ASSERT_RC(0, yard_init(&y));
       for (uint32_t i = 0; i < 4; i++)
         slot[i] = add(&y, due_ns + i);
+      between = add(&y, due_ns + 70 * TICK); /* of the first's old and its new deadline */
       if (how == 2)
         uvs__wheel_remove(y.w, add(&y, due_ns));
       if (how == 0)
@@ -388,9 +389,10 @@ TEST one_in_anothers_hand_hides_nobody(void) {
       ASSERT(sane);
       ASSERT(uvs__wheel_has(y.w, slot[0]));
       ASSERT_FALSE(uvs__wheel_has(y.w, slot[1]));
-      ASSERT_U64(3, y.w->count);
+      ASSERT_U64(4, y.w->count);
       ASSERT_U64(slot[2], take(&y));
       ASSERT_U64(slot[3], take(&y));
+      ASSERT_U64(between, take(&y));
       ASSERT_U64(slot[0], take(&y));
       ASSERT(yard_destroy(&y));
     }
