@@ -16,7 +16,6 @@ static inline void expect_slot(const uvs_t *s, uvs_id_t id) {
   if (slot >= uvs__slab_made(&s->agenda.slots))
     return;
   __builtin_prefetch(uvs__slot(s, slot), 1);
-  __builtin_prefetch(uvs__agenda_link(&s->agenda, slot), 1);
 }
 
 static inline struct uvs__slot *find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w) {

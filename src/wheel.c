@@ -171,12 +171,14 @@ void uvs__wheel_push_back(struct uvs__wheel *w, uint32_t slot, uint64_t old_ns, 
   struct uvs__link *k = uvs__wheel_link(w, slot);
   uint64_t tick = old_ns >> UVS__TICK_BITS;
 
-  if (k->b == UVS__NONE)
-    return;             /* in the heap, which knows the old deadline; or nowhere */
-  if (tick > w->upto) { /* or in a bucket that is marked already */
+  /* Without a look at the link: it may be in a bucket that is marked already, or in the heap after
+   * all, and then this one is marked for nothing. */
+  if (tick > w->upto) {
     w->list[uvs__wheel_bucket(w, tick)].last_ns = UNORDERED;
     return;
   }
+  if (k->b == UVS__NONE)
+    return;                /* in the heap, which knows the old deadline; or nowhere */
   uvs__wheel_unlink(w, k); /* the front must be in order: to the heap, as of old */
   uvs__heap_push(&w->heap, old_ns, key);
 }
