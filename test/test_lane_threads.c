@@ -556,11 +556,96 @@ TEST two_dispose_one_lane_at_the_same_time(void) {
   PASS();
 }
 
+/* -------------------------------------------------------------------- the first --- */
+
+/* Another thread submits as soon as it sees the number of the first lane there ever was. */
+struct first {
+  struct world w;
+  _Atomic uvs_lane_t number; /* relaxed: it orders nothing */
+  int next, inside;          /* plain: the lane's */
+};
+
+struct nth {
+  struct first *f;
+  int n;
+};
+
+enum { FIRSTS = 60 };
+static struct nth nths[FIRSTS];
+
+static int run_nth(uvs_run_t *run) {
+  struct nth *t = run->arg;
+
+  if (t->f->inside++ != 0 || t->n < t->f->next)
+    blame(&t->f->w, OVERLAP); /* or out of order */
+  t->f->next = t->n + 1;
+  t->f->inside--;
+  return 0;
+}
+
+static void count_nth(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  struct nth *t = arg;
+
+  (void)s;
+  (void)id;
+  if (status != 0 && status != UV_ECANCELED)
+    blame(&t->f->w, BAD_ANSWER);
+  atomic_fetch_add(&t->f->w.dones, 1);
+}
+
+static void submitter_main(void *arg) {
+  struct first *f = arg;
+  uvs_task_t t;
+
+  uvs_task_init(&t);
+  t.work = run_nth;
+  t.done = count_nth;
+  while ((t.lane = atomic_load_explicit(&f->number, memory_order_relaxed)) == 0) {
+  }
+  for (int i = 0; i < FIRSTS; i++) {
+    int rc;
+
+    nths[i] = (struct nth){f, i};
+    t.arg = &nths[i];
+    rc = uvs_submit(f->w.s, &t, NULL);
+    if (rc == 0)
+      atomic_fetch_add(&f->w.accepted, 1);
+    else if (rc != UV_ECANCELED) /* it is disposed */
+      blame(&f->w, BAD_ANSWER);
+  }
+}
+
+/* R2 R7 */
+TEST tasks_of_the_first_lane_keep_its_rules_at_once(void) {
+  for (int round = 0; round < 40; round++) {
+    static struct first f;
+    uv_thread_t submitter;
+    uvs_lane_t lane;
+
+    f.next = f.inside = 0;
+    atomic_store(&f.number, 0);
+    CHECK_CALL(world_open(&f.w));
+    ASSERT_RC(0, uv_thread_create(&submitter, submitter_main, &f));
+    ASSERT_RC(0, uvs_lane_open(f.w.s, NULL, &lane));
+    atomic_store_explicit(&f.number, lane, memory_order_relaxed);
+    if (round % 2 == 0)
+      ASSERT_RC(0, uvs_lane_dispose(lane, 0));
+    uv_thread_join(&submitter);
+    ASSERT(await_int(&f.w.dones, atomic_load(&f.w.accepted)));
+    if (round % 2 == 1)
+      ASSERT_RC(FIRSTS, atomic_load(&f.w.accepted));
+    check_sum(&f.w);
+    CHECK_CALL(world_close(&f.w));
+  }
+  PASS();
+}
+
 SUITE(lane_threads) {
   RUN_TEST(bodies_of_one_lane_share_plain_memory_over_a_million_hops);
   RUN_TEST(everything_at_once_and_every_lane_is_quiet_in_the_end);
   RUN_TEST(a_close_in_the_middle_ends_every_lane);
   RUN_TEST(two_dispose_one_lane_at_the_same_time);
+  RUN_TEST(tasks_of_the_first_lane_keep_its_rules_at_once);
 }
 
 TEST_MAIN(RUN_SUITE(lane_threads));
