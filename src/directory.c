@@ -103,8 +103,8 @@ int uvs__directory_add(void *thing, uint64_t *ret_number) {
   e = at(index);
   generation = (uvs__load(&e->word, relaxed) >> GENERATION_SHIFT) + 1; /* ours */
   uvs__store(&e->thing, thing, relaxed);
+  *ret_number = generation << INDEX_BITS | index; /* before: it may lie in the thing */
   uvs__store(&e->word, generation << GENERATION_SHIFT | OPEN | 1, release); /* pairs with hold */
-  *ret_number = generation << INDEX_BITS | index;
   return 0;
 }
 
