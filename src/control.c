@@ -5,10 +5,6 @@
  */
 #include "scheduler.h"
 
-/* No more cancelled tasks than these are ever on their way with nobody to tell the loop: every
- * 1024th wakes it. */
-#define UNHEARD_MOST 4096
-
 /* The clock waits for every load before it, but not for memory that was only asked for. */
 static inline void expect_slot(const uvs_t *s, uvs_id_t id) {
   uint32_t slot = (uint32_t)id & UVS__SLOT_MASK;
@@ -47,17 +43,13 @@ static uint32_t slot_of(uvs_id_t id) {
 
 /* ---- cancel ---- */
 
-/* Off the loop, a cancelled task has been sent to it. Must it hear of that now? If there is a
- * `done` to call, or if this was the last that kept it alive, or that kept a shutdown from its end,
- * or if it was of a lane: another of that may start on the loop now, or the lane may be quiet. */
-static uint64_t hear_of_cancel(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
+/* Off the loop, a cancelled task is sent to it. Must it hear of that now? If there is a `done` to
+ * call, or if it kept a shutdown from its end, or if it was of a lane: another of that may start on
+ * the loop now, or the lane may be quiet. */
+static uint64_t hear_of_cancel(uvs_t *s, uvs_id_t id, uint64_t w) {
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, uvs__slot(s, slot_of(id)));
-  /* seq_cst: of this thread and the loop, who each cancel one, at least one sees both gone; see
-   * cancel_plain */
-  uint64_t all = load + uvs__load(&s->own.load, seq_cst);
-  bool last_ref = (w & UVS__REF) != 0 && all / UVS__LOAD_REF == 0;
 
-  if ((w & (UVS__HAS_DONE | UVS__CLEANUP)) != 0 || s->decorate_cb != NULL || last_ref ||
+  if ((w & (UVS__HAS_DONE | UVS__CLEANUP)) != 0 || s->decorate_cb != NULL ||
       uvs__inbox_is_shut(&s->inbox))
     return 0;
   /* relaxed: constant until the loop retires it, and then it has heard */
@@ -66,8 +58,8 @@ static uint64_t hear_of_cancel(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load)
   return UVS__ASLEEP;
 }
 
-static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
-  uint64_t hear_by_ns = hear_of_cancel(s, id, w, load);
+static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w) {
+  uint64_t hear_by_ns = hear_of_cancel(s, id, w);
 
   if (uvs__inbox_add_dead(&s->inbox)) /* before it can come in. See submit.c */
     hear_by_ns = 0;
@@ -75,11 +67,13 @@ static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w, uint64_t load) {
     uvs__send_in(s, slot_of(id), slot_of(id), false, hear_by_ns);
   else if (hear_by_ns == 0)
     uvs__ticker_wake(&s->ticker); /* on its way, but perhaps nobody has woken the loop for it */
-  /* A shutdown since we asked may have looked before our push, and now waits for this task. The
+  /* Was it the last that kept the loop alive? Asked after the push: whatever ends later than we ask
+   * is followed by a look of the loop's at the inbox, and that finds ours.
+   * A shutdown since we asked may have looked before our push, and now waits for this task. The
    * same if a clean-up was attached since. relaxed: if the loop has looked at the inbox since then,
    * our push comes after that and has acquired it. */
   if (hear_by_ns != 0 &&
-      (uvs__inbox_is_shut(&s->inbox) ||
+      (((w & UVS__REF) != 0 && !uvs__any_ref(s)) || uvs__inbox_is_shut(&s->inbox) ||
        (uvs__load(&uvs__slot(s, slot_of(id))->word, relaxed) & UVS__CLEANUP) != 0))
     uvs__ticker_wake(&s->ticker);
   return UVS_NEVER_RUNS;
@@ -94,7 +88,7 @@ static bool settle_plain(uvs_t *s, struct uvs__slot *t, uvs_id_t id, uint64_t w)
   bool done;
 
   if (s->max_pending != 0) /* a cap needs one load for all */
-    return uvs__pool_decide(&s->pool, slot_of(id), &w, free, UVS__CANCELED, NULL);
+    return uvs__pool_decide(&s->pool, slot_of(id), &w, free, UVS__CANCELED);
   /* As uvs__own says; relaxed, the loads: the loop's. No steps, as under a lock. */
   turn = uvs__locked_load(&own->turn, relaxed);
   uvs__locked_store(&own->turn, turn + 1, release);
@@ -102,24 +96,14 @@ static bool settle_plain(uvs_t *s, struct uvs__slot *t, uvs_id_t id, uint64_t w)
   if (done) {
     uint64_t load = uvs__locked_load(&own->load, relaxed) - one;
 
-    if (s->taken_ref > UNHEARD_MOST)
+    if (s->taken_ref > UVS__UNHEARD_MOST)
       uvs__locked_store(&own->load, load, release);
     else
-      uvs__locked_store(&own->load, load, seq_cst); /* before others_unheard() asks */
+      uvs__locked_store(&own->load, load, seq_cst); /* before uvs__others_unheard asks */
     uvs__locked_store(&own->cancelled, uvs__locked_load(&own->cancelled, relaxed) + 1, release);
   }
   uvs__locked_store(&own->turn, turn + 2, release);
   return done;
-}
-
-/* Are all that keep the loop alive cancelled by others, who did not wake it for that? They are on
- * their way then, or about to be. */
-static bool others_unheard(uvs_t *s) {
-  if (s->max_pending != 0 || s->taken_ref > UNHEARD_MOST)
-    return false;
-  /* seq_cst: see hear_of_cancel. relaxed: the loop's */
-  return (uvs__load(&s->pool.load, seq_cst) + uvs__load(&s->own.load, relaxed)) / UVS__LOAD_REF ==
-         0;
 }
 
 /* On the loop, a task that waits and of which nobody hears: WAITING to FREE in one move. */
@@ -138,9 +122,8 @@ static bool cancel_plain(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w)
   s->taken--;
   s->taken_ref -= (w & UVS__REF) != 0;
   uvs__agenda_give_plain(&s->agenda, slot, uvs__word_generation(w) + 1);
-  if (s->taken_ref > 0 && others_unheard(s))
-    uvs__take_in(s);
-  if (s->taken_ref == 0 || s->agenda.wheel.count == 0) /* else nothing becomes any different */
+  /* Else nothing becomes any different. */
+  if (s->taken_ref == 0 || s->agenda.wheel.count == 0 || uvs__others_unheard(s))
     uvs__relax(s);
   return true;
 }
@@ -157,7 +140,6 @@ static bool cancel_on_loop(uvs_t *s, uvs_id_t id) {
 int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
   uint64_t token = (flags & UVS_CANCEL_TOKEN) != 0 ? UVS__TOKEN : 0;
   struct uvs__slot *t;
-  uint64_t load;
   uint64_t w;
   int rc = uvs__enter(s);
 
@@ -178,8 +160,8 @@ int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
         if (cancel_on_loop(s, id))
           return UVS_NEVER_RUNS;
         w = uvs__load(&t->word, acquire); /* pairs with the release of who was faster */
-      } else if (uvs__pool_cancel(&s->pool, slot_of(id), &w, UVS__DEAD, &load)) {
-        return cancel_unstarted(s, id, w, load);
+      } else if (uvs__pool_cancel(&s->pool, slot_of(id), &w, UVS__DEAD)) {
+        return cancel_unstarted(s, id, w);
       }
       continue;
     case UVS__RUNNING:
@@ -190,7 +172,7 @@ int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
       if ((w & UVS__CANCELLED) != 0) {
         if ((w | token) == w || uvs__word_try(t, &w, w | token))
           return UVS_RUN_FINISHES;
-      } else if (uvs__pool_cancel(&s->pool, slot_of(id), &w, token, NULL)) {
+      } else if (uvs__pool_cancel(&s->pool, slot_of(id), &w, token)) {
         uvs__cleanup_settled(s, slot_of(id), w);
         return UVS_RUN_FINISHES;
       }
@@ -380,9 +362,9 @@ static int set_ref(uvs_t *s, uvs_id_t id, bool ref) {
   if (rc == 0 && ((w & UVS__REF) != 0) != ref) {
     uint64_t change = ref ? UVS__LOAD_REF : 0 - UVS__LOAD_REF;
 
-    /* relaxed: a count, which what is settled has left already */
+    /* seq_cst: as uvs__any_ref says. What is settled has left it already. */
     if (!uvs__settled(w))
-      uvs__locked_add(&s->pool.load, change, relaxed);
+      uvs__locked_add(&s->pool.load, change, seq_cst);
     if ((w & UVS__TAKEN) != 0)
       s->taken_ref += ref ? 1 : UINT64_MAX;
   }

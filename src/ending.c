@@ -140,7 +140,7 @@ bool uvs__end_on_loop(uvs_t *s, uint32_t slot, uvs_id_t id, uint64_t flags) {
       return false;
     if (id != 0 && uvs__id(w, slot) != id)
       return false; /* over meanwhile, and the slot is another's */
-  } while (!uvs__pool_cancel(&s->pool, slot, &w, flags, NULL));
+  } while (!uvs__pool_cancel(&s->pool, slot, &w, flags));
   leave_queue(s, slot, w, flags);
   return true;
 }
@@ -173,7 +173,6 @@ void uvs__complete_waiting(uvs_t *s, uint32_t slot) {
   } while (!uvs__pool_decide(&s->pool, slot, &w, to,
                              last->timed_out     ? UVS__TIMED_OUT
                              : last->failure < 0 ? UVS__FAILED
-                                                 : UVS__COMPLETED,
-                             NULL));
+                                                 : UVS__COMPLETED));
   uvs__conclude(s, slot, to);
 }

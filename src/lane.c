@@ -210,7 +210,7 @@ static void cancel_running(uvs_t *s, uint32_t slot) {
   uint64_t w = uvs__load(&uvs__slot(s, slot)->word, relaxed); /* the CAS acquires */
 
   while (uvs__word_state(w) == UVS__RUNNING && !uvs__settled(w)) {
-    if (uvs__pool_cancel(&s->pool, slot, &w, 0, NULL)) {
+    if (uvs__pool_cancel(&s->pool, slot, &w, 0)) {
       uvs__cleanup_settled(s, slot, w);
       return;
     }

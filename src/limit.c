@@ -79,7 +79,7 @@ static void pass(uvs_t *s, uint32_t slot, uint64_t now_ns) {
       }
     } else if (uvs__word_state(w) != UVS__RUNNING || body_over(w)) {
       return;
-    } else if (settles ? uvs__pool_decide(&s->pool, slot, &w, late, UVS__TIMED_OUT, NULL)
+    } else if (settles ? uvs__pool_decide(&s->pool, slot, &w, late, UVS__TIMED_OUT)
                        : uvs__word_try(t, &w, w | UVS__TOKEN)) {
       if (settles) {
         uvs__cleanup_settled(s, slot, w);

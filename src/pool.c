@@ -251,7 +251,7 @@ void uvs__pool_take_over(struct uvs__pool *p) {
 
 /* ---- moves ---- */
 
-uint64_t uvs__pool_settle_locked(struct uvs__pool *p, uint64_t w, enum uvs__outcome outcome) {
+void uvs__pool_settle_locked(struct uvs__pool *p, uint64_t w, enum uvs__outcome outcome) {
   uint64_t one = UVS__LOAD_ONE + ((w & UVS__REF) != 0 ? UVS__LOAD_REF : 0);
 
   if (uvs__word_state(w) == UVS__RUNNING)
@@ -259,14 +259,11 @@ uint64_t uvs__pool_settle_locked(struct uvs__pool *p, uint64_t w, enum uvs__outc
   p->ended[outcome]++;
   if ((w & UVS__KEEP) != 0)
     uv_cond_broadcast(&p->settled);
-  /* seq_cst: a count, but who takes the last ref'd one must know; see hear_of_cancel in control.c
-   */
-  return uvs__locked_sub(&p->load, one, seq_cst) - one;
+  uvs__locked_sub(&p->load, one, seq_cst); /* a count, and as uvs__any_ref says */
 }
 
 bool uvs__pool_decide(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t to,
-                      enum uvs__outcome outcome, uint64_t *ret_load) {
-  uint64_t load = 0;
+                      enum uvs__outcome outcome) {
   bool done;
 
   uv_mutex_lock(&p->lock);
@@ -274,26 +271,23 @@ bool uvs__pool_decide(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t 
   if (done && uvs__word_state(*w) == UVS__READY)
     unlist(p, lane_of_ready(p, slot), slot, *w);
   if (done)
-    load = uvs__pool_settle_locked(p, *w, outcome);
+    uvs__pool_settle_locked(p, *w, outcome);
   uv_mutex_unlock(&p->lock);
-  if (ret_load != NULL)
-    *ret_load = load;
   return done;
 }
 
-bool uvs__pool_cancel(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t flags,
-                      uint64_t *ret_load) {
+bool uvs__pool_cancel(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t flags) {
   uint64_t to = (*w & ~UVS__PUSHES) | UVS__CANCELLED | flags;
 
   if (uvs__word_state(*w) != UVS__RUNNING)
     to = uvs__word_in(to, UVS__ENDED) | UVS__INBOX;
-  return uvs__pool_decide(p, slot, w, to, UVS__CANCELED, ret_load);
+  return uvs__pool_decide(p, slot, w, to, UVS__CANCELED);
 }
 
 bool uvs__pool_drop(struct uvs__pool *p, uint32_t slot, uint64_t *w) {
   uint64_t to = uvs__word_in((*w & ~UVS__PUSHES) | UVS__CANCELLED | UVS__INBOX, UVS__ENDED);
 
-  return uvs__pool_decide(p, slot, w, to, UVS__DROPPED, NULL);
+  return uvs__pool_decide(p, slot, w, to, UVS__DROPPED);
 }
 
 void uvs__pool_heed_lane_locked(struct uvs__pool *p, uint32_t slot, uint64_t *w) {

@@ -160,20 +160,18 @@ int uvs__pool_init(struct uvs__pool *p, struct uvs__agenda *a, const uvs_allocat
                    void *runner_arg);
 void uvs__pool_destroy(struct uvs__pool *p);
 
-/* A task that was in the state of w is settled: count it. Returns what load is now. Locked: the
- * caller has the lock. */
-uint64_t uvs__pool_settle_locked(struct uvs__pool *p, uint64_t w, enum uvs__outcome outcome);
+/* A task that was in the state of w is settled: count it. Locked: the caller has the lock. */
+void uvs__pool_settle_locked(struct uvs__pool *p, uint64_t w, enum uvs__outcome outcome);
 
 /* The outcome is decided: CAS of the slot's word from *w to `to`, and counted, in one. On failure
- * *w is what is there now. *ret_load (may be NULL): what load is then. */
+ * *w is what is there now. */
 bool uvs__pool_decide(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t to,
-                      enum uvs__outcome outcome, uint64_t *ret_load);
+                      enum uvs__outcome outcome);
 
 /* Move 6: CAS of the slot's word from *w to cancelled, and counted, in one. Waiting or ready: it is
  * ENDED|INBOX as well; running: it stays so. `flags` are added. On failure *w is what is there now.
- * *ret_load (may be NULL): what load is then. */
-bool uvs__pool_cancel(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t flags,
-                      uint64_t *ret_load);
+ */
+bool uvs__pool_cancel(struct uvs__pool *p, uint32_t slot, uint64_t *w, uint64_t flags);
 
 /* The same of a task that the rejection policy drops. */
 bool uvs__pool_drop(struct uvs__pool *p, uint32_t slot, uint64_t *w);

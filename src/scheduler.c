@@ -164,7 +164,10 @@ static void on_tick(struct uvs__ticker *k) {
 }
 
 static void on_due(struct uvs__ticker *k) {
-  uvs__tick_light((uvs_t *)(void *)((char *)k - offsetof(uvs_t, ticker)), true);
+  uvs_t *s = (void *)((char *)k - offsetof(uvs_t, ticker));
+
+  uvs__notice_loss(s); /* of the async handle; or nobody would hear of it */
+  uvs__tick_light(s, true);
 }
 
 static void on_wall_changed(struct uvs__wallwatch *w) {

@@ -121,6 +121,7 @@ struct uvs_s {
   bool in_tick;
   bool taking_in;
   bool owed; /* a turn is on its way, and the loop must not end before it: callbacks, a shutdown */
+  bool due_left; /* the last full turn had no time for all that was due on the loop */
   bool in_each;
   bool brought; /* this turn brought completions */
   bool closing;
@@ -168,6 +169,23 @@ bool uvs__owns_loop(const uvs_t *s);
 void uvs__own_loop(uvs_t *s);
 /* On the loop thread: did somebody close our handles? Then nothing more is accepted. */
 void uvs__notice_loss(uvs_t *s);
+
+/* Is a task that keeps the loop alive accepted and not settled? A moment below zero is: none.
+ * seq_cst, both: see cancel_unstarted in control.c */
+static inline bool uvs__any_ref(const uvs_t *s) {
+  return (int64_t)(uvs__load(&s->pool.load, seq_cst) + uvs__load(&s->own.load, seq_cst)) >=
+         (int64_t)UVS__LOAD_REF;
+}
+
+/* No more cancelled tasks than these are ever on their way with nobody to tell the loop: every
+ * 1024th wakes it. */
+#define UVS__UNHEARD_MOST 4096
+
+/* Loop thread: are all that keep it alive cancelled by others, who did not wake it for that? They
+ * are in the inbox then; or about to be, and then who brings them asks after us. */
+static inline bool uvs__others_unheard(const uvs_t *s) {
+  return s->taken_ref > 0 && s->taken_ref <= UVS__UNHEARD_MOST && !uvs__any_ref(s);
+}
 
 static inline uint64_t uvs__now(const uvs_t *s) {
   return uvs__clock_now(&s->clock);

@@ -13,6 +13,9 @@
 
 #define MS UINT64_C(1000000)
 #define BATCH 64
+/* So many due tasks of the loop's are handed over before they are run. Not if the last turn could
+ * not run them all: then they take long, and must not keep others, of the pool or of a higher
+ * class, in the queue. */
 #define DUE_MANY 1024
 
 /* What the tasks that a turn hands over have in common, to tell later why they were late. */
@@ -367,6 +370,7 @@ static void look_at_wall(uvs_t *s, struct handing *h) {
 /* True if something due may be left. */
 static bool hand_over(uvs_t *s, uint64_t until_ns) {
   struct handing h = {.turn_ns = s->turn_ns, .ready_ns = s->turn_ns};
+  uint32_t most = s->due_left ? UINT32_MAX : DUE_MANY;
   uint32_t batch[BATCH];
   bool more;
 
@@ -377,7 +381,7 @@ static bool hand_over(uvs_t *s, uint64_t until_ns) {
     uint64_t now_ns;
     unsigned n = collect_due(s, &h, batch, &more);
 
-    if (n > 0 && make_ready(s, batch, n, &h) >= DUE_MANY)
+    if (n > 0 && make_ready(s, batch, n, &h) >= most)
       break; /* first run these, while they are in the cache */
     now_ns = uvs__now(s);
     if (!more || now_ns >= until_ns)
@@ -508,6 +512,8 @@ void uvs__tell_of_due(uvs_t *s) {
 void uvs__relax(uvs_t *s) {
   if (s->in_tick)
     return;
+  if (uvs__others_unheard(s))
+    uvs__take_in(s);
   if (s->todo.head != UVS__NONE) {
     uvs__owe_turn(s);
   } else if (s->agenda.wheel.count == 0 && s->agenda.wall.count == 0) {
@@ -598,7 +604,7 @@ static bool left_to_timer(uvs_t *s) {
     return false;
   return armed_ns <= uvs__agenda_next(&s->agenda, false) &&
          armed_ns <= uvs__agenda_next_limit(&s->agenda) && armed_ns <= uvs__queues_next(s, false) &&
-         s->turn_ns < armed_ns + MS;
+         armed_ns <= s->turn_ns + MS && s->turn_ns < armed_ns + MS;
 }
 
 /* Is something due that only a full turn can see to? To look again would not help. */
@@ -675,7 +681,8 @@ void uvs__tick(uvs_t *s) {
   more |= uvs__lanes_end(s, until_ns);
   more |= uvs__call_out_runners(s, until_ns); /* the end of an `after` may let others start */
   s->overrun_ns = 0;
-  if (uvs__pool_is_due(&s->pool)) { /* what is left waits for the next turn */
+  s->due_left = uvs__pool_is_due(&s->pool);
+  if (s->due_left) { /* it waits for the next turn */
     more = true;
     now_ns = uvs__now(s);
     s->overrun_ns = now_ns <= until_ns ? 0 : now_ns - until_ns;

@@ -68,7 +68,7 @@ static uint32_t start(struct bench *b) {
 static bool cancel(struct bench *b, uint32_t slot, uint64_t *w, uint64_t flags) {
   uint64_t seen = *w;
 
-  while (!uvs__pool_cancel(&b->pool, slot, w, flags, NULL)) {
+  while (!uvs__pool_cancel(&b->pool, slot, w, flags)) {
     if (*w != seen)
       return false;
   }
