@@ -3,6 +3,7 @@
  * Many tasks are due at one instant: they go to the loop's list a part at a time, and are run while
  * they are in the cache. Nobody may notice but by the clock.
  */
+#include <limits.h>
 #include <unistd.h>
 
 #include "lib/fixture.h"
@@ -58,13 +59,13 @@ static void on_readable(uv_poll_t *h, int status, int events) {
   polls++;
 }
 
-static enum greatest_test_res open_ticking(struct fixture *f) {
+static enum greatest_test_res open_ticking(struct fixture *f, int64_t budget_ns) {
   memset(items, 0, sizeof items);
   places[0] = places[1] = passes = polls = 0;
   atomic_store(&now_ns, VCLOCK_START_NS);
   fixture_init(f);
   f->options.clock = (uvs_clock_t){tick_on, wall_of, NULL};
-  f->options.budget_ns = UVS_SEC(1); /* more than all of it takes */
+  f->options.budget_ns = budget_ns;
   f->options.concurrency = 1;
   CHECK_CALL(fixture_open_turned(f));
   PASS();
@@ -78,7 +79,7 @@ static enum greatest_test_res burst(bool pool_too) {
   uv_poll_t poll;
   int fds[2];
 
-  CHECK_CALL(open_ticking(&f));
+  CHECK_CALL(open_ticking(&f, UVS_SEC(1))); /* more than all of it takes */
   ASSERT_RC(0, pipe(fds));
   ASSERT_RC(1, (int)write(fds[1], "x", 1)); /* always readable: the program's I/O */
   ASSERT_RC(0, uv_poll_init(&f.loop, &poll, fds[0]));
@@ -166,7 +167,7 @@ static int cancel_another(uvs_run_t *run) {
 TEST the_first_half_cancels_the_second(void) {
   struct fixture f;
 
-  CHECK_CALL(open_ticking(&f));
+  CHECK_CALL(open_ticking(&f, UVS_SEC(1))); /* more than all of it takes */
   cancelling = &f;
   for (int i = 0; i < N; i++) {
     uvs_task_t t;
@@ -191,10 +192,55 @@ TEST the_first_half_cancels_the_second(void) {
   PASS();
 }
 
+static unsigned ran_before;
+
+static int take_long(uvs_run_t *run) {
+  atomic_fetch_add(&now_ns, UVS_US(200));
+  return note_run(run);
+}
+
+static int look_how_many(uvs_run_t *run) {
+  ran_before = places[1];
+  return note_run(run);
+}
+
+/* L7 P11: bodies of the loop that take long are no reason to leave what comes after them, but is of
+ * a higher class, or the pool's, in the queue. */
+TEST a_slow_burst_holds_nobody_else_up(void) {
+  struct fixture f;
+
+  CHECK_CALL(open_ticking(&f, UVS_MS(1)));
+  for (int i = 0; i < N; i++) {
+    uvs_task_t t;
+
+    uvs_task_init(&t);
+    t.arg = &items[i];
+    t.delay_ns = UVS_SEC(10);
+    t.after = i < N - 2 ? take_long : i == N - 2 ? look_how_many : NULL;
+    t.work = i == N - 1 ? note_run : NULL;
+    t.priority = i == N - 2 ? UVS_PRIORITY_HIGH : UVS_PRIORITY_NORMAL;
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  }
+  atomic_fetch_add(&now_ns, UVS_SEC(15));
+  ASSERT_RC(0, uvs_clock_changed(f.s));
+  ran_before = UINT_MAX;
+  for (int i = 0; i < 10; i++)
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+  ASSERT(ran_before < 50); /* a few turns of a few runs each */
+  ASSERT_U64(1, atomic_load(&items[N - 1].runs));
+  ASSERT(places[1] < 200);
+  fixture_turn(&f);
+  for (int i = 0; i < N; i++)
+    ASSERT_U64(1, atomic_load(&items[i].runs));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 SUITE(burst_of_due_tasks) {
   RUN_TEST(a_burst_on_the_loop_lets_others_have_their_turn);
   RUN_TEST(a_burst_on_loop_and_pool_keeps_its_order);
   RUN_TEST(the_first_half_cancels_the_second);
+  RUN_TEST(a_slow_burst_holds_nobody_else_up);
 }
 
 TEST_MAIN(RUN_SUITE(burst_of_due_tasks));

@@ -10,6 +10,7 @@
 #include "uvsched/lane.h"
 #include "uvsched/queue.h"
 
+#include "lib/bodies.h"
 #include "lib/cleanups.h"
 #include "lib/fixture.h"
 #include "lib/limited.h"
@@ -286,6 +287,11 @@ static enum greatest_test_res play_turn(int act, bool real, int n, bool *ret_cam
     break;
   case SEND_LIMITED:
     fixture_turn(&f);
+    if (real && log_count(&f, EV_WORK, 's') == 0) { /* so slow a machine that it did not start */
+      fixture_wait_log(&f, EV_DONE, 's', 1);
+      ASSERT_U64(1, counts_of(f.s).timed_out);
+      break;
+    }
     ASSERT_U64(1, log_count(&f, EV_WORK, 's'));
     ASSERT_RC(0, attach(&f, sent_id, 'c', UVS_WHEN_SETTLED));
     wait_or_advance(&f, EV_USER, 'c');
@@ -451,11 +457,115 @@ TEST the_first_lanes_rules_hold_as_soon_as_a_task_gets_in(void) {
   PASS();
 }
 
+/* ---- the last that keeps the loop alive ---- */
+
+/* Another thread cancels one of two tasks, and is stopped before its n-th step: there the loop ends
+ * the other one. */
+static struct {
+  uvs_t *s;
+  uvs_id_t id;
+  int left;
+  bool came;
+  int rc;
+  uv_sem_t stopped, go;
+} last;
+
+static void on_step_of_canceller(void) {
+  if (!under_test || last.came || last.left-- > 0)
+    return;
+  last.came = true;
+  uv_sem_post(&last.stopped);
+  uv_sem_wait(&last.go);
+}
+
+static void canceller_main(void *arg) {
+  (void)arg;
+  under_test = true;
+  last.rc = uvs_cancel(last.s, last.id, 0);
+  under_test = false;
+  if (!last.came)
+    uv_sem_post(&last.stopped);
+}
+
+static void done_nothing(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  (void)s;
+  (void)id;
+  (void)status;
+  (void)arg;
+}
+
+enum { OTHER_RUNS, OTHER_IS_CANCELLED, OTHER_WITH_DONE_IS, OTHER_IS_UNREFD, A_THIRD_RUNS, OTHERS };
+
+static enum greatest_test_res play_last(int how, int n, bool *ret_came) {
+  uv_thread_t thread;
+  struct fixture f;
+  uvs_id_t other = 0;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  memset(&last, 0, sizeof last);
+  last.s = f.s;
+  last.left = n;
+  ASSERT_RC(0, uv_sem_init(&last.stopped, 0));
+  ASSERT_RC(0, uv_sem_init(&last.go, 0));
+  uvs_task_t t = {.size = sizeof t, .after = work_nothing, .delay_ns = UVS_HOUR(1)};
+  ASSERT_RC(0, uvs_submit(f.s, &t, &last.id));
+  t.delay_ns = how == OTHER_RUNS ? UVS_MS(10) : UVS_HOUR(1);
+  if (how == OTHER_WITH_DONE_IS)
+    t.done = done_nothing;
+  if (how != A_THIRD_RUNS)
+    ASSERT_RC(0, uvs_submit(f.s, &t, &other));
+  fixture_turn(&f);
+  uvs__step_hook = on_step_of_canceller;
+  ASSERT_RC(0, uv_thread_create(&thread, canceller_main, NULL));
+  uv_sem_wait(&last.stopped);
+  switch (how) {
+  case OTHER_RUNS:
+    fixture_advance_ms(&f, 10);
+    break;
+  case OTHER_IS_UNREFD:
+    ASSERT_RC(0, uvs_unref(f.s, other));
+    break;
+  case A_THIRD_RUNS:
+    t.delay_ns = 0;
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+    fixture_turn(&f);
+    break;
+  default:
+    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, other, 0));
+    fixture_turn(&f);
+  }
+  *ret_came = last.came;
+  uv_sem_post(&last.go);
+  uv_thread_join(&thread);
+  uvs__step_hook = NULL;
+  ASSERT_RC(UVS_NEVER_RUNS, last.rc);
+  ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL)); /* it returns: nothing keeps the loop */
+  uv_sem_destroy(&last.stopped);
+  uv_sem_destroy(&last.go);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* L11 */
+TEST the_loop_ends_with_the_last_one_whoever_takes_it(void) {
+  for (int how = 0; how < OTHERS; how++) {
+    bool came = true;
+    int n;
+
+    for (n = 0; came && n < STEPS_MAX; n++)
+      CHECK_CALL(play_last(how, n, &came));
+    ASSERT(n > 3 && n < STEPS_MAX);
+  }
+  PASS();
+}
+
 SUITE(light_steps) {
   RUN_TEST(a_light_loop_task_ends_once_whatever_comes_between);
   RUN_TEST(nothing_that_comes_during_a_light_turn_is_lost);
   RUN_TEST(nor_by_the_clock_of_the_machine);
   RUN_TEST(the_first_lanes_rules_hold_as_soon_as_a_task_gets_in);
+  RUN_TEST(the_loop_ends_with_the_last_one_whoever_takes_it);
 }
 
 TEST_MAIN(RUN_SUITE(light_steps));
