@@ -232,12 +232,23 @@ static struct cost cost_now(void) {
   return (struct cost){server.push_backs, c.heap_ops, c.wakeups};
 }
 
-/* Until the last of the deadlines has passed that the heap knew, and it has heard of the new ones;
- * or it was too slow, and one of those has passed, too. */
-static void run_past_the_old_deadlines(uint64_t heap_ops) {
-  while ((uvs_now(server.scheduler) < server.last_due_ns || cost_now().heap_ops < heap_ops) &&
-         server.timed_out == 0)
-    uv_run(server.loop, UV_RUN_ONCE);
+static void on_past(uv_timer_t *h) {
+  uv_stop(h->loop);
+}
+
+/* Until the last of the deadlines has passed that the queue was told of. It need not wake for each:
+ * as the first ones come up it hears of many new ones at once. So the program brings its own timer.
+ */
+static void run_past_the_old_deadlines(void) {
+  uv_timer_t past;
+  int64_t left_ns = server.last_due_ns - uvs_now(server.scheduler);
+
+  EXPECT(uv_timer_init(server.loop, &past) == 0);
+  EXPECT(uv_timer_start(&past, on_past, left_ns <= 0 ? 0 : (uint64_t)(left_ns / UVS_MS(1)) + 2,
+                        0) == 0);
+  uv_run(server.loop, UV_RUN_DEFAULT);
+  uv_close((uv_handle_t *)&past, NULL);
+  uv_run(server.loop, UV_RUN_NOWAIT); /* it lies on our stack */
 }
 
 /* A line of the table, and what was spent since the one before. */
@@ -267,7 +278,7 @@ static int is_before(int64_t due_ns) {
 
 static void serve(int n, uint16_t port) {
   uint64_t many = (uint64_t)n;
-  struct cost spent, more;
+  struct cost spent;
   int64_t next_due_ns = 0; /* of those that were pushed back */
   int round;
 
@@ -292,10 +303,10 @@ static void serve(int n, uint16_t port) {
   if (is_before(server.first_due_ns))
     EXPECT(spent.push_backs == many * (uint64_t)round && spent.heap_ops == 0 && spent.wakeups == 0);
 
-  run_past_the_old_deadlines(2 * many);
-  more = report("the old deadlines come up");
-  if (is_before(next_due_ns))
-    EXPECT(spent.heap_ops + more.heap_ops == many && server.timed_out == 0);
+  run_past_the_old_deadlines();
+  spent = report("the old deadlines come up");
+  if (is_before(next_due_ns)) /* none is moved more than once, and nothing fires */
+    EXPECT(spent.heap_ops <= many && spent.wakeups <= many && server.timed_out == 0);
 
   /* One of ten says nothing more. */
   for (int i = 1; i < SILENT_OF; i++)

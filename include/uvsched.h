@@ -476,8 +476,8 @@ UVS_API int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags);
  * Move a waiting task: its next run is due delay_ns from now (a wall-clock task: by the wall
  * clock). A fixed-rate task's grid moves with it. Off the loop, of several at the same time one
  * wins. On the loop, to push back a one-shot of the plain kind (only delay, work or after, done,
- * arg, flags) is one store: the heap hears of it, and the loop wakes for it, once, when its old
- * time comes up.
+ * arg, flags) is a note in the task: its queue hears of it when the old time comes up or is near,
+ * and the loop wakes for it at most once.
  *
  * Thread:  any.
  * Returns: 0; UV_EBUSY if it is ready or running; UV_ENOENT.

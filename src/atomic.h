@@ -36,7 +36,6 @@ extern void (*uvs__step_hook)(void);
 #define uvs__locked_load(p, order) atomic_load_explicit((p), memory_order_##order)
 #define uvs__locked_store(p, v, order) atomic_store_explicit((p), (v), memory_order_##order)
 #define uvs__locked_add(p, v, order) atomic_fetch_add_explicit((p), (v), memory_order_##order)
-#define uvs__locked_or(p, v, order) atomic_fetch_or_explicit((p), (v), memory_order_##order)
 #define uvs__locked_sub(p, v, order) atomic_fetch_sub_explicit((p), (v), memory_order_##order)
 #define uvs__locked_cas(p, expected, v, order) \
   atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_##order, \
