@@ -75,7 +75,7 @@ int uvs__agenda_init(struct uvs__agenda *a, const uvs_allocator_t *mem) {
   a->colds.arg = a;
   rc = uvs__slab_init(&a->colds);
   if (rc < 0)
-    uvs__slab_destroy_locks(&a->slots);
+    uvs__slab_destroy_lock(&a->slots);
   return rc;
 }
 
@@ -94,8 +94,8 @@ void uvs__agenda_free_memory(struct uvs__agenda *a) {
 
 void uvs__agenda_destroy(struct uvs__agenda *a) {
   uvs__agenda_free_memory(a);
-  uvs__slab_destroy_locks(&a->slots);
-  uvs__slab_destroy_locks(&a->colds);
+  uvs__slab_destroy_lock(&a->slots);
+  uvs__slab_destroy_lock(&a->colds);
 }
 
 int uvs__agenda_take_slot(struct uvs__agenda *a, uintptr_t stripe, bool cold, bool wall,

@@ -17,6 +17,7 @@ void uvs__inbox_init(struct uvs__inbox *b, const struct uvs__agenda *agenda) {
   atomic_init(&b->head, 0);
   atomic_init(&b->next_wake, UVS__AWAKE); /* uvs_open sends once by itself */
   atomic_init(&b->dead, 0);
+  atomic_init(&b->shutting, false);
 }
 
 bool uvs__inbox_push(struct uvs__inbox *b, uint32_t first, uint32_t last, bool fresh,
@@ -96,6 +97,7 @@ bool uvs__inbox_empty(struct uvs__inbox *b) {
 }
 
 void uvs__inbox_shut(struct uvs__inbox *b) {
+  uvs__store(&b->shutting, true, relaxed);       /* the tag releases it */
   uvs__or(&b->head, UVS__SHUTDOWN_TAG, seq_cst); /* every push after this instant sees it */
 }
 

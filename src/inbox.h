@@ -21,9 +21,11 @@
 
 struct uvs__inbox {
   const struct uvs__agenda *agenda; /* whose slots; borrowed */
-  _Atomic uint64_t head;            /* tag, slot + 1 */
   _Atomic uint64_t next_wake;       /* AWAKE, ASLEEP, or the deadline that the timer is armed for */
   _Atomic uint32_t dead;            /* cancelled tasks that have not yet come in; see submit.c */
+  _Atomic bool shutting;            /* the tag is set, or about to be */
+  char apart[64];                   /* all read what is above; all write: */
+  _Atomic uint64_t head;            /* tag, slot + 1 */
 };
 
 void uvs__inbox_init(struct uvs__inbox *b, const struct uvs__agenda *agenda);
@@ -57,5 +59,10 @@ uint64_t uvs__inbox_next_wake(struct uvs__inbox *b);
 bool uvs__inbox_empty(struct uvs__inbox *b);
 void uvs__inbox_shut(struct uvs__inbox *b);
 bool uvs__inbox_is_shut(struct uvs__inbox *b);
+/* The same, but perhaps a moment too early, and without touching what producers write: for those
+ * who then take the longer way. */
+static inline bool uvs__inbox_is_shutting(const struct uvs__inbox *b) {
+  return uvs__load(&b->shutting, acquire); /* who has seen the tag sees it */
+}
 
 #endif

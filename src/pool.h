@@ -83,6 +83,14 @@ struct uvs__runner {
   struct uvs__cell cell; /* of its runs; who has the runner writes */
 };
 
+#define UVS__SHARES 8
+
+/* What one producer in eight has submitted, in all; a line for itself. */
+struct uvs__share {
+  _Atomic uint64_t load; /* packed as the pool's, to be added to it */
+  char apart[64 - sizeof(uint64_t)];
+};
+
 enum uvs__outcome {
   UVS__COMPLETED,
   UVS__FAILED,
@@ -105,12 +113,13 @@ struct uvs__pool {
 
   char apart[64]; /* producers write what follows all the time, and share no line with others */
   /* Tasks accepted and not settled, ref'd ones in the upper half. Submit adds before its push; who
-   * settles subtracts. */
+   * settles subtracts. What producers of plain tasks add stands in their shares. */
   _Atomic uint64_t load;
   /* Tasks started (and light ones retired) on their submitters' threads, for the loop to learn of;
    * packed as load is, and below zero now and then. */
   _Atomic uint64_t here;
   char apart_too[64]; /* and so do runners */
+  struct uvs__share share[UVS__SHARES];
 
   uv_cond_t settled; /* with the lock: a task whose outcome is kept has settled or become quiet */
   uv_cond_t more;    /* with the lock: somebody who lingers is wanted */
@@ -143,6 +152,16 @@ static inline unsigned uvs__on_which(uint64_t w) {
 
 #define UVS__LOAD_ONE UINT64_C(1)
 #define UVS__LOAD_REF (UINT64_C(1) << 32)
+
+/* The shares of all. Who has read `load` before misses none that had settled by then: each was
+ * added to its share before. */
+static inline uint64_t uvs__pool_shares(const struct uvs__pool *p) {
+  uint64_t sum = 0;
+
+  for (int i = 0; i < UVS__SHARES; i++)
+    sum += uvs__locked_load(&p->share[i].load, seq_cst); /* as uvs__any_ref says */
+  return sum;
+}
 
 /* For those who take the lock task after task: it is held for less time than it takes to fall
  * asleep and be woken. */

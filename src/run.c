@@ -605,7 +605,7 @@ static void bring(uvs_t *s, struct finished *f, uint64_t hear_by_ns) {
 
 static void retire_light(uvs_t *s, struct uvs__runner *r, struct finished *f, uint32_t slot,
                          bool ref) {
-  uvs__agenda_free_later(&s->agenda, uvs__self() >> 8, &f->freed, slot);
+  uvs__agenda_free_later(&s->agenda, uvs__self(), &f->freed, slot);
   r->retired++;
   r->retired_ref += ref;
 }
@@ -765,7 +765,7 @@ void uvs__run_tasks(struct uvs__runner *r) {
     slot = linger(s, r, linger_ns);
     now_ns = uvs__now(s);
   }
-  uvs__agenda_free_now(&s->agenda, uvs__self() >> 8, &f.freed);
+  uvs__agenda_free_now(&s->agenda, uvs__self(), &f.freed);
   bring(s, &f, UVS__ASLEEP); /* no need to wake: the loop looks when we come home */
 }
 

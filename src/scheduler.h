@@ -147,7 +147,7 @@ static inline bool uvs__on_loop(const uvs_t *s) {
 
 /* Of the slabs. */
 static inline uintptr_t uvs__stripe(const uvs_t *s) {
-  return uvs__on_loop(s) ? UVS__STRIPE_LOOP : uvs__self() >> 8;
+  return uvs__on_loop(s) ? UVS__STRIPE_LOOP : uvs__self();
 }
 
 /* The door of every public function: 0, UV_EINVAL, UV_ENOTSUP, UV_ESHUTDOWN. */
@@ -170,11 +170,18 @@ void uvs__own_loop(uvs_t *s);
 /* On the loop thread: did somebody close our handles? Then nothing more is accepted. */
 void uvs__notice_loss(uvs_t *s);
 
-/* Is a task that keeps the loop alive accepted and not settled? A moment below zero is: none.
- * seq_cst, both: see cancel_unstarted in control.c */
+/* Tasks accepted and not settled, packed as the pool's load. seq_cst, all: see cancel_unstarted in
+ * control.c. The shares last, since they only grow: one that is settled while we add up is still
+ * counted, and who settles it asks after us. */
+static inline uint64_t uvs__live(const uvs_t *s) {
+  uint64_t load = uvs__load(&s->pool.load, seq_cst) + uvs__load(&s->own.load, seq_cst);
+
+  return load + uvs__pool_shares(&s->pool);
+}
+
+/* Does one of them keep the loop alive? A moment below zero is: none. */
 static inline bool uvs__any_ref(const uvs_t *s) {
-  return (int64_t)(uvs__load(&s->pool.load, seq_cst) + uvs__load(&s->own.load, seq_cst)) >=
-         (int64_t)UVS__LOAD_REF;
+  return (int64_t)uvs__live(s) >= (int64_t)UVS__LOAD_REF;
 }
 
 /* No more cancelled tasks than these are ever on their way with nobody to tell the loop: every

@@ -56,21 +56,35 @@ static int make_spares(struct uvs__slab *b) {
   return 0;
 }
 
-/* What was given last is taken first. */
+/* Up to n from the common store, at least one; what was given last is taken first. `kept` of them
+ * are not for the caller. */
+static int take_spares(struct uvs__slab *b, uint32_t kept, uint32_t *index, uint32_t *n) {
+  int rc = b->spare_count <= kept ? make_spares(b) : 0;
+
+  if (rc < 0)
+    return rc;
+  if (b->spare_count - kept < *n)
+    *n = b->spare_count - kept;
+  b->spare_count -= *n;
+  for (uint32_t i = 0; i < *n; i++)
+    index[i] = *spare_at(b, b->spare_count + i);
+  return 0;
+}
+
+static void give_spares(struct uvs__slab *b, const uint32_t *index, uint32_t n) {
+  uv_mutex_lock(&b->lock);
+  for (uint32_t i = 0; i < n; i++)
+    *spare_at(b, b->spare_count++) = index[i];
+  uv_mutex_unlock(&b->lock);
+}
+
 int uvs__slab_refill(struct uvs__slab *b, struct uvs__stripe *p) {
-  uint32_t kept;
-  int rc = 0;
+  uint32_t n = BATCH;
+  int rc;
 
   uv_mutex_lock(&b->lock);
-  kept = p == &b->own ? 0 : b->reserved;
-  if (b->spare_count <= kept)
-    rc = make_spares(b);
+  rc = take_spares(b, p == &b->own ? 0 : b->reserved, p->free, &n);
   if (rc == 0) {
-    uint32_t n = b->spare_count - kept < BATCH ? b->spare_count - kept : BATCH;
-
-    b->spare_count -= n;
-    for (uint32_t i = 0; i < n; i++)
-      p->free[i] = *spare_at(b, b->spare_count + i);
     p->count = n;
     if (p == &b->own)
       b->reserved -= b->reserved < n ? b->reserved : n;
@@ -81,10 +95,7 @@ int uvs__slab_refill(struct uvs__slab *b, struct uvs__stripe *p) {
 
 /* Its older half. */
 void uvs__slab_hand_back(struct uvs__slab *b, struct uvs__stripe *p) {
-  uv_mutex_lock(&b->lock);
-  for (uint32_t i = 0; i < BATCH; i++)
-    *spare_at(b, b->spare_count++) = p->free[i];
-  uv_mutex_unlock(&b->lock);
+  give_spares(b, p->free, BATCH);
   memcpy(p->free, p->free + BATCH, BATCH * sizeof p->free[0]);
   p->count -= BATCH;
 }
@@ -107,16 +118,9 @@ int uvs__slab_reserve(struct uvs__slab *b, size_t n) {
 }
 
 int uvs__slab_init(struct uvs__slab *b) {
-  int rc = uv_mutex_init(&b->lock);
-  unsigned i;
-
-  if (rc < 0)
-    return rc;
-  for (i = 0; i < UVS__STRIPES; i++) {
+  for (unsigned i = 0; i < UVS__STRIPES; i++) {
     b->stripe[i].count = 0;
-    rc = uv_mutex_init(&b->stripe[i].lock);
-    if (rc < 0)
-      goto destroy_locks;
+    atomic_init(&b->stripe[i].busy, false);
   }
   b->own.count = 0;
   for (unsigned k = 0; k < UVS__CHUNKS; k++) {
@@ -126,13 +130,7 @@ int uvs__slab_init(struct uvs__slab *b) {
   b->spare_count = 0;
   b->reserved = 0;
   atomic_init(&b->made, 0);
-  return 0;
-
-destroy_locks:
-  while (i-- > 0)
-    uv_mutex_destroy(&b->stripe[i].lock);
-  uv_mutex_destroy(&b->lock);
-  return rc;
+  return uv_mutex_init(&b->lock);
 }
 
 void uvs__slab_free_memory(struct uvs__slab *b) {
@@ -140,10 +138,24 @@ void uvs__slab_free_memory(struct uvs__slab *b) {
     uvs__mem_free(b->mem, b->raw[k]);
 }
 
-void uvs__slab_destroy_locks(struct uvs__slab *b) {
-  for (unsigned i = 0; i < UVS__STRIPES; i++)
-    uv_mutex_destroy(&b->stripe[i].lock);
+void uvs__slab_destroy_lock(struct uvs__slab *b) {
   uv_mutex_destroy(&b->lock);
+}
+
+/* A stripe for us alone, until `leave`; this one, or another if somebody is at it. NULL: they are
+ * all in use. acquire: what who left it last has written. */
+static struct uvs__stripe *enter(struct uvs__slab *b, uintptr_t stripe) {
+  for (unsigned i = 0; i < UVS__STRIPES; i++) {
+    struct uvs__stripe *p = &b->stripe[(stripe + i) % UVS__STRIPES];
+
+    if (!uvs__swap(&p->busy, true, acquire))
+      return p;
+  }
+  return NULL;
+}
+
+static void leave(struct uvs__stripe *p) {
+  uvs__store(&p->busy, false, release); /* pairs with `enter` */
 }
 
 static int take_from(struct uvs__slab *b, struct uvs__stripe *p, uint32_t *ret_index) {
@@ -165,35 +177,45 @@ static void give_to(struct uvs__slab *b, struct uvs__stripe *p, uint32_t index) 
     uvs__slab_hand_back(b, p);
 }
 
+static int take_spare(struct uvs__slab *b, uint32_t *ret_index) {
+  uint32_t n = 1;
+  int rc;
+
+  uv_mutex_lock(&b->lock);
+  rc = take_spares(b, b->reserved, ret_index, &n);
+  uv_mutex_unlock(&b->lock);
+  return rc;
+}
+
 int uvs__slab_take(struct uvs__slab *b, uintptr_t stripe, uint32_t *ret_index) {
-  struct uvs__stripe *p = &b->stripe[stripe % UVS__STRIPES];
+  struct uvs__stripe *p;
   int rc;
 
   if (stripe == UVS__STRIPE_LOOP)
     return take_from(b, &b->own, ret_index);
-  uv_mutex_lock(&p->lock);
+  p = enter(b, stripe);
+  if (p == NULL)
+    return take_spare(b, ret_index);
   rc = take_from(b, p, ret_index);
-  uv_mutex_unlock(&p->lock);
+  leave(p);
   return rc;
 }
 
 void uvs__slab_give(struct uvs__slab *b, uintptr_t stripe, uint32_t index) {
-  struct uvs__stripe *p = &b->stripe[stripe % UVS__STRIPES];
-
-  if (stripe == UVS__STRIPE_LOOP) {
+  if (stripe == UVS__STRIPE_LOOP)
     give_to(b, &b->own, index);
-    return;
-  }
-  uv_mutex_lock(&p->lock);
-  give_to(b, p, index);
-  uv_mutex_unlock(&p->lock);
+  else
+    uvs__slab_give_many(b, stripe, &index, 1);
 }
 
 void uvs__slab_give_many(struct uvs__slab *b, uintptr_t stripe, const uint32_t *index, uint32_t n) {
-  struct uvs__stripe *p = &b->stripe[stripe % UVS__STRIPES];
+  struct uvs__stripe *p = enter(b, stripe);
 
-  uv_mutex_lock(&p->lock);
+  if (p == NULL) {
+    give_spares(b, index, n);
+    return;
+  }
   for (uint32_t i = 0; i < n; i++)
     give_to(b, p, index[i]);
-  uv_mutex_unlock(&p->lock);
+  leave(p);
 }

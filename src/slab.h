@@ -5,8 +5,9 @@
  *
  * Any thread takes and gives. One store for all would be the bottleneck from two producers on, so
  * each thread uses one of a few stripes, which trade with the common store 64 elements at a time.
- * The loop's thread has one to itself, without a lock. What is free is kept as numbers in dense
- * stacks, so that to trade them touches none of the elements.
+ * Nobody waits for a stripe: if somebody is at it, the next will do. The loop's thread has one to
+ * itself. What is free is kept as numbers in dense stacks, so that to trade them touches none of
+ * the elements.
  */
 #ifndef UVS__SLAB_H
 #define UVS__SLAB_H
@@ -15,14 +16,14 @@
 #include "base.h"
 #include "mem.h"
 
-#define UVS__STRIPES 4
+#define UVS__STRIPES 8
 #define UVS__SLAB_BATCH 64u
 #define UVS__SLAB_AHEAD \
   8u /* who takes one often takes more: so far ahead their memory is asked for */
 #define UVS__STRIPE_LOOP UINTPTR_MAX /* the loop's own */
 
 struct uvs__stripe {
-  uv_mutex_t lock;
+  _Atomic bool busy; /* somebody is at it */
   uint32_t count;
   uint32_t free[2 * UVS__SLAB_BATCH]; /* the last `count` given */
   char pad[64];                       /* two stripes never share a cache line */
@@ -47,14 +48,14 @@ struct uvs__slab {
   uint32_t spare_count;
   uint32_t reserved; /* so many of them are the loop's */
   struct uvs__stripe stripe[UVS__STRIPES];
-  struct uvs__stripe own; /* the loop's; its lock is not used */
+  struct uvs__stripe own; /* the loop's; never busy */
 };
 
 /* The other fields up to arg are set by the caller before. 0 or what uv_mutex_init answers. */
 int uvs__slab_init(struct uvs__slab *b);
-/* Two parts: a forked child may free, but not touch locks that its parent's threads held. */
+/* Two parts: a forked child may free, but not touch a lock that its parent's threads held. */
 void uvs__slab_free_memory(struct uvs__slab *b);
-void uvs__slab_destroy_locks(struct uvs__slab *b);
+void uvs__slab_destroy_lock(struct uvs__slab *b);
 
 /* Any thread. The stripe is any number that threads tend to differ in, on the loop's thread (and
  * only there) UVS__STRIPE_LOOP. 0, UV_ENOMEM, UV_E2BIG. */

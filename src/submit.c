@@ -613,9 +613,9 @@ static inline bool is_plain(const uvs_task_t *t) {
          (t->flags & ~(unsigned)UVS_UNREF) == 0 && t->missed == UVS_MISSED_CATCH_UP;
 }
 
-/* Is there nobody to be asked, and no cap? */
+/* Is there nobody to be asked, no cap, and no end in sight? */
 static bool is_open(uvs_t *s) {
-  return s->decorate_cb == NULL && s->max_pending == 0 &&
+  return s->decorate_cb == NULL && s->max_pending == 0 && !uvs__inbox_is_shutting(&s->inbox) &&
          uvs__load(&s->inbox.dead, relaxed) < DEAD_MANY; /* a count */
 }
 
@@ -758,14 +758,13 @@ static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id, int *r
     *ret_rc = arm_plain(s, t, ret_id);
     return true;
   }
-  if (uvs__inbox_is_shut(&s->inbox))
-    return false;
   *ret_rc = uvs__slab_take(&s->agenda.slots, uvs__stripe(s), &slot);
   if (*ret_rc == UV_E2BIG)
     *ret_rc = UV_ENOMEM;
   if (*ret_rc < 0)
     return true;
-  uvs__add(&s->pool.load, UVS__LOAD_ONE + ((t->flags & UVS_UNREF) == 0 ? UVS__LOAD_REF : 0),
+  uvs__add(&s->pool.share[uvs__self() % UVS__SHARES].load,
+           UVS__LOAD_ONE + ((t->flags & UVS_UNREF) == 0 ? UVS__LOAD_REF : 0),
            relaxed); /* a count */
   return send_plain(s, t, slot, ret_id);
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "thread.h"
 
-#include <uv.h>
+#include "atomic.h"
+
+#include <stddef.h>
 
 _Thread_local struct uvs__thread uvs__thread;
 
-/* An address alone would be used again by a later thread; with the time it is not. Mixed, so that
- * the slab's stripes differ. */
-void uvs__thread_begin(void) {
-  uint64_t x = uv_hrtime() ^ (uint64_t)(uintptr_t)&uvs__thread * UINT64_C(0x9e3779b97f4a7c15);
+/* In a row, so that threads that begin together use different stripes of a slab. */
+static _Atomic uintptr_t threads_so_far;
 
-  x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
-  uvs__thread.self = (uintptr_t)((x ^ x >> 32) | 1); /* never 0 */
+void uvs__thread_begin(void) {
+  uvs__thread.self = uvs__add(&threads_so_far, 1, relaxed) + 1; /* only a number */
   uvs__thread.tid = uvs__thread_tid();
 }
 

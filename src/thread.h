@@ -17,7 +17,7 @@ struct uvs__frame {
 
 struct uvs__thread {
   const struct uvs__frame *frame; /* the innermost; NULL: no body */
-  uintptr_t self; /* no other thread has it, nor had or will have; 0: not yet known */
+  uintptr_t self; /* 1, 2, 3 ... as they first call us, each once; 0: not yet known */
   int tid;        /* for uvs__thread_gone */
 };
 

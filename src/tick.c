@@ -106,7 +106,7 @@ static bool take_in_plain(uvs_t *s, uint32_t slot, struct uvs__slot *t, uint64_t
   if ((w & (UVS__STATE_MASK | UVS__INBOX | UVS__MOVING | UVS__PUSHES | UVS__KIND_MASK)) !=
           ((uint64_t)UVS__WAITING | UVS__INBOX) ||
       uvs__agenda_cold(&s->agenda, t) != NULL || s->decorate_cb != NULL ||
-      uvs__inbox_is_shut(&s->inbox))
+      uvs__inbox_is_shutting(&s->inbox))
     return false;
   uvs__agenda_number_plain(&s->agenda, t);
   if (!uvs__word_try(t, &w, (w & ~UVS__INBOX) | UVS__TAKEN))

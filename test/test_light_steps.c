@@ -105,7 +105,7 @@ static enum greatest_test_res check_light(struct fixture *f, int act, int how) {
   ASSERT_U64(0, live_tasks(f->s));
   ASSERT_U64(0, f->s->taken);
   ASSERT_U64(0, f->s->taken_ref);
-  ASSERT_U64(0, atomic_load(&f->s->pool.load) + atomic_load(&f->s->own.load));
+  ASSERT_U64(0, uvs__live(f->s));
   ASSERT_U64(ran + log_count(f, EV_AFTER, 'b'), c.runs);
   ASSERT(ran <= 1);
   if (act == CANCEL || act == TOKEN) {

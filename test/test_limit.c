@@ -574,7 +574,7 @@ TEST an_unref_of_a_late_task_takes_nothing_away_from_others(void) {
     fixture_turn(&f);
     ASSERT_U64(1, log_count(&f, EV_DONE, 'a'));
     ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, last));
-    ASSERT_U64(0, atomic_load(&f.s->pool.load) + atomic_load(&f.s->own.load));
+    ASSERT_U64(0, uvs__live(f.s));
     ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL)); /* nothing keeps it */
     CHECK_CALL(fixture_close(&f));
   }

@@ -540,8 +540,7 @@ TEST a_spec_that_the_handler_changes_is_looked_at_again(void) {
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_turn(&f);
   ASSERT_STR_EQ("a", log_string(&f, EV_WORK));
-  ASSERT_U64(1,
-             (atomic_load(&f.s->pool.load) + atomic_load(&f.s->own.load)) / UVS__LOAD_REF); /* x */
+  ASSERT_U64(1, uvs__live(f.s) / UVS__LOAD_REF); /* x */
   CHECK_CALL(close_checked(&f));
   PASS();
 }

@@ -3,6 +3,7 @@
  * The slab: elements named by an index, that never move and never become something else.
  */
 #include "slab.h"
+#include "thread.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -70,7 +71,7 @@ static int store_init(struct store *s) {
 /* False if something was left over, or was called that should not have been. */
 static bool store_destroy(struct store *s) {
   uvs__slab_free_memory(&s->slab);
-  uvs__slab_destroy_locks(&s->slab);
+  uvs__slab_destroy_lock(&s->slab);
   for (unsigned k = 0; k < UVS__CHUNKS; k++)
     uvs__mem_free(&s->mem, s->beside[k]);
   return s->fault.live == 0 && !s->surprise;
@@ -474,8 +475,112 @@ TEST giving_needs_no_memory(void) {
   PASS();
 }
 
-/* Many threads. */
-#define THREADS 4
+/* Somebody is at these stripes, and was stopped there. */
+static void hold(struct store *s, unsigned first, unsigned n, bool busy) {
+  for (unsigned i = 0; i < n; i++)
+    atomic_store(&s->slab.stripe[(first + i) % UVS__STRIPES].busy, busy);
+}
+
+TEST nobody_waits_for_a_stripe_that_another_is_at(void) {
+  uint32_t one, index;
+  struct store s;
+
+  ASSERT_RC(0, store_init(&s));
+  for (unsigned busy = 0; busy < UVS__STRIPES; busy++) {
+    unsigned next = (5 + busy) % UVS__STRIPES;
+
+    hold(&s, 5, busy, true);
+    ASSERT_RC(0, uvs__slab_take(&s.slab, 5, &one));
+    ASSERT_U64(63, s.slab.stripe[next].count); /* the first that is free, round the end */
+    uvs__slab_give(&s.slab, 5, one);
+    ASSERT_U64(64, s.slab.stripe[next].count);
+    ASSERT_RC(0, uvs__slab_take(&s.slab, 5, &index));
+    ASSERT_U64(one, index);
+    uvs__slab_give_many(&s.slab, 5, &index, 1);
+    ASSERT_U64(64, s.slab.stripe[next].count);
+    hold(&s, 5, busy, false);
+  }
+  for (unsigned i = 0; i < UVS__STRIPES; i++)
+    ASSERT_U64(64, s.slab.stripe[i].count);
+  ASSERT(store_destroy(&s));
+  PASS();
+}
+
+TEST with_all_stripes_in_use_the_common_store_serves(void) {
+  enum { N = 300 };
+  uint32_t index[N], again;
+  struct store s;
+
+  ASSERT_RC(0, store_init(&s));
+  hold(&s, 0, UVS__STRIPES, true);
+  for (unsigned i = 0; i < N; i++)
+    ASSERT_RC(0, uvs__slab_take(&s.slab, i, &index[i]));
+  for (unsigned i = 0; i < N; i++)
+    for (unsigned j = 0; j < i; j++)
+      ASSERT(index[i] != index[j]);
+  ASSERT_U64(320, uvs__slab_made(&s.slab)); /* no more than had to be made */
+  ASSERT_U64(20, s.slab.spare_count);
+  uvs__slab_give(&s.slab, 3, index[N - 1]);
+  ASSERT_RC(0, uvs__slab_take(&s.slab, 7, &again));
+  ASSERT_U64(index[N - 1], again); /* the warm one first */
+  uvs__slab_give_many(&s.slab, 1, index, 64);
+  ASSERT_U64(84, s.slab.spare_count);
+  fault_from(0); /* all of those are there */
+  for (unsigned i = 0; i < 84; i++)
+    ASSERT_RC(0, uvs__slab_take(&s.slab, i, &again));
+  ASSERT(!fault_hit());
+  ASSERT_U64(320, uvs__slab_made(&s.slab));
+  hold(&s, 0, UVS__STRIPES, false);
+  for (unsigned i = 0; i < UVS__STRIPES; i++)
+    ASSERT_U64(0, s.slab.stripe[i].count); /* they were left alone */
+  ASSERT(store_destroy(&s));
+  PASS();
+}
+
+TEST what_is_reserved_for_the_loop_is_nobody_elses_though_all_stripes_are_in_use(void) {
+  uint32_t index;
+  struct store s;
+
+  ASSERT_RC(0, store_init(&s));
+  ASSERT_RC(0, uvs__slab_reserve(&s.slab, 100));
+  ASSERT_U64(128, uvs__slab_made(&s.slab));
+  hold(&s, 0, UVS__STRIPES, true);
+  for (unsigned i = 0; i < 28; i++)
+    ASSERT_RC(0, uvs__slab_take(&s.slab, i, &index));
+  ASSERT_U64(100, s.slab.spare_count);
+  ASSERT_RC(0, uvs__slab_take(&s.slab, 0, &index)); /* a new one */
+  ASSERT_U64(192, uvs__slab_made(&s.slab));
+  hold(&s, 0, UVS__STRIPES, false);
+  for (unsigned i = 0; i < 100; i++)
+    ASSERT_RC(0, uvs__slab_take(&s.slab, UVS__STRIPE_LOOP, &index));
+  ASSERT_U64(192, uvs__slab_made(&s.slab));
+  ASSERT(store_destroy(&s));
+  PASS();
+}
+
+static void note_self(void *arg) {
+  uvs__self(); /* asked twice, it is the same */
+  *(uintptr_t *)arg = uvs__self();
+}
+
+TEST threads_that_begin_one_after_another_use_different_stripes(void) {
+  uintptr_t ours = uvs__self();
+  uintptr_t self[UVS__STRIPES];
+
+  for (unsigned i = 0; i < UVS__STRIPES; i++) {
+    uv_thread_t thread;
+
+    ASSERT_RC(0, uv_thread_create(&thread, note_self, &self[i]));
+    ASSERT_RC(0,
+              uv_thread_join(&thread)); /* it has ended, and still its number is not used again */
+    ASSERT(self[i] != ours);
+    ASSERT_U64(self[0] + i, self[i]);
+  }
+  PASS();
+}
+
+/* Many threads: more than there are stripes. */
+#define THREADS 12
 #define HELD 200
 
 struct churn {
@@ -594,6 +699,10 @@ SUITE(slab) {
   RUN_TEST(what_was_given_back_is_taken_again_before_more_is_made);
   RUN_TEST(reuse_bounds_the_room);
   RUN_TEST(a_giver_on_another_stripe_feeds_the_taker);
+  RUN_TEST(threads_that_begin_one_after_another_use_different_stripes);
+  RUN_TEST(nobody_waits_for_a_stripe_that_another_is_at);
+  RUN_TEST(with_all_stripes_in_use_the_common_store_serves);
+  RUN_TEST(what_is_reserved_for_the_loop_is_nobody_elses_though_all_stripes_are_in_use);
   RUN_TEST(any_number_names_a_stripe);
   RUN_TEST(a_failed_allocation_changes_nothing_and_the_next_take_succeeds);
   RUN_TEST(a_refusal_by_grow_is_passed_on_and_its_chunk_is_given_back);

@@ -62,8 +62,7 @@ static inline enum greatest_test_res nothing_is_left(struct fixture *f) {
   ASSERT_U64(0, atomic_load(&f->s->inbox.dead));
   ASSERT_U64(0, atomic_load(&f->s->pool.here));
   ASSERT_U64(0, f->s->pool.callers);
-  ASSERT_U64(c.waiting + c.ready + c.running,
-             (uint32_t)(atomic_load(&f->s->pool.load) + atomic_load(&f->s->own.load)));
+  ASSERT_U64(c.waiting + c.ready + c.running, (uint32_t)uvs__live(f->s));
   PASS();
 }
 
