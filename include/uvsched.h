@@ -537,7 +537,7 @@ typedef struct {
   int64_t ideal_ns; /* of the last run, if it is quiet and there was one; else 0 */
   int64_t start_ns;
   int64_t end_ns;
-  uint64_t runs; /* started */
+  uint64_t runs; /* started; if it is not quiet, perhaps without the one that just begins */
 } uvs_outcome_t;
 
 static inline void uvs_outcome_init(uvs_outcome_t *o) {

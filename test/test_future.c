@@ -24,11 +24,12 @@ struct watcher {
 };
 
 static bool same_outcome(const uvs_outcome_t *a, const uvs_outcome_t *b) {
-  if (a->status != b->status || a->result != b->result || a->runs != b->runs)
+  if (a->status != b->status || a->result != b->result)
     return false;
-  return a->state != UVS_ENDED || /* settled in its run: the rest comes when it is quiet */
-         (b->state == UVS_ENDED && a->ideal_ns == b->ideal_ns && a->start_ns == b->start_ns &&
-          a->end_ns == b->end_ns);
+  if (a->state != UVS_ENDED) /* settled while its only run was about to begin, or had begun */
+    return b->runs == 1 || (a->runs == 0 && b->runs == 0 && b->state != UVS_ENDED);
+  return b->state == UVS_ENDED && a->runs == b->runs && a->ideal_ns == b->ideal_ns &&
+         a->start_ns == b->start_ns && a->end_ns == b->end_ns;
 }
 
 static void watcher_main(void *arg) {
