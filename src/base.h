@@ -68,9 +68,10 @@ static inline uint32_t uvs__chunk_size(unsigned k) {
 
 static inline unsigned uvs__chunk_of(uint32_t index, uint32_t *ret_offset) {
   uint32_t j = index + UVS__CHUNK_FIRST;
-  unsigned k = 31u - (unsigned)__builtin_clz(j) - 6u;
-  *ret_offset = j - uvs__chunk_size(k);
-  return k;
+  unsigned top = 31u ^ (unsigned)__builtin_clz(j); /* so written it is one instruction */
+
+  *ret_offset = j ^ 1u << top;
+  return top - 6u;
 }
 
 #endif
