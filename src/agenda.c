@@ -236,14 +236,6 @@ void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
     uvs__wheel_remove(&a->wheel, slot);
 }
 
-void uvs__agenda_push_back(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
-  /* relaxed: WAITING, and nobody moves it: the loop's */
-  uint64_t old_ns = uvs__load(&uvs__agenda_slot(a, slot)->deadline_ns, relaxed);
-
-  if (!uvs__is_wall(w))
-    uvs__wheel_push_back(&a->wheel, slot, old_ns, key_of(a, slot));
-}
-
 /* ---- who is first ---- */
 
 /* What its slot says of the head of a queue. relaxed: if a mover is at it, the task's INBOX or

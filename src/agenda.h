@@ -142,7 +142,13 @@ static inline void uvs__agenda_give_plain(struct uvs__agenda *a, uint32_t slot,
 void uvs__agenda_insert(struct uvs__agenda *a, uint32_t slot, uint64_t w);
 void uvs__agenda_remove(struct uvs__agenda *a, uint32_t slot, uint64_t w);
 /* Its deadline is about to be moved later, without a word to its queue. */
-void uvs__agenda_push_back(struct uvs__agenda *a, uint32_t slot, uint64_t w);
+static inline void uvs__agenda_push_back(struct uvs__agenda *a, uint32_t slot, uint64_t w) {
+  /* relaxed: WAITING, and nobody moves it: the loop's */
+  uint64_t old_ns = uvs__load(&uvs__agenda_slot(a, slot)->deadline_ns, relaxed);
+
+  if (!uvs__is_wall(w))
+    uvs__wheel_push_back(&a->wheel, slot, old_ns);
+}
 /* A task that was pushed back without a word to its queue has come up, and learns of it here; or
  * some have to be looked at to know who is the first. A few at a time, since they may be many: so
  * many, 0 if there is nothing to find out. */

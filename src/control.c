@@ -5,23 +5,25 @@
  */
 #include "scheduler.h"
 
-/* The clock waits for every load before it, but not for memory that was only asked for. */
-static inline void expect_slot(const uvs_t *s, uvs_id_t id) {
-  uint32_t slot = (uint32_t)id & UVS__SLOT_MASK;
-
-  if (slot >= uvs__slab_made(&s->agenda.slots))
-    return;
-  __builtin_prefetch(uvs__slot(s, slot), 1);
+static uint32_t slot_of(uvs_id_t id) {
+  return (uint32_t)id & UVS__SLOT_MASK;
 }
 
-static inline struct uvs__slot *find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w) {
-  uint32_t slot = (uint32_t)id & UVS__SLOT_MASK;
+/* Its memory is only asked for; NULL: there never was such a slot. */
+static inline struct uvs__slot *locate(const uvs_t *s, uvs_id_t id) {
+  uint32_t slot = slot_of(id);
   struct uvs__slot *t;
 
   if (slot >= uvs__slab_made(&s->agenda.slots))
     return NULL;
   t = uvs__slot(s, slot);
-  __builtin_prefetch(uvs__agenda_link(&s->agenda, slot), 1); /* who finds it often moves it */
+  __builtin_prefetch(t, 1);
+  return t;
+}
+
+static inline struct uvs__slot *identify(struct uvs__slot *t, uvs_id_t id, uint64_t *ret_w) {
+  if (t == NULL)
+    return NULL;
   *ret_w = uvs__load(&t->word, acquire); /* pairs with the release that made it what it is */
   if (uvs__word_generation(*ret_w) != id >> UVS__SLOT_BITS || uvs__word_state(*ret_w) == UVS__FREE)
     return NULL;
@@ -29,16 +31,12 @@ static inline struct uvs__slot *find(const uvs_t *s, uvs_id_t id, uint64_t *ret_
 }
 
 struct uvs__slot *uvs__find(const uvs_t *s, uvs_id_t id, uint64_t *ret_w) {
-  return find(s, id, ret_w);
+  return identify(locate(s, id), id, ret_w);
 }
 
 /* After a failed CAS: is it still the same task? */
 static bool same(uvs_id_t id, uint64_t w) {
   return uvs__word_generation(w) == id >> UVS__SLOT_BITS && uvs__word_state(w) != UVS__FREE;
-}
-
-static uint32_t slot_of(uvs_id_t id) {
-  return (uint32_t)id & UVS__SLOT_MASK;
 }
 
 /* ---- cancel ---- */
@@ -147,7 +145,10 @@ int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
     return rc;
   if ((flags & ~(unsigned)(UVS_CANCEL_TOKEN | UVS_CANCEL_IF_WAITING)) != 0)
     return UV_EINVAL;
-  t = find(s, id, &w);
+  t = locate(s, id);
+  if (t != NULL) /* where it waits is wanted, too */
+    __builtin_prefetch(uvs__agenda_link(&s->agenda, slot_of(id)), 1);
+  t = identify(t, id, &w);
   if (t == NULL)
     return UV_ENOENT;
   while (same(id, w)) {
@@ -267,7 +268,8 @@ static int move_on_loop(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w,
     return UV_ENOENT; /* cancelled meanwhile: the inbox brings it */
   if (!lazy)
     uvs__agenda_insert(&s->agenda, slot_of(id), w);
-  uvs__expect(s, w, deadline_ns, now_ns);
+  if (uvs__is_wall(w) || deadline_ns < uvs__load(&s->inbox.next_wake, relaxed)) /* the loop's */
+    uvs__expect(s, w, deadline_ns, now_ns);
   if (deadline_ns == UVS__NEVER)
     uvs__relax(s);
   return 0;
@@ -277,14 +279,16 @@ int uvs_reschedule(uvs_t *s, uvs_id_t id, int64_t delay_ns) {
   struct uvs__slot *t;
   uint64_t now_ns;
   uint64_t w;
+  bool ours;
   bool on_loop;
   int rc = uvs__enter(s);
 
   if (rc < 0)
     return rc;
-  expect_slot(s, id);
-  now_ns = uvs__now(s);
-  t = find(s, id, &w);
+  ours = uvs__on_loop(s);
+  t = locate(s, id);
+  now_ns = uvs__now(s); /* which waits for all loads before it, but not for what was asked for */
+  t = identify(t, id, &w);
   if (t == NULL)
     return UV_ENOENT;
   while (same(id, w)) {
@@ -292,7 +296,7 @@ int uvs_reschedule(uvs_t *s, uvs_id_t id, int64_t delay_ns) {
     case UVS__WAITING:
       if ((w & UVS__MOVING) != 0)
         return 0; /* ours came first, and was overwritten */
-      on_loop = uvs__on_loop(s) && (w & UVS__INBOX) == 0;
+      on_loop = ours && (w & UVS__INBOX) == 0;
       if (on_loop && uvs__agenda_cold(&s->agenda, t) == NULL) /* one field, one store */
         return move_on_loop(s, id, t, w, moved_to(s, w, delay_ns, now_ns), now_ns);
       if (!uvs__word_try(t, &w, w | UVS__MOVING))

@@ -7,7 +7,6 @@
 #define AHEAD 12
 #define LOWER_MIN 64u /* a heap of fewer is no burden */
 #define LOWER_SHARE 16u
-#define UNORDERED UINT64_MAX
 
 static struct uvs__slot *slot_at(const struct uvs__wheel *w, uint32_t slot) {
   uint32_t offset;
@@ -81,7 +80,7 @@ static void join(struct uvs__wheel *w, uint32_t to, uint32_t from) {
   uvs__wheel_end(w, target->a)->b = source.b;
   uvs__wheel_link(w, source.a)->b = UVS__LIST_MARK | to;
   target->a = source.a;
-  w->list[to].last_ns = UNORDERED;
+  w->list[to].last_ns = UVS__UNORDERED;
   uvs__wheel_emptied(w, from);
 }
 
@@ -116,7 +115,7 @@ static void lower(struct uvs__wheel *w) {
     uint32_t level = (uint32_t)__builtin_ctz(w->levels);
     uint32_t from = level * UVS__DIGITS + (uint32_t)__builtin_ctzll(w->digits[level]);
 
-    if (last_ns != UNORDERED) { /* they come in order: in order they stay, if they were */
+    if (last_ns != UVS__UNORDERED) { /* they come in order: in order they stay, if they were */
       last_ns = w->list[from].last_ns;
       last_key = w->list[from].last_key;
     }
@@ -167,20 +166,13 @@ void uvs__wheel_move(struct uvs__wheel *w, uint32_t slot, uint64_t deadline_ns, 
   uvs__wheel_file(w, slot, deadline_ns, key);
 }
 
-void uvs__wheel_push_back(struct uvs__wheel *w, uint32_t slot, uint64_t old_ns, uint64_t key) {
+void uvs__wheel_push_back_below(struct uvs__wheel *w, uint32_t slot, uint64_t old_ns) {
   struct uvs__link *k = uvs__wheel_link(w, slot);
-  uint64_t tick = old_ns >> UVS__TICK_BITS;
 
-  /* Without a look at the link: it may be in a bucket that is marked already, or in the heap after
-   * all, and then this one is marked for nothing. */
-  if (tick > w->upto) {
-    w->list[uvs__wheel_bucket(w, tick)].last_ns = UNORDERED;
-    return;
-  }
   if (k->b == UVS__NONE)
     return;                /* in the heap, which knows the old deadline; or nowhere */
   uvs__wheel_unlink(w, k); /* the front must be in order: to the heap, as of old */
-  uvs__heap_push(&w->heap, old_ns, key);
+  uvs__heap_push(&w->heap, old_ns, key_of(w, slot));
 }
 
 /* ---- the first of all ---- */
@@ -280,7 +272,7 @@ static void pull(struct uvs__wheel *w) {
 
   w->falling_ns = tick << UVS__TICK_BITS;
   w->falling_upto = last;
-  if (b.last_ns != UNORDERED) {
+  if (b.last_ns != UVS__UNORDERED) {
     /* The first is the earliest: there is nothing before it. relaxed: if another thread has moved
      * it, anywhere within the bucket is right */
     uint64_t first = uvs__load(&slot_at(w, b.ends.b)->deadline_ns, relaxed) >> UVS__TICK_BITS;
@@ -288,7 +280,8 @@ static void pull(struct uvs__wheel *w) {
     tick = first < tick ? tick : first > last ? last : first;
   }
   set_upto(w, tick);
-  if (b.last_ns != UNORDERED && b.last_ns >> UVS__TICK_BITS <= tick && is_empty(w, UVS__FRONT)) {
+  if (b.last_ns != UVS__UNORDERED && b.last_ns >> UVS__TICK_BITS <= tick &&
+      is_empty(w, UVS__FRONT)) {
     join(w, UVS__FRONT, list);
     w->list[UVS__FRONT].last_ns = b.last_ns;
     w->list[UVS__FRONT].last_key = b.last_key;
@@ -368,7 +361,7 @@ static bool check_list(const struct uvs__wheel *w, uint32_t list, uint64_t first
       continue;
     if (ns < first_ns || (list == UVS__FRONT && ns >> UVS__TICK_BITS > w->upto))
       return false;
-    if (b->last_ns == UNORDERED)
+    if (b->last_ns == UVS__UNORDERED)
       continue; /* some may have been pushed back, out of the bucket's time */
     if (list < UVS__BUCKETS && uvs__wheel_bucket(w, ns >> UVS__TICK_BITS) != list)
       return false;

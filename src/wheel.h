@@ -37,11 +37,13 @@
 /* In a link: not a slot, but the list itself. The first's `a` and the last's `b`. */
 #define UVS__LIST_MARK UINT32_C(0x80000000)
 
+#define UVS__UNORDERED UINT64_MAX
+
 /* A list through the links. */
 struct uvs__bucket {
   struct uvs__link ends; /* a: the last, b: the first; an empty list's are itself */
-  /* The greatest that was appended, if they came in order; else last_ns is the maximum, so that
-   * nothing comes after it. */
+  /* The greatest that was appended, if they came in order; else last_ns is UVS__UNORDERED, the
+   * maximum, so that nothing comes after it. */
   uint64_t last_ns, last_key;
 };
 
@@ -74,6 +76,7 @@ int uvs__wheel_reserve(struct uvs__wheel *w, const uvs_allocator_t *m, size_t n)
 void uvs__wheel_start_over(struct uvs__wheel *w);
 void uvs__wheel_file_below(struct uvs__wheel *w, uint32_t slot, uint64_t deadline_ns, uint64_t key);
 void uvs__wheel_emptied(struct uvs__wheel *w, uint32_t list);
+void uvs__wheel_push_back_below(struct uvs__wheel *w, uint32_t slot, uint64_t old_ns);
 
 static inline struct uvs__link *uvs__wheel_link(const struct uvs__wheel *w, uint32_t slot) {
   uint32_t offset;
@@ -101,7 +104,7 @@ static inline void uvs__wheel_append(struct uvs__wheel *w, uint32_t list, uint32
   *uvs__wheel_link(w, slot) = (struct uvs__link){last, UVS__LIST_MARK | list};
   uvs__wheel_end(w, last)->b = slot;
   b->ends.a = slot;
-  b->last_ns = in_order ? deadline_ns : UINT64_MAX;
+  b->last_ns = in_order ? deadline_ns : UVS__UNORDERED;
   b->last_key = key;
 }
 
@@ -182,7 +185,16 @@ static inline void uvs__wheel_prefetch(struct uvs__wheel *w, uint32_t slot) {
 void uvs__wheel_move(struct uvs__wheel *w, uint32_t slot, uint64_t deadline_ns, uint64_t key);
 /* The deadline in its slot, old_ns, is about to be moved later, and the queue will find out when it
  * comes up. */
-void uvs__wheel_push_back(struct uvs__wheel *w, uint32_t slot, uint64_t old_ns, uint64_t key);
+static inline void uvs__wheel_push_back(struct uvs__wheel *w, uint32_t slot, uint64_t old_ns) {
+  uint64_t tick = old_ns >> UVS__TICK_BITS;
+
+  /* Without a look at the link: it may be in a bucket that is marked already, or in the heap after
+   * all, and then this one is marked for nothing. */
+  if (tick > w->upto)
+    w->list[uvs__wheel_bucket(w, tick)].last_ns = UVS__UNORDERED;
+  else
+    uvs__wheel_push_back_below(w, slot, old_ns);
+}
 
 /* Up to a few entries on the way to the first of all, so many as it returns; 0: it is where it
  * should be. */

@@ -74,7 +74,7 @@ static uint32_t add(struct yard *y, uint64_t deadline_ns) {
 
 /* As the loop pushes back: the queue is not told when to. */
 static void push_back(struct yard *y, uint32_t slot, uint64_t deadline_ns) {
-  uvs__wheel_push_back(y->w, slot, deadline(y, slot), key(y, slot));
+  uvs__wheel_push_back(y->w, slot, deadline(y, slot));
   atomic_store(&at(y, slot)->deadline_ns, deadline_ns);
 }
 
