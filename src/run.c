@@ -460,7 +460,7 @@ static uint32_t end_on_loop(uvs_t *s, uint32_t slot, int status, bool goes_on, u
   ended = end_locked(s, slot, status, goes_on, news ? UVS__INBOX : 0);
   next = next_due_locked(s, now_ns, until_ns);
   uv_mutex_unlock(&s->pool.lock);
-  uvs__tell_of_due(s);
+  UVS_ASSERT(s->in_tick); /* so nobody has to be told of what may start now */
 
   switch (uvs__word_state(ended.w)) {
   case UVS__WAITING:
@@ -474,7 +474,8 @@ static uint32_t end_on_loop(uvs_t *s, uint32_t slot, int status, bool goes_on, u
     break;
   default: /* a light one */
     UVS_ASSERT(uvs__word_state(ended.w) == UVS__FREE);
-    uvs__agenda_give_slot(&s->agenda, uvs__stripe(s), slot);
+    UVS_ASSERT(uvs__agenda_link(&s->agenda, slot)->a == UVS__NONE);
+    uvs__agenda_give_plain(&s->agenda, slot, uvs__word_generation(ended.w));
     s->taken--;
     s->taken_ref -= ended.ref;
   }
