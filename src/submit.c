@@ -288,8 +288,10 @@ struct batch {
   const uvs_task_t *given; /* as the caller has them, for the handler */
   uvs_id_t *ret_ids;       /* or NULL */
   uvs_lane_t narrow;       /* they come in by this lane; 0: they do not */
-  uint64_t now_ns;
+  uint64_t now_ns;         /* or NOT_READ, and then read as late as can be */
 };
+
+#define NOT_READ UINT64_MAX
 
 /* Tasks that are made, linked by `next` from newest to oldest. */
 struct made {
@@ -572,7 +574,8 @@ static int submit_or_restore(uvs_t *s, struct batch *b) {
     return UV_ENOMEM;
   if (b->ret_ids != NULL)
     memcpy(old, b->ret_ids, b->n * sizeof *old);
-  b->now_ns = uvs__now(s);
+  if (b->now_ns == NOT_READ)
+    b->now_ns = uvs__now(s);
   rc = submit_on(s, b, UVS__TERMS_ROOM);
   refused = is_refusal(rc);
   if (refused) {
@@ -680,9 +683,8 @@ static inline void expect_plain(uvs_t *s, uint64_t w, uint64_t first_ns, uint64_
 }
 
 /* On the loop: 0, or UV_ENOMEM. */
-static int arm_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
-  uint64_t deadline_ns;
-  uint64_t now_ns;
+static int arm_plain(uvs_t *s, const uvs_task_t *t, uint64_t now_ns, uvs_id_t *ret_id) {
+  uint64_t deadline_ns = uvs__later(now_ns, t->delay_ns);
   uint32_t slot;
   uint64_t w;
   int rc = uvs__agenda_take_plain(&s->agenda, &slot);
@@ -690,8 +692,6 @@ static int arm_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
   if (rc < 0)
     return UV_ENOMEM;
   count_own(s, 1, (t->flags & UVS_UNREF) == 0);
-  now_ns = uvs__now(s);
-  deadline_ns = uvs__later(now_ns, t->delay_ns);
   s->agenda.wheel.now_ns = now_ns;
   w = arm_one(s, t, slot, now_ns, deadline_ns, ret_id);
   expect_plain(s, w, deadline_ns, now_ns);
@@ -746,18 +746,25 @@ static bool send_plain(uvs_t *s, const uvs_task_t *t, uint32_t slot, uvs_id_t *r
   return false;
 }
 
-/* As uvs_submit, if there is nothing else to do; false: nothing has happened. */
-static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id, int *ret_rc) {
+/* As uvs_submit, if there is nothing else to do; false: nothing has happened, but that the clock
+ * may have been read. The processor waits for all before it reads the clock, and while it reads can
+ * do what follows: so first the clock, then the rest. */
+static bool submit_plain(uvs_t *s, const uvs_task_t *t, uint64_t *ret_now_ns, uvs_id_t *ret_id,
+                         int *ret_rc) {
   uint32_t slot;
 
-  if (!is_plain(t) || !is_open(s))
-    return false;
+  *ret_now_ns = NOT_READ;
   if (uvs__on_loop(s)) {
-    if (!goes_straight_in(s))
+    uint64_t now_ns = uvs__now(s);
+
+    *ret_now_ns = now_ns;
+    if (!is_plain(t) || !is_open(s) || !goes_straight_in(s))
       return false;
-    *ret_rc = arm_plain(s, t, ret_id);
+    *ret_rc = arm_plain(s, t, now_ns, ret_id);
     return true;
   }
+  if (!is_plain(t) || !is_open(s))
+    return false;
   *ret_rc = uvs__slab_take(&s->agenda.slots, uvs__stripe(s), &slot);
   if (*ret_rc == UV_E2BIG)
     *ret_rc = UV_ENOMEM;
@@ -784,12 +791,12 @@ static bool submit_plain_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t 
 
 int uvs__submit_specs(uvs_t *s, const uvs_task_t *given, const uvs_task_t *specs, size_t n,
                       uint64_t refs, uvs_id_t *ret_ids) {
-  struct batch b = {(const char *)specs, sizeof *specs, n, refs, given, ret_ids, 0, 0};
+  struct batch b = {(const char *)specs, sizeof *specs, n, refs, given, ret_ids, 0, NOT_READ};
 
   return submit_or_restore(s, &b);
 }
 
-static int submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_lane_t narrow,
+static int submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_lane_t narrow, uint64_t now_ns,
                        uvs_id_t *ret_ids) {
   struct batch b;
   int rc;
@@ -799,7 +806,7 @@ static int submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_lane_t narro
     return rc;
   if (t == NULL || n == 0)
     return UV_EINVAL;
-  b = (struct batch){(const char *)t, t->size, n, 0, t, ret_ids, narrow, 0};
+  b = (struct batch){(const char *)t, t->size, n, 0, t, ret_ids, narrow, now_ns};
   rc = check_batch(s, &b);
   if (rc < 0)
     return rc;
@@ -815,21 +822,22 @@ int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) 
     return rc;
   if (t == NULL || n == 0)
     return UV_EINVAL;
-  return submit_plain_many(s, t, n, ret_ids, &rc) ? rc : submit_many(s, t, n, 0, ret_ids);
+  return submit_plain_many(s, t, n, ret_ids, &rc) ? rc : submit_many(s, t, n, 0, NOT_READ, ret_ids);
 }
 
 int uvs__submit_to_lane(uvs_t *s, uvs_lane_t lane, const uvs_task_t *t, uvs_id_t *ret_id) {
-  return submit_many(s, t, 1, lane, ret_id);
+  return submit_many(s, t, 1, lane, NOT_READ, ret_id);
 }
 
 int uvs_submit(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
+  uint64_t now_ns;
   int rc = uvs__enter(s);
 
   if (rc < 0)
     return rc;
   if (t == NULL)
     return UV_EINVAL;
-  return submit_plain(s, t, ret_id, &rc) ? rc : submit_many(s, t, 1, 0, ret_id);
+  return submit_plain(s, t, &now_ns, ret_id, &rc) ? rc : submit_many(s, t, 1, 0, now_ns, ret_id);
 }
 
 static int submit_short(uvs_t *s, int kind, int from, int64_t delay_ns, int64_t period_ns,
