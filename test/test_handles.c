@@ -74,6 +74,30 @@ TEST the_one_timer_is_always_started_for_the_heads_deadline(void) {
 }
 
 /* L13 */
+TEST the_timer_is_started_for_a_wall_clock_task_that_is_moved_nearer(void) {
+  struct fixture f;
+  uint64_t starts;
+  uvs_id_t id;
+
+  fixture_init(&f);
+  f.real_clock = true;
+  f.pool = FAKEPOOL_REAL;
+  CHECK_CALL(fixture_open(&f));
+  fixture_turn(&f);
+  uvs_task_t near = fixture_once(&f, 'a', UVS_HOUR(1));
+  uvs_task_t wall = fixture_once(&f, 'b', UVS_NEVER);
+  wall.from = UVS_FROM_WALL;
+  ASSERT_RC(0, uvs_submit(f.s, &near, NULL));
+  ASSERT_RC(0, uvs_submit(f.s, &wall, &id));
+  starts = fakepool_seen().timer_starts;
+  ASSERT_RC(0, uvs_reschedule(f.s, id, UVS_MS(200)));
+  ASSERT_U64(starts + 1, fakepool_seen().timer_starts);
+  ASSERT(fakepool_seen().last.timeout_ms <= 200);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* L13 */
 TEST there_is_no_handle_beyond_one_timer_and_one_async(void) {
   struct fixture f;
   struct found w;
@@ -588,6 +612,7 @@ TEST without_a_close_of_ours_lost_handles_only_refuse(void) {
 
 SUITE(handles_and_pool) {
   RUN_TEST(the_one_timer_is_always_started_for_the_heads_deadline);
+  RUN_TEST(the_timer_is_started_for_a_wall_clock_task_that_is_moved_nearer);
   RUN_TEST(there_is_no_handle_beyond_one_timer_and_one_async);
   RUN_TEST(with_default_options_every_body_runs_inside_a_uv_queue_work_callback);
   RUN_TEST(never_more_than_concurrency_items_are_outstanding);
