@@ -78,6 +78,8 @@ struct uvs__runner {
   void *arg;
   int index;
   uint64_t home_ns, called_ns; /* as the crew's, when it took its task */
+  bool heavy, busy; /* its last body took long; and kept the core: see give_way in run.c */
+  uint64_t shy_ns;  /* until then it does not give way */
   /* Light tasks that it retired, for the loop to learn of when it comes home. */
   uint64_t retired, retired_ref;
   struct uvs__cell cell; /* of its runs; who has the runner writes */

@@ -11,7 +11,12 @@
 
 #include "late.h"
 
+#include <sched.h>
+
 #define MS UINT64_C(1000000)
+#define HEAVY_NS (MS / 10)
+#define KEPT_NS (3 * MS)
+#define SHY_NS (200 * MS)
 
 /* What is left to do when the body has returned. */
 enum rest {
@@ -741,10 +746,35 @@ static uint32_t linger(uvs_t *s, struct uvs__runner *r, uint64_t leave_ns) {
   return slot;
 }
 
+/* What kind of body was it? cpu_ns: this thread's CPU time at its start; 0: unknown. To ask for it
+ * takes longer than many a run, so it is asked only behind one that took long. */
+static void weigh(struct uvs__runner *r, uint64_t took_ns, uint64_t cpu_ns) {
+  r->heavy = took_ns >= HEAVY_NS;
+  r->busy = r->heavy && cpu_ns != 0 && uvs__thread_cpu_ns() - cpu_ns >= took_ns / 4;
+}
+
+/* The kernel likes to put a thread on the core of the one that wakes it, and lets whoever is there
+ * stay for its slice, a millisecond or more. So a runner may stand before the loop that has just
+ * called it out, or that it has just woken. Where bodies keep the core, the loop and the other
+ * threads of the pool may go first, between two of them. If somebody then keeps the core for
+ * longer than they would, it is not they who need it: not again, then, for a while. Returns the
+ * time. */
+static uint64_t give_way(const uvs_t *s, struct uvs__runner *r, uint64_t now_ns) {
+  uint64_t back_ns;
+
+  if (!r->busy || now_ns < r->shy_ns || uvs__on_loop(s))
+    return now_ns;
+  sched_yield();
+  back_ns = uvs__now(s);
+  if (back_ns - now_ns > KEPT_NS)
+    r->shy_ns = back_ns + SHY_NS;
+  return back_ns;
+}
+
 void uvs__run_tasks(struct uvs__runner *r) {
   uvs_t *s = r->arg;
   struct finished f;
-  uint64_t now_ns = uvs__now(s);
+  uint64_t now_ns = give_way(s, r, uvs__now(s));
   uint64_t leave_ns = now_ns + s->budget_ns;
   uint64_t linger_ns = now_ns + (s->budget_ns < MS ? s->budget_ns : MS);
   uint32_t slot;
@@ -757,9 +787,17 @@ void uvs__run_tasks(struct uvs__runner *r) {
   uvs__tell_of_due(s); /* its start may let another one start */
 
   while (slot != UVS__NONE) {
+    uint64_t cpu_ns = r->heavy ? uvs__thread_cpu_ns() : 0;
+    uint64_t start_ns = now_ns;
+
     ask_for_cold(s, slot);
     bring(s, &f, f.hear_by_ns); /* a finished task never waits for another's body */
     slot = run_one(s, r, slot, &f, leave_ns, &now_ns);
+    weigh(r, now_ns - start_ns, cpu_ns);
+    if (slot != UVS__NONE && r->busy) {
+      bring(s, &f, f.hear_by_ns);
+      now_ns = give_way(s, r, now_ns);
+    }
     if (slot != UVS__NONE || now_ns >= linger_ns || !may_linger(s, r, linger_ns))
       continue;
     bring(s, &f, f.hear_by_ns);

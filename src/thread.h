@@ -37,6 +37,8 @@ static inline uintptr_t uvs__self(void) {
 bool uvs__thread_gone(int tid);
 /* The system's number of this thread. */
 int uvs__thread_tid(void);
+/* The CPU time that this thread has used; 0: it is not known. */
+uint64_t uvs__thread_cpu_ns(void);
 /* What the system's tools show for this thread; up to 15 bytes. Where they show none: nothing. */
 void uvs__thread_name(const char *name);
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 int uvs__thread_tid(void) {
@@ -19,6 +20,14 @@ bool uvs__thread_gone(int tid) {
 
   errno = saved;
   return gone;
+}
+
+uint64_t uvs__thread_cpu_ns(void) {
+  struct timespec t;
+
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) != 0)
+    return 0;
+  return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
 void uvs__thread_name(const char *name) {

@@ -13,6 +13,10 @@ bool uvs__thread_gone(int tid) {
   return false;
 }
 
+uint64_t uvs__thread_cpu_ns(void) {
+  return 0;
+}
+
 void uvs__thread_name(const char *name) {
   (void)name;
 }
