@@ -121,7 +121,6 @@ struct uvs__pool {
    * packed as load is, and below zero now and then. */
   _Atomic uint64_t here;
   char apart_too[64]; /* and so do runners */
-  struct uvs__share share[UVS__SHARES];
 
   uv_cond_t settled; /* with the lock: a task whose outcome is kept has settled or become quiet */
   uv_cond_t more;    /* with the lock: somebody who lingers is wanted */
@@ -145,6 +144,9 @@ struct uvs__pool {
   struct uvs__runner *idle;
   struct uvs__runner *all;
   int made;
+
+  char apart_again[64];
+  struct uvs__share share[UVS__SHARES]; /* any thread, without the lock */
 };
 
 /* Which of the two ready counts a READY word is in. */
