@@ -459,14 +459,39 @@ static uint64_t next_look(uvs_t *s, uint64_t now_ns) {
   return next_ns;
 }
 
-/* Publish it. False if something has come meanwhile: look again. */
-static bool fall_asleep(uvs_t *s, uint64_t next_wake) {
-  if (!uvs__inbox_sleep(&s->inbox, next_wake))
+/* What is left over keeps the loop, too. */
+static bool owes(const uvs_t *s) {
+  return s->todo.head != UVS__NONE || s->intake.head != UVS__NONE || s->lanes.ending != NULL;
+}
+
+/* Something has come while we were about to sleep. Take it in; does all of it only wait, and not
+ * for before next_wake? Where runners finish one task after another, there is always something. */
+static bool only_waits(uvs_t *s, uint64_t next_wake) {
+  if (uvs__load(&s->pool.with_lanes, relaxed) || /* see there; then others may start */
+      uvs__inbox_is_shut(&s->inbox))
     return false;
+  take_in_until(s, s->turn_ns + s->budget_ns);
+  return !owes(s) && next_look(s, uvs__now(s)) >= next_wake;
+}
+
+/* Publish it. False if there is something to do at once. */
+static bool fall_asleep(uvs_t *s, uint64_t next_wake) {
+  while (!uvs__inbox_sleep(&s->inbox, next_wake)) {
+    if (!only_waits(s, next_wake))
+      return false;
+  }
   if (uvs__queues_quiet(s))
     return true;
   uvs__inbox_lower(&s->inbox, UVS__AWAKE);
   return false;
+}
+
+/* A task that has become due while we were at it is left to the timer, as if we had been faster: it
+ * waits for whole ms anyway, and where much is due, something always is. Not if one was put into
+ * the queue in this turn: it may be due at once. */
+static bool can_wait(uvs_t *s, uint64_t next_ns, uint64_t now_ns) {
+  return uvs__waits_by_ms(s) && next_ns > s->turn_ns && s->agenda.wheel.soonest_ns > now_ns &&
+         next_ns == uvs__agenda_next(&s->agenda, false);
 }
 
 /* Arm for the next look and publish it. False if there is something to do at once. */
@@ -474,7 +499,7 @@ static bool rest(uvs_t *s) {
   uint64_t now_ns = uvs__now(s);
   uint64_t next_ns = next_look(s, now_ns);
 
-  if (next_ns <= now_ns)
+  if (next_ns <= now_ns && !can_wait(s, next_ns, now_ns))
     return false;
   if (uvs__clock_replaced(&s->clock))
     return fall_asleep(s, UVS__ASLEEP);
@@ -563,6 +588,7 @@ static void follow_policies(uvs_t *s, uint64_t now_ns) {
 /* The start of a turn. */
 static void awake(uvs_t *s) {
   s->in_tick = true;
+  s->agenda.wheel.soonest_ns = UVS__NEVER;
   s->brought = false;
   uvs__own_loop(s);
   uvs__inbox_lower(&s->inbox, UVS__AWAKE);
@@ -580,11 +606,6 @@ static void doze(uvs_t *s) {
 /* relaxed, both: a count, with one writer; so no step of atomic.h's either */
 static void count_turn(uvs_t *s) {
   uvs__locked_store(&s->wakeups, uvs__locked_load(&s->wakeups, relaxed) + 1, relaxed);
-}
-
-/* What is left over keeps the loop, too. */
-static bool owes(const uvs_t *s) {
-  return s->todo.head != UVS__NONE || s->intake.head != UVS__NONE || s->lanes.ending != NULL;
 }
 
 /* Is there nothing that may call the user, or end us? And no full turn on its way. */
@@ -631,9 +652,12 @@ void uvs__tick_light(uvs_t *s, bool timer) {
   until_ns = s->turn_ns + s->budget_ns;
   do {
     more = take_in_until(s, until_ns);
-    if (timer || !left_to_timer(s))
+    if (!timer)
+      more |= uvs__call_out_own(s); /* so that held_back is true of now */
+    if (timer || !left_to_timer(s)) {
       more |= hand_over(s, until_ns);
-    more |= uvs__call_out_own(s);
+      more |= uvs__call_out_own(s);
+    }
     more |= uvs__pool_is_due(&s->pool);
     more |= needs_full(s);
     s->owed |= owes(s);

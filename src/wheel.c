@@ -155,6 +155,7 @@ void uvs__wheel_move(struct uvs__wheel *w, uint32_t slot, uint64_t deadline_ns, 
 
   UVS_ASSERT(k->a != UVS__NONE);
   uvs__wheel_tally(&w->moves);
+  uvs__wheel_note(w, deadline_ns);
   if (k->b != UVS__NONE) {
     uvs__wheel_unlink(w, k);
   } else if (deadline_ns >> UVS__TICK_BITS <= w->upto) {

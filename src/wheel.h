@@ -55,6 +55,7 @@ struct uvs__wheel {
   uint32_t below;                /* that the heap got since `upto` moved */
   uint64_t upto;                 /* a tick: what is in a bucket is after it */
   uint64_t now_ns;               /* a hint: that was the time not long ago */
+  uint64_t soonest_ns;           /* of what was put or moved since it was set to UVS__NEVER */
   uint64_t falling_ns;           /* nothing on the falling list was filed for before */
   uint64_t falling_upto;         /* a tick, nor for after */
   uint32_t levels;               /* bit l: level l is not empty */
@@ -147,11 +148,17 @@ static inline void uvs__wheel_tally(_Atomic uint64_t *n) {
   uvs__locked_store(n, uvs__locked_load(n, relaxed) + 1, relaxed);
 }
 
+static inline void uvs__wheel_note(struct uvs__wheel *w, uint64_t deadline_ns) {
+  if (deadline_ns < w->soonest_ns)
+    w->soonest_ns = deadline_ns;
+}
+
 /* It is not in it. The deadline is that of the slot, the key as in the heap. */
 static inline void uvs__wheel_put(struct uvs__wheel *w, uint32_t slot, uint64_t deadline_ns,
                                   uint64_t key) {
   UVS_ASSERT(!uvs__wheel_has(w, slot));
   uvs__wheel_tally(&w->puts);
+  uvs__wheel_note(w, deadline_ns);
   w->count++;
   if (w->levels == 0)
     uvs__wheel_start_over(w);

@@ -572,6 +572,34 @@ TEST what_is_due_is_left_to_the_timer_for_a_ms(void) {
   PASS();
 }
 
+/* That somebody was held back counts no more when nothing is ready. */
+TEST who_was_held_back_before_does_not_matter(void) {
+  unsigned seen = 0;
+
+  for (int round = 0; round < 1000 && seen < 3; round++) {
+    uint64_t armed_ns;
+    struct fixture f;
+
+    CHECK_CALL(open_real_clock(&f, FAKEPOOL_STEPPED, 2));
+    uvs_task_t p = fixture_once(&f, 'p', UVS_MS(2));
+    ASSERT_RC(0, uvs_submit(f.s, &p, NULL));
+    CHECK_CALL(send_any(&f));
+    f.s->pool.held_back = true;
+    armed_ns = f.s->ticker.armed_ns;
+    while (uv_hrtime() < armed_ns) {
+    }
+    CHECK_CALL(home(&f));
+    if (f.s->turn_ns < armed_ns + (uint64_t)UVS_MS(1)) { /* else it was too late for that */
+      ASSERT_U64(0, fakepool_pending());
+      seen++;
+    }
+    ASSERT(fixture_wait_log(&f, EV_DONE, 'p', 1));
+    CHECK_CALL(fixture_close(&f));
+  }
+  ASSERT(seen > 0);
+  PASS();
+}
+
 /* A task of the wall clock came in meanwhile: the timer is armed for a look at that. */
 TEST a_wall_clock_task_that_comes_in_is_looked_at(void) {
   struct fixture f;
@@ -964,6 +992,7 @@ SUITE(asleep_again) {
   RUN_TEST(the_timer_calls_nothing_back);
   RUN_TEST(a_limit_that_begins_in_a_light_turn_is_kept);
   RUN_TEST(what_is_due_is_left_to_the_timer_for_a_ms);
+  RUN_TEST(who_was_held_back_before_does_not_matter);
   RUN_TEST(a_wall_clock_task_that_comes_in_is_looked_at);
   RUN_TEST(runners_that_are_held_back_are_looked_for);
   RUN_TEST(bodies_that_wait_for_each_other_all_come_to_run);

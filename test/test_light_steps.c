@@ -232,7 +232,9 @@ static void wait_or_advance(struct fixture *f, enum event_kind what, int tag) {
     fixture_wait_log(f, what, tag, 1);
 }
 
+/* real: by the clock of the machine, and with the timer armed. */
 static enum greatest_test_res play_turn(int act, bool real, int n, bool *ret_came) {
+  uvs_id_t far_id = 0;
   uvs_lane_options_t o;
   struct fixture f;
 
@@ -253,6 +255,8 @@ static enum greatest_test_res play_turn(int act, bool real, int n, bool *ret_cam
   uvs_task_t p = fixture_once(&f, 'p', 0);
   probe_of(&p)->ret = UVS_PENDING;
   ASSERT_RC(0, uvs_submit(f.s, &p, &pending_id));
+  if (real)
+    ASSERT_RC(0, uvs_schedule(f.s, UVS_HOUR(1), work_nothing, NULL, &far_id));
   fixture_turn(&f);
   sent = fixture_once(&f, 's', act == SEND_SOON ? UVS_MS(2) : act == SEND_NEVER ? UVS_NEVER : 0);
   if (act == SEND_WALL) {
@@ -282,7 +286,8 @@ static enum greatest_test_res play_turn(int act, bool real, int n, bool *ret_cam
   case SEND_NEVER: /* L1: it keeps the loop */
     fixture_turn(&f);
     ASSERT_RC(UVS_WAITING, state_of(f.s, sent_id));
-    ASSERT_U64(3, f.s->taken);
+    if (!real) /* else it need not be heard of before the hour is over */
+      ASSERT_U64(3, f.s->taken);
     ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, sent_id, 0));
     break;
   case SEND_LIMITED:
@@ -320,6 +325,7 @@ static enum greatest_test_res play_turn(int act, bool real, int n, bool *ret_cam
   }
   uvs_finish(f.s, pending_id, 0);
   uvs_cancel(f.s, waiting_id, 0);
+  uvs_cancel(f.s, far_id, 0);
   fixture_turn(&f);
   ASSERT_FALSE(scene.sums_wrong);
   ASSERT_U64(0, live_tasks(f.s));
@@ -348,6 +354,60 @@ TEST nothing_that_comes_during_a_light_turn_is_lost(void) {
 
 TEST nor_by_the_clock_of_the_machine(void) {
   CHECK_CALL(nothing_is_lost(true));
+  PASS();
+}
+
+/* ---- what becomes due meanwhile ---- */
+
+static uint64_t second_ns;
+
+/* When the first is handed over, time passes. */
+static void on_step_after_first(void) {
+  if (!under_test || scene.f->s->pool.ready_count[0] == 0)
+    return;
+  while (uv_hrtime() <= second_ns) {
+  }
+}
+
+/* It has as much time as if the turn had been over: the timer brings it. But what is submitted
+ * then, and due at once, is not left: see nor_by_the_clock_of_the_machine. */
+TEST what_becomes_due_in_a_light_turn_is_left_to_the_timer(void) {
+  unsigned seen = 0;
+
+  for (int round = 0; round < 1000 && seen < 3; round++) {
+    struct fixture f;
+    uvs_id_t id;
+
+    fixture_init(&f);
+    f.real_clock = true;
+    f.options.concurrency = 2;
+    begin_scene(&f, 0, 0, NULL);
+    CHECK_CALL(fixture_open_turned(&f));
+    uvs_task_t a = fixture_once(&f, 'a', 0);
+    a.from = UVS_FROM_MONOTONIC;
+    a.delay_ns = (int64_t)uv_hrtime() + UVS_MS(2);
+    uvs_task_t b = fixture_once(&f, 'b', 0);
+    b.from = UVS_FROM_MONOTONIC;
+    b.delay_ns = a.delay_ns + UVS_MS(2);
+    second_ns = (uint64_t)b.delay_ns;
+    ASSERT_RC(0, uvs_submit(f.s, &a, NULL));
+    ASSERT_RC(0, uvs_submit(f.s, &b, &id));
+    fixture_turn(&f);
+    while ((int64_t)uv_hrtime() <= a.delay_ns) {
+    }
+    under_test = true;
+    uvs__step_hook = on_step_after_first;
+    uvs__tick_light(f.s, true);
+    watch(false);
+    if (f.s->turn_ns < second_ns && f.s->pool.out > 0) { /* else the machine was held up */
+      ASSERT_RC(UVS_WAITING, state_of(f.s, id));
+      ASSERT(uvs__inbox_next_wake(&f.s->inbox) != UVS__AWAKE);
+      seen++;
+    }
+    ASSERT(fixture_wait_log(&f, EV_DONE, 0, 2));
+    CHECK_CALL(fixture_close(&f));
+  }
+  ASSERT(seen > 0);
   PASS();
 }
 
@@ -564,6 +624,7 @@ SUITE(light_steps) {
   RUN_TEST(a_light_loop_task_ends_once_whatever_comes_between);
   RUN_TEST(nothing_that_comes_during_a_light_turn_is_lost);
   RUN_TEST(nor_by_the_clock_of_the_machine);
+  RUN_TEST(what_becomes_due_in_a_light_turn_is_left_to_the_timer);
   RUN_TEST(the_first_lanes_rules_hold_as_soon_as_a_task_gets_in);
   RUN_TEST(the_loop_ends_with_the_last_one_whoever_takes_it);
 }
