@@ -254,14 +254,18 @@ void uvs__crew_list_locked(struct uvs__pool *p, struct uvs__crew *c) {
     unlink_crew(p, c);
 }
 
+/* Of brief runs: one runner for each 32. */
+static uint32_t wanted(const struct uvs__crew *c) {
+  return uvs__crew_alone(c) ? 1 : (c->startable + PER_RUNNER - 1) / PER_RUNNER;
+}
+
 /* To wake a thread takes longer than many a run. So where one run after another was over at once, a
  * runner is wanted for each 32 tasks, not for each; until a run is long, or none starts for 1 ms.
  */
 static bool wants_more(struct uvs__pool *p, struct uvs__crew *c, uint64_t now_ns) {
   if (c->startable <= c->seeking)
     return false;
-  if (c->brief < UVS__BRIEF_MANY ||
-      (c->startable + PER_RUNNER - 1) / PER_RUNNER > c->seeking + c->active)
+  if (c->brief < UVS__BRIEF_MANY || wanted(c) > c->seeking + c->active)
     return true;
   if (c->starts != c->starts_seen) {
     c->starts_seen = c->starts;

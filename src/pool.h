@@ -22,6 +22,7 @@
 #define UVS__CONCURRENCY_MAX 1024
 #define UVS__BRIEF_NS 10000 /* a run that is over at once */
 #define UVS__BRIEF_MANY 64
+#define UVS__ALONE_NS 500
 
 struct uvs__runner;
 
@@ -42,6 +43,7 @@ struct uvs__crew {
   uint32_t active;              /* runners with a body */
   uint32_t out;                 /* runners in the executor's hands */
   uint32_t brief;               /* so many runs in a row were over at once; see wants_more */
+  uint32_t usual_ns;            /* so long they take, about; see uvs__crew_alone */
   uint64_t starts, starts_seen; /* runs started, and at the last look that held runners back */
   uint64_t seen_ns;
   uint64_t home_ns;               /* the last runner went home and left tasks ready, */
@@ -80,6 +82,8 @@ struct uvs__runner {
   uint64_t home_ns, called_ns; /* as the crew's, when it took its task */
   bool heavy, busy; /* its last body took long; and kept the core: see give_way in run.c */
   uint64_t shy_ns;  /* until then it does not give way */
+  uint64_t starts;
+  uint32_t in_a_row; /* so many were its own, while others had a body */
   /* Light tasks that it retired, for the loop to learn of when it comes home. */
   uint64_t retired, retired_ref;
   struct uvs__cell cell; /* of its runs; who has the runner writes */
@@ -165,6 +169,13 @@ static inline uint64_t uvs__pool_shares(const struct uvs__pool *p) {
   for (int i = 0; i < UVS__SHARES; i++)
     sum += uvs__locked_load(&p->share[i].load, seq_cst); /* as uvs__any_ref says */
   return sum;
+}
+
+/* With the lock: is one runner as fast as several? Where runs take less time than it takes to end
+ * one and to start the next, they would only wait for each other, and for memory that the other has
+ * just written. */
+static inline bool uvs__crew_alone(const struct uvs__crew *c) {
+  return c->brief >= UVS__BRIEF_MANY && c->usual_ns < UVS__ALONE_NS;
 }
 
 /* For those who take the lock task after task: it is held for less time than it takes to fall

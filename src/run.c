@@ -626,7 +626,7 @@ static uint32_t next_locked(uvs_t *s, struct uvs__runner *r) {
   if ((int)crew->active > uvs__locked_load(&crew->concurrency, relaxed) ||
       uvs__locked_load(&s->stop, relaxed))
     return UVS__NONE;
-  crew->starts++;
+  r->starts = ++crew->starts;
   r->home_ns = crew->home_ns;
   r->called_ns = crew->called_ns;
   return uvs__pool_start_locked(&s->pool, &crew->ready);
@@ -637,6 +637,30 @@ static void rest_locked(uvs_t *s, struct uvs__runner *r, uint64_t now_ns) {
   s->pool.active--;
   if (--r->crew->active == 0 && r->crew->startable > 0)
     r->crew->home_ns = now_ns;
+}
+
+/* With the lock. */
+static void note_length_locked(const uvs_t *s, struct uvs__crew *crew, uint64_t ns) {
+  if (ns >= UVS__BRIEF_NS || uvs__clock_replaced(&s->clock)) {
+    ns = UVS__BRIEF_NS; /* or once would count for many */
+    crew->brief = 0;
+  } else if (crew->brief < UVS__BRIEF_MANY) {
+    crew->brief++;
+  }
+  crew->usual_ns += (uint32_t)ns / 16 - crew->usual_ns / 16;
+}
+
+/* With the lock, after a run: can the others do without this runner? Only if one of them has
+ * started something since it did. If none has for long, they are at long bodies, and that says more
+ * than what is usual. */
+static bool to_spare_locked(struct uvs__runner *r) {
+  struct uvs__crew *crew = r->crew;
+
+  if (crew->active == 1 || crew->starts != r->starts)
+    r->in_a_row = 0;
+  else if (++r->in_a_row >= UVS__BRIEF_MANY)
+    crew->usual_ns = UVS__BRIEF_NS;
+  return crew->active > 1 && crew->starts != r->starts && uvs__crew_alone(crew);
 }
 
 /* Runs one task, ends its run, and takes the next in the same critical section, so that somebody
@@ -665,11 +689,8 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
   uvs__pool_lock(&s->pool);
   if (rest == REST_END)
     ended = end_locked(s, slot, status, goes_on, UVS__INBOX);
-  if (*now_ns - start_ns >= UVS__BRIEF_NS || uvs__clock_replaced(&s->clock))
-    r->crew->brief = 0;
-  else if (r->crew->brief < UVS__BRIEF_MANY)
-    r->crew->brief++;
-  next = *now_ns >= leave_ns ? UVS__NONE : next_locked(s, r);
+  note_length_locked(s, r->crew, *now_ns - start_ns);
+  next = to_spare_locked(r) || *now_ns >= leave_ns ? UVS__NONE : next_locked(s, r);
   if (next == UVS__NONE)
     rest_locked(s, r, *now_ns);
   uv_mutex_unlock(&s->pool.lock);

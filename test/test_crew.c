@@ -48,6 +48,7 @@ static void set(struct bench *b, struct uvs__crew *c, uint32_t startable, uint32
   uv_mutex_lock(&b->pool.lock);
   c->startable = startable;
   c->brief = brief;
+  c->usual_ns = UVS__ALONE_NS;
   if (c != &b->pool.home)
     uvs__crew_list_locked(&b->pool, c);
   uv_mutex_unlock(&b->pool.lock);
@@ -131,6 +132,25 @@ TEST a_busy_runner_is_one_of_them(void) {
   ASSERT_U64(0, turn(&b, 5 * MS));
   ASSERT_FALSE(b.pool.held_back); /* nothing is left to look for */
   ASSERT(bench_destroy(&b));
+  PASS();
+}
+
+/* Where runs are shorter than the way from one to the next, one is enough for any number. */
+TEST one_alone_for_the_shortest(void) {
+  for (uint32_t brief = UVS__BRIEF_MANY - 1; brief <= UVS__BRIEF_MANY; brief++) {
+    struct bench b;
+
+    ASSERT_RC(0, bench_init(&b, MANY));
+    set(&b, &b.pool.home, 90, brief);
+    b.pool.home.usual_ns = UVS__ALONE_NS - 1;
+    ASSERT_U64(brief < UVS__BRIEF_MANY ? 90 : 1, turn(&b, 5 * MS));
+    ASSERT_EQ(brief == UVS__BRIEF_MANY, b.pool.held_back); /* so there is another look */
+    if (brief == UVS__BRIEF_MANY)
+      ASSERT_U64(0, turn(&b, 5 * MS));
+    set(&b, &b.pool.home, 90, brief);
+    ASSERT_U64(brief < UVS__BRIEF_MANY ? 0 : 2, turn(&b, 5 * MS)); /* they are longer again */
+    ASSERT(bench_destroy(&b));
+  }
   PASS();
 }
 
@@ -242,6 +262,7 @@ SUITE(crew) {
   RUN_TEST(before_64_brief_runs_each_task_gets_a_runner);
   RUN_TEST(after_them_there_is_one_for_each_32);
   RUN_TEST(a_busy_runner_is_one_of_them);
+  RUN_TEST(one_alone_for_the_shortest);
   RUN_TEST(never_more_than_the_concurrency);
   RUN_TEST(when_a_run_was_long_all_others_are_called);
   RUN_TEST(a_ms_without_a_start_calls_all);

@@ -759,6 +759,80 @@ TEST a_long_run_or_a_replaced_clock_is_not_brief(void) {
   PASS();
 }
 
+/* ---- a runner too many ---- */
+
+/* Another runner, played by the bodies: it has one from the first on, and starts something in the
+ * fifth. */
+static struct {
+  uvs_t *s;
+  int bodies;
+  bool stuck;
+  uint32_t usual_ns;
+} crowd;
+
+static int work_in_a_crowd(uvs_run_t *run) {
+  struct uvs__crew *home = &crowd.s->pool.home;
+
+  (void)run;
+  uv_mutex_lock(&crowd.s->pool.lock);
+  if (++crowd.bodies == 1)
+    home->active++;
+  if (crowd.bodies <= 5) {
+    home->brief = UVS__BRIEF_MANY;
+    home->usual_ns = 0;
+  }
+  if (crowd.bodies == 5 && !crowd.stuck)
+    home->starts++;
+  if (crowd.bodies == UVS__BRIEF_MANY + 6)
+    crowd.usual_ns = home->usual_ns;
+  uv_mutex_unlock(&crowd.s->pool.lock);
+  return 0;
+}
+
+/* Returns how many bodies there were before it went home. */
+static enum greatest_test_res play_crowd(bool stuck, int *ret_ran) {
+  struct fixture f;
+
+  CHECK_CALL(open_real_clock(&f, FAKEPOOL_STEPPED, 2));
+  f.s->budget_ns = (uint64_t)UVS_SEC(1);
+  crowd.s = f.s;
+  crowd.bodies = 0;
+  crowd.stuck = stuck;
+  f.s->pool.home.brief = UVS__BRIEF_MANY;
+  f.s->pool.home.starts = UVS__BRIEF_MANY;
+  for (int i = 0; i < 100; i++)
+    ASSERT_RC(0, uvs_execute(f.s, work_in_a_crowd, NULL));
+  fakepool_hold();
+  fixture_turn(&f);
+  ASSERT_U64(1, fakepool_pending());
+  ASSERT(fakepool_step());
+  *ret_ran = crowd.bodies;
+  uv_mutex_lock(&f.s->pool.lock);
+  f.s->pool.home.active--;
+  uv_mutex_unlock(&f.s->pool.lock);
+  fakepool_release();
+  fakepool_pin();
+  while (crowd.bodies < 100)
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+  fakepool_unpin();
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* It goes home if the other does without it. But not if that one is at something long, however
+ * short its own are: L15. */
+TEST a_runner_too_many_goes_home(void) {
+  int ran = 0;
+
+  for (int i = 0; i < 1000 && ran != 5; i++) /* until the machine does not hold up the fifth */
+    CHECK_CALL(play_crowd(false, &ran));
+  ASSERT_U64(5, ran);
+  CHECK_CALL(play_crowd(true, &ran));
+  ASSERT_U64(100, ran);
+  ASSERT(crowd.usual_ns >= UVS__ALONE_NS);
+  PASS();
+}
+
 /* ---- keep alive ---- */
 
 /* L1: something is owed after the light turn, and the loop stays for it; then nothing is. */
@@ -997,6 +1071,7 @@ SUITE(asleep_again) {
   RUN_TEST(runners_that_are_held_back_are_looked_for);
   RUN_TEST(bodies_that_wait_for_each_other_all_come_to_run);
   RUN_TEST(a_long_run_or_a_replaced_clock_is_not_brief);
+  RUN_TEST(a_runner_too_many_goes_home);
 }
 
 SUITE(the_loop) {
