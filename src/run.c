@@ -617,9 +617,19 @@ static void retire_light(uvs_t *s, struct uvs__runner *r, struct finished *f, ui
   r->retired_ref += ref;
 }
 
+/* The memory of a run that is about to begin, or will soon: four lines at once, not one after the
+ * other. */
+static void ask_for_cold(uvs_t *s, uint32_t slot) {
+  const char *c = (const char *)uvs__agenda_cold(&s->agenda, uvs__slot(s, slot));
+
+  for (int i = 0; c != NULL && i < 4; i++)
+    __builtin_prefetch(c + i * 64, 1);
+}
+
 /* With the lock: the next task for a runner that already counts as one of `active`. */
 static uint32_t next_locked(uvs_t *s, struct uvs__runner *r) {
   struct uvs__crew *crew = r->crew;
+  uint32_t slot;
 
   /* relaxed: a setting; stop: whoever sets it lets the loop end what is ready, under the same lock
    */
@@ -629,7 +639,9 @@ static uint32_t next_locked(uvs_t *s, struct uvs__runner *r) {
   r->starts = ++crew->starts;
   r->home_ns = crew->home_ns;
   r->called_ns = crew->called_ns;
-  return uvs__pool_start_locked(&s->pool, &crew->ready);
+  slot = uvs__pool_start_locked(&s->pool, &crew->ready);
+  r->ahead = uvs__ready_first(&crew->ready);
+  return slot;
 }
 
 /* With the lock: it has no task any more. */
@@ -677,6 +689,8 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
   int status;
 
   rest = call_body(s, slot, &seat, now_ns, &end_ns, &status);
+  if (r->ahead != UVS__NONE)
+    ask_for_cold(s, r->ahead); /* its slot has come meanwhile */
   if (rest == REST_AFTER)
     mark_for_after(s, slot, status);
   if (rest == REST_END)
@@ -703,14 +717,6 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
   else if (rest == REST_END)
     add_finished(s, f, slot, hear_by(s, slot, ended.w, *now_ns));
   return next;
-}
-
-/* The memory of a run that is about to begin: four lines at once, not one after the other. */
-static void ask_for_cold(uvs_t *s, uint32_t slot) {
-  const char *c = (const char *)uvs__agenda_cold(&s->agenda, uvs__slot(s, slot));
-
-  for (int i = 0; c != NULL && i < 4; i++)
-    __builtin_prefetch(c + i * 64, 1);
 }
 
 /* With the lock: the first task of a runner that was on its way. */
