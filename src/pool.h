@@ -79,12 +79,11 @@ struct uvs__runner {
   struct uvs__crew *crew;   /* while it is out */
   void *arg;
   int index;
-  uint64_t home_ns, called_ns; /* as the crew's, when it took its task */
+  uint64_t home_ns, called_ns, starts; /* as the crew's, when it took its task */
+  uint32_t ahead;                      /* and who was next then; a hint */
+  uint32_t in_a_row;                   /* so many were its own, while others had a body */
   bool heavy, busy; /* its last body took long; and kept the core: see give_way in run.c */
   uint64_t shy_ns;  /* until then it does not give way */
-  uint64_t starts;
-  uint32_t ahead;    /* and who was next then; a hint */
-  uint32_t in_a_row; /* so many were its own, while others had a body */
   /* Light tasks that it retired, for the loop to learn of when it comes home. */
   uint64_t retired, retired_ref;
   struct uvs__cell cell; /* of its runs; who has the runner writes */

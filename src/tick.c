@@ -465,13 +465,18 @@ static bool owes(const uvs_t *s) {
 }
 
 /* Something has come while we were about to sleep. Take it in; does all of it only wait, and not
- * for before next_wake? Where runners finish one task after another, there is always something. */
+ * for before next_wake? Where runners finish one task after another, there is always something: so
+ * this, too, ends with the budget. */
 static bool only_waits(uvs_t *s, uint64_t next_wake) {
+  uint64_t until_ns = s->turn_ns + s->budget_ns;
+  uint64_t now_ns;
+
   if (uvs__load(&s->pool.with_lanes, relaxed) || /* see there; then others may start */
       uvs__inbox_is_shut(&s->inbox))
     return false;
-  take_in_until(s, s->turn_ns + s->budget_ns);
-  return !owes(s) && next_look(s, uvs__now(s)) >= next_wake;
+  take_in_until(s, until_ns);
+  now_ns = uvs__now(s);
+  return now_ns < until_ns && !owes(s) && next_look(s, now_ns) >= next_wake;
 }
 
 /* Publish it. False if there is something to do at once. */

@@ -411,6 +411,58 @@ TEST what_becomes_due_in_a_light_turn_is_left_to_the_timer(void) {
   PASS();
 }
 
+/* ---- something always comes ---- */
+
+static int send_far(void *arg) {
+  return uvs_submit(arg, &sent, NULL);
+}
+
+/* Whenever the loop has said when it will wake, another one comes, and at least 0.1 ms has passed.
+ */
+static void on_step_asleep(void) {
+  if (!under_test || scene.left == 0 || atomic_load(&scene.f->s->inbox.next_wake) == UVS__AWAKE)
+    return;
+  under_test = false;
+  second_ns = uv_hrtime() + (uint64_t)UVS_US(100);
+  while (uv_hrtime() < second_ns) {
+  }
+  scene.rc |= elsewhere(send_far, scene.f->s);
+  scene.left--;
+  under_test = true;
+}
+
+/* L7: it falls asleep over what only waits, but does not try that for longer than a turn may take.
+ */
+TEST a_stream_that_never_ends_does_not_keep_the_loop(void) {
+  for (int light = 0; light < 2; light++) {
+    struct fixture f;
+
+    fixture_init(&f);
+    f.real_clock = true;
+    f.options.budget_ns = UVS_MS(1);
+    begin_scene(&f, 0, 1000, NULL);
+    CHECK_CALL(fixture_open_turned(&f));
+    sent = fixture_once(&f, 's', UVS_HOUR(2));
+    ASSERT_RC(0, uvs_schedule(f.s, UVS_HOUR(1), work_nothing, NULL, NULL));
+    fixture_turn(&f);
+    under_test = true;
+    uvs__step_hook = on_step_asleep;
+    if (light != 0)
+      uvs__tick_light(f.s, true);
+    else
+      uvs__tick(f.s);
+    watch(false);
+    ASSERT_RC(0, scene.rc);
+    ASSERT(scene.left < 1000);
+    ASSERT(scene.left >= 1000 - 25); /* 1 ms is ten of them; its end may be seen twice */
+    fixture_turn(&f);
+    ASSERT_U64(1001 - (unsigned)scene.left, counts_of(f.s).waiting);
+    ASSERT_RC(0, uvs_shutdown_now(f.s, NULL, NULL));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
 /* ---- the first lane ---- */
 
 /* It is opened by another thread, which is stopped at each of its steps. There the loop submits to
@@ -625,6 +677,7 @@ SUITE(light_steps) {
   RUN_TEST(nothing_that_comes_during_a_light_turn_is_lost);
   RUN_TEST(nor_by_the_clock_of_the_machine);
   RUN_TEST(what_becomes_due_in_a_light_turn_is_left_to_the_timer);
+  RUN_TEST(a_stream_that_never_ends_does_not_keep_the_loop);
   RUN_TEST(the_first_lanes_rules_hold_as_soon_as_a_task_gets_in);
   RUN_TEST(the_loop_ends_with_the_last_one_whoever_takes_it);
 }
