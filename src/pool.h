@@ -22,7 +22,7 @@
 #define UVS__CONCURRENCY_MAX 1024
 #define UVS__BRIEF_NS 10000 /* a run that is over at once */
 #define UVS__BRIEF_MANY 64
-#define UVS__ALONE_NS 500
+#define UVS__ALONE_NS 150 /* a body that is shorter than what is around it */
 
 struct uvs__runner;
 
@@ -43,7 +43,7 @@ struct uvs__crew {
   uint32_t active;              /* runners with a body */
   uint32_t out;                 /* runners in the executor's hands */
   uint32_t brief;               /* so many runs in a row were over at once; see wants_more */
-  uint32_t usual_ns;            /* so long they take, about; see uvs__crew_alone */
+  uint32_t usual_ns;            /* so long a body takes, about; see uvs__crew_alone */
   uint64_t starts, starts_seen; /* runs started, and at the last look that held runners back */
   uint64_t seen_ns;
   uint64_t home_ns;               /* the last runner went home and left tasks ready, */

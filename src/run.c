@@ -14,6 +14,8 @@
 #include <sched.h>
 
 #define MS UINT64_C(1000000)
+#define TIMED_EVERY 32 /* to look at the clock once more takes as long as a short body */
+#define NOT_TIMED UINT64_MAX
 #define HEAVY_NS (MS / 10)
 #define KEPT_NS (3 * MS)
 #define SHY_NS (200 * MS)
@@ -32,6 +34,7 @@ struct seat {
   int runner;                  /* as in uvs_run_t */
   struct uvs__cell *cell;      /* whose one writer this thread is; NULL: it has none */
   uint64_t home_ns, called_ns; /* see struct uvs__crew */
+  uint64_t *ret_body_ns;       /* the body alone is to be timed; or NULL */
 };
 
 /* ---- statistics ---- */
@@ -319,7 +322,11 @@ static enum rest call_body(uvs_t *s, uint32_t slot, const struct seat *seat, uin
   if (leave_out(s, slot, seat, *now_ns, status))
     return REST_SKIP;
   begin(s, slot, seat, *now_ns, &run);
+  if (seat->ret_body_ns != NULL)
+    *seat->ret_body_ns = uvs__now(s);
   *status = call(s, t, c, &run, end_ns);
+  if (seat->ret_body_ns != NULL)
+    *seat->ret_body_ns = *end_ns - *seat->ret_body_ns;
   *now_ns = s->after_cb == NULL ? *end_ns : uvs__now(s);
   if (*status == UVS_PENDING)
     *status = pend(t);
@@ -523,7 +530,7 @@ static int call_after(uvs_t *s, uint32_t slot, int status) {
 /* A due task, its run's end included. Returns the next one, which has started. *now_ns: the end of
  * this one is the start of that. */
 static uint32_t run_on_loop(uvs_t *s, uint32_t slot, uint64_t *now_ns, uint64_t until_ns) {
-  struct seat seat = {UVS_ON_LOOP, &s->loop_cell, 0, 0};
+  struct seat seat = {UVS_ON_LOOP, &s->loop_cell, 0, 0, NULL};
   uint64_t end_ns;
   enum rest rest;
   bool goes_on;
@@ -651,15 +658,16 @@ static void rest_locked(uvs_t *s, struct uvs__runner *r, uint64_t now_ns) {
     r->crew->home_ns = now_ns;
 }
 
-/* With the lock. */
-static void note_length_locked(const uvs_t *s, struct uvs__crew *crew, uint64_t ns) {
-  if (ns >= UVS__BRIEF_NS || uvs__clock_replaced(&s->clock)) {
-    ns = UVS__BRIEF_NS; /* or once would count for many */
+/* With the lock. body_ns: of one of many, and NOT_TIMED of the others. */
+static void note_length_locked(const uvs_t *s, struct uvs__crew *crew, uint64_t ns,
+                               uint64_t body_ns) {
+  if (ns >= UVS__BRIEF_NS || uvs__clock_replaced(&s->clock))
     crew->brief = 0;
-  } else if (crew->brief < UVS__BRIEF_MANY) {
+  else if (crew->brief < UVS__BRIEF_MANY)
     crew->brief++;
-  }
-  crew->usual_ns += (uint32_t)ns / 16 - crew->usual_ns / 16;
+  if (body_ns != NOT_TIMED) /* a long one does not count for more than a few */
+    crew->usual_ns =
+        (3 * crew->usual_ns + (uint32_t)(body_ns < UVS__BRIEF_NS ? body_ns : UVS__BRIEF_NS)) / 4;
 }
 
 /* With the lock, after a run: can the others do without this runner? Only if one of them has
@@ -679,7 +687,9 @@ static bool to_spare_locked(struct uvs__runner *r) {
  * who sees the end of the last one never finds this runner still counted as busy (S24b). */
 static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct finished *f,
                         uint64_t leave_ns, uint64_t *now_ns) {
-  struct seat seat = {r->index, &r->cell, r->home_ns, r->called_ns};
+  uint64_t body_ns = NOT_TIMED;
+  struct seat seat = {r->index, &r->cell, r->home_ns, r->called_ns,
+                      r->starts % TIMED_EVERY == 0 ? &body_ns : NULL};
   struct ended ended = {0, false};
   uint64_t start_ns = *now_ns;
   bool goes_on = false;
@@ -703,7 +713,7 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
   uvs__pool_lock(&s->pool);
   if (rest == REST_END)
     ended = end_locked(s, slot, status, goes_on, UVS__INBOX);
-  note_length_locked(s, r->crew, *now_ns - start_ns);
+  note_length_locked(s, r->crew, *now_ns - start_ns, body_ns);
   next = to_spare_locked(r) || *now_ns >= leave_ns ? UVS__NONE : next_locked(s, r);
   if (next == UVS__NONE)
     rest_locked(s, r, *now_ns);
@@ -865,7 +875,7 @@ void uvs__run_finished(uvs_t *s, uint32_t slot, uint64_t w) {
 /* ---- on the thread of its submitter ---- */
 
 bool uvs__run_here(uvs_t *s, uint32_t slot) {
-  struct seat seat = {UVS_ON_CALLER, NULL, 0, 0};
+  struct seat seat = {UVS_ON_CALLER, NULL, 0, 0, NULL};
   struct uvs__slot *t = uvs__slot(s, slot);
   struct uvs__cold *c = uvs__agenda_cold(&s->agenda, t);
   uint64_t now_ns = uvs__now(s);

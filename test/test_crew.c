@@ -143,6 +143,7 @@ TEST one_alone_for_the_shortest(void) {
     ASSERT_RC(0, bench_init(&b, MANY));
     set(&b, &b.pool.home, 90, brief);
     b.pool.home.usual_ns = UVS__ALONE_NS - 1;
+    ASSERT_EQ(brief == UVS__BRIEF_MANY, uvs__crew_alone(&b.pool.home));
     ASSERT_U64(brief < UVS__BRIEF_MANY ? 90 : 1, turn(&b, 5 * MS));
     ASSERT_EQ(brief == UVS__BRIEF_MANY, b.pool.held_back); /* so there is another look */
     if (brief == UVS__BRIEF_MANY)

@@ -833,6 +833,34 @@ TEST a_runner_too_many_goes_home(void) {
   PASS();
 }
 
+static int work_a_us(uvs_run_t *run) {
+  uint64_t end_ns = uv_hrtime() + 1000;
+
+  (void)run;
+  while (uv_hrtime() < end_ns) {
+  }
+  return 0;
+}
+
+/* A body of 1 us is long enough for others to help; of many one is timed. */
+TEST how_long_bodies_take_is_known(void) {
+  struct fixture f;
+
+  CHECK_CALL(open_real_clock(&f, FAKEPOOL_STEPPED, 2));
+  f.s->budget_ns = (uint64_t)UVS_SEC(1);
+  ASSERT_U64(0, f.s->pool.home.usual_ns);
+  for (int i = 0; i < 200; i++)
+    ASSERT_RC(0, uvs_execute(f.s, work_a_us, NULL));
+  fakepool_pin();
+  while (counts_of(f.s).completed < 200)
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+  fakepool_unpin();
+  ASSERT(f.s->pool.home.usual_ns >= 700); /* 6 times, a quarter of each: 0.82 of it */
+  ASSERT(!uvs__crew_alone(&f.s->pool.home));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* ---- keep alive ---- */
 
 /* L1: something is owed after the light turn, and the loop stays for it; then nothing is. */
@@ -1072,6 +1100,7 @@ SUITE(asleep_again) {
   RUN_TEST(bodies_that_wait_for_each_other_all_come_to_run);
   RUN_TEST(a_long_run_or_a_replaced_clock_is_not_brief);
   RUN_TEST(a_runner_too_many_goes_home);
+  RUN_TEST(how_long_bodies_take_is_known);
 }
 
 SUITE(the_loop) {
