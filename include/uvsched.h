@@ -293,8 +293,7 @@ typedef struct {
    * callback of uvs_close, and never closed by us), or on `threads` own ones, 1 .. 1024, which are
    * made here and closed with the scheduler. See uvsched/executor.h. With either, concurrency -1
    * means: as many as it says. What it refuses fails with that code, and the error hook is told,
-   * even if `done` is. Where runs are brief, a runner waits on an own thread for more, up to 3 ms.
-   */
+   * even if `done` is. */
   const struct uvs_executor_s *executor;
   int threads;
   const char *thread_name; /* of own ones, as uvs_threads_options_t.name; copied; may be NULL */

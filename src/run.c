@@ -19,7 +19,6 @@
 #define HEAVY_NS (MS / 10)
 #define KEPT_NS (3 * MS)
 #define SHY_NS (200 * MS)
-#define STAY_NS (3 * MS) /* on an own thread; longer than the timer's ms */
 
 /* What is left to do when the body has returned. */
 enum rest {
@@ -748,10 +747,9 @@ static uint32_t first_locked(uvs_t *s, struct uvs__runner *r) {
 
 /* To come home and be called out again is a wake-up more for the loop. Where it wakes often and
  * runs are brief, that is most of the cost: with precise_ns, then, a runner stays while the loop is
- * to wake before its time is over. It may be there for nothing, but never longer than for work. On
- * a thread that is for this scheduler alone nobody else can want it: there it stays in any case. */
+ * to wake before its time is over. It may be there for nothing, but never longer than for work. */
 static bool may_linger(uvs_t *s, const struct uvs__runner *r, uint64_t leave_ns) {
-  return (s->ticker.slack_ns > 0 || r->crew->own != NULL) && r->crew == &s->pool.home &&
+  return s->ticker.slack_ns > 0 && r->crew == &s->pool.home &&
          uvs__load(&s->inbox.next_wake, relaxed) < leave_ns; /* a hint */
 }
 
@@ -813,10 +811,9 @@ static uint64_t give_way(const uvs_t *s, struct uvs__runner *r, uint64_t now_ns)
 void uvs__run_tasks(struct uvs__runner *r) {
   uvs_t *s = r->arg;
   struct finished f;
-  bool own = r->crew->own != NULL;
   uint64_t now_ns = give_way(s, r, uvs__now(s));
   uint64_t leave_ns = now_ns + s->budget_ns;
-  uint64_t linger_ns = now_ns + (own ? STAY_NS : s->budget_ns < MS ? s->budget_ns : MS);
+  uint64_t linger_ns = now_ns + (s->budget_ns < MS ? s->budget_ns : MS);
   uint32_t slot;
 
   f.newest = f.oldest = UVS__NONE;
@@ -843,10 +840,6 @@ void uvs__run_tasks(struct uvs__runner *r) {
     bring(s, &f, f.hear_by_ns);
     slot = linger(s, r, linger_ns);
     now_ns = uvs__now(s);
-    if (own) { /* as if it were called out just now */
-      leave_ns = now_ns + s->budget_ns;
-      linger_ns = now_ns + STAY_NS;
-    }
   }
   uvs__agenda_free_now(&s->agenda, uvs__self(), &f.freed);
   bring(s, &f, UVS__ASLEEP); /* no need to wake: the loop looks when we come home */
