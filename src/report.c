@@ -135,7 +135,8 @@ static void snapshot(uvs_t *s, uvs_counts_t *c) {
   uvs_counts_init(c);
   uv_mutex_lock(&p->lock);
   live = snapshot_own(&s->own, &cancelled);
-  /* The pool's is subtracted from only under the lock, and the shares only grow. */
+  /* The pool's is subtracted from only under the lock, but for submissions that are just being
+   * refused; and the shares only grow. */
   live = (uint32_t)(live + uvs__locked_load(&p->load, relaxed) + uvs__pool_shares(p));
   /* Then only submissions that are just being refused are left in it. Written under the lock. */
   if (uvs__locked_load(&s->terminated, relaxed))

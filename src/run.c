@@ -14,7 +14,9 @@
 #include <sched.h>
 
 #define MS UINT64_C(1000000)
-#define TIMED_EVERY 32 /* to look at the clock once more takes as long as a short body */
+#define TIMED_EVERY \
+  31 /* to look at the clock once more takes as long as a short body; odd, since \
+        bodies may come in turns */
 #define NOT_TIMED UINT64_MAX
 #define HEAVY_NS (MS / 10)
 #define KEPT_NS (3 * MS)
@@ -682,13 +684,44 @@ static bool to_spare_locked(struct uvs__runner *r) {
   return crew->active > 1 && crew->starts != r->starts && uvs__crew_alone(crew);
 }
 
+/* What kind of body was it? cpu_ns: this thread's CPU time at its start; 0: unknown. To ask for it
+ * takes longer than many a run, so it is asked only behind one that took long. */
+static void weigh(struct uvs__runner *r, uint64_t took_ns, uint64_t cpu_ns) {
+  r->heavy = took_ns >= HEAVY_NS;
+  r->busy = r->heavy && cpu_ns != 0 && uvs__thread_cpu_ns() - cpu_ns >= took_ns / 4;
+}
+
+static bool gives_way(const uvs_t *s, const struct uvs__runner *r, uint64_t now_ns) {
+  return r->busy && now_ns >= r->shy_ns && !uvs__on_loop(s);
+}
+
+/* The kernel likes to put a thread on the core of the one that wakes it, and lets whoever is there
+ * stay for its slice, a millisecond or more. So a runner may stand before the loop that has just
+ * called it out, or that it has just woken. Where bodies keep the core, the loop and the other
+ * threads of the pool may go first, between two of them. If somebody then keeps the core for
+ * longer than they would, it is not they who need it: not again, then, for a while. Returns the
+ * time. */
+static uint64_t give_way(const uvs_t *s, struct uvs__runner *r, uint64_t now_ns) {
+  uint64_t back_ns;
+
+  if (!gives_way(s, r, now_ns))
+    return now_ns;
+  sched_yield();
+  back_ns = uvs__now(s);
+  if (back_ns - now_ns > KEPT_NS)
+    r->shy_ns = back_ns + SHY_NS;
+  return back_ns;
+}
+
 /* Runs one task, ends its run, and takes the next in the same critical section, so that somebody
- * who sees the end of the last one never finds this runner still counted as busy (S24b). */
+ * who sees the end of the last one never finds this runner still counted as busy (S24b). If it is
+ * to give way, it takes none before: that would be running in name only. */
 static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct finished *f,
-                        uint64_t leave_ns, uint64_t *now_ns) {
+                        uint64_t leave_ns, uint64_t *now_ns, bool *ret_gives_way) {
   uint64_t body_ns = NOT_TIMED;
   struct seat seat = {r->index, &r->cell, r->home_ns, r->called_ns,
                       r->starts % TIMED_EVERY == 0 ? &body_ns : NULL};
+  uint64_t cpu_ns = r->heavy ? uvs__thread_cpu_ns() : 0;
   struct ended ended = {0, false};
   uint64_t start_ns = *now_ns;
   bool goes_on = false;
@@ -698,6 +731,7 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
   int status;
 
   rest = call_body(s, slot, &seat, now_ns, &end_ns, &status);
+  weigh(r, *now_ns - start_ns, cpu_ns);
   if (r->ahead != UVS__NONE)
     ask_for_cold(s, r->ahead); /* its slot has come meanwhile */
   if (rest == REST_AFTER)
@@ -713,7 +747,13 @@ static uint32_t run_one(uvs_t *s, struct uvs__runner *r, uint32_t slot, struct f
   if (rest == REST_END)
     ended = end_locked(s, slot, status, goes_on, UVS__INBOX);
   note_length_locked(s, r->crew, *now_ns - start_ns, body_ns);
-  next = to_spare_locked(r) || *now_ns >= leave_ns ? UVS__NONE : next_locked(s, r);
+  next = UVS__NONE;
+  *ret_gives_way = false;
+  if (!to_spare_locked(r) && *now_ns < leave_ns) {
+    *ret_gives_way = gives_way(s, r, *now_ns) && r->crew->startable > 0;
+    if (!*ret_gives_way)
+      next = next_locked(s, r);
+  }
   if (next == UVS__NONE)
     rest_locked(s, r, *now_ns);
   uv_mutex_unlock(&s->pool.lock);
@@ -742,6 +782,18 @@ static uint32_t first_locked(uvs_t *s, struct uvs__runner *r) {
   } else if (s->pool.active > s->pool.peak) {
     s->pool.peak = s->pool.active;
   }
+  return slot;
+}
+
+/* The next task, of a runner that has just given way. */
+static uint32_t take_again(uvs_t *s, struct uvs__runner *r) {
+  uint32_t slot;
+
+  uvs__pool_lock(&s->pool);
+  r->crew->seeking++;
+  slot = first_locked(s, r);
+  uv_mutex_unlock(&s->pool.lock);
+  uvs__tell_of_due(s); /* its start may let another one start */
   return slot;
 }
 
@@ -783,31 +835,6 @@ static uint32_t linger(uvs_t *s, struct uvs__runner *r, uint64_t leave_ns) {
   return slot;
 }
 
-/* What kind of body was it? cpu_ns: this thread's CPU time at its start; 0: unknown. To ask for it
- * takes longer than many a run, so it is asked only behind one that took long. */
-static void weigh(struct uvs__runner *r, uint64_t took_ns, uint64_t cpu_ns) {
-  r->heavy = took_ns >= HEAVY_NS;
-  r->busy = r->heavy && cpu_ns != 0 && uvs__thread_cpu_ns() - cpu_ns >= took_ns / 4;
-}
-
-/* The kernel likes to put a thread on the core of the one that wakes it, and lets whoever is there
- * stay for its slice, a millisecond or more. So a runner may stand before the loop that has just
- * called it out, or that it has just woken. Where bodies keep the core, the loop and the other
- * threads of the pool may go first, between two of them. If somebody then keeps the core for
- * longer than they would, it is not they who need it: not again, then, for a while. Returns the
- * time. */
-static uint64_t give_way(const uvs_t *s, struct uvs__runner *r, uint64_t now_ns) {
-  uint64_t back_ns;
-
-  if (!r->busy || now_ns < r->shy_ns || uvs__on_loop(s))
-    return now_ns;
-  sched_yield();
-  back_ns = uvs__now(s);
-  if (back_ns - now_ns > KEPT_NS)
-    r->shy_ns = back_ns + SHY_NS;
-  return back_ns;
-}
-
 void uvs__run_tasks(struct uvs__runner *r) {
   uvs_t *s = r->arg;
   struct finished f;
@@ -815,6 +842,7 @@ void uvs__run_tasks(struct uvs__runner *r) {
   uint64_t leave_ns = now_ns + s->budget_ns;
   uint64_t linger_ns = now_ns + (s->budget_ns < MS ? s->budget_ns : MS);
   uint32_t slot;
+  bool way;
 
   f.newest = f.oldest = UVS__NONE;
   f.freed.count = 0;
@@ -824,16 +852,13 @@ void uvs__run_tasks(struct uvs__runner *r) {
   uvs__tell_of_due(s); /* its start may let another one start */
 
   while (slot != UVS__NONE) {
-    uint64_t cpu_ns = r->heavy ? uvs__thread_cpu_ns() : 0;
-    uint64_t start_ns = now_ns;
-
     ask_for_cold(s, slot);
     bring(s, &f, f.hear_by_ns); /* a finished task never waits for another's body */
-    slot = run_one(s, r, slot, &f, leave_ns, &now_ns);
-    weigh(r, now_ns - start_ns, cpu_ns);
-    if (slot != UVS__NONE && r->busy) {
+    slot = run_one(s, r, slot, &f, leave_ns, &now_ns, &way);
+    if (way) {
       bring(s, &f, f.hear_by_ns);
       now_ns = give_way(s, r, now_ns);
+      slot = take_again(s, r);
     }
     if (slot != UVS__NONE || now_ns >= linger_ns || !may_linger(s, r, linger_ns))
       continue;

@@ -600,8 +600,9 @@ static void awake(uvs_t *s) {
   s->turn_ns = uvs__now(s);
 }
 
-/* The end of it. */
+/* The end of it. On the way to sleep it may have taken in what it cannot sleep over. */
 static void doze(uvs_t *s) {
+  s->owed |= owes(s);
   if (uvs__inbox_next_wake(&s->inbox) == UVS__AWAKE)
     uvs__ticker_wake(&s->ticker); /* carry over */
   s->in_tick = false;
@@ -645,6 +646,7 @@ static uint64_t wake_of_timer(const uvs_t *s) {
 
 void uvs__tick_light(uvs_t *s, bool timer) {
   uint64_t until_ns;
+  bool asleep;
   bool more;
 
   if (s->in_tick)
@@ -668,10 +670,9 @@ void uvs__tick_light(uvs_t *s, bool timer) {
     s->owed |= owes(s);
     if (more || s->owed)
       break;
-    if (!timer && left_to_timer(s) && fall_asleep(s, wake_of_timer(s)))
-      break;
     /* If something has come or become due meanwhile, look again while there is time. */
-  } while (!rest(s) && (s->turn_ns = uvs__now(s)) < until_ns);
+    asleep = !timer && left_to_timer(s) ? fall_asleep(s, wake_of_timer(s)) : rest(s);
+  } while (!asleep && (s->turn_ns = uvs__now(s)) < until_ns);
   if (uvs__inbox_next_wake(&s->inbox) != UVS__AWAKE)
     count_turn(s); /* else it is part of the turn that follows */
   doze(s);

@@ -20,10 +20,12 @@ static struct {
   _Atomic uint64_t cpu_ns;
   int64_t away_ns; /* so long does somebody else keep the core */
   unsigned yields, asked;
+  uint64_t running; /* while the runner was away */
 } core;
 
 int __wrap_sched_yield(void) {
   core.yields++;
+  core.running += counts_of(core.f->s).running;
   vclock_advance_ns(&core.f->clock, core.away_ns);
   return 0;
 }
@@ -84,6 +86,8 @@ TEST a_runner_gives_way_between_bodies_that_compute(void) {
   ASSERT_U64(8, core.yields);
   CHECK_CALL(run_many(&f, &computes, 10));
   ASSERT_U64(10, core.yields); /* and when it is called out again */
+  ASSERT_U64(0,
+             core.running); /* it held none meanwhile: any could be cancelled, or run by others */
   ASSERT_U64(20, log_count(&f, EV_WORK, 'a'));
   CHECK_CALL(fixture_close(&f));
   PASS();

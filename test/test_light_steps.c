@@ -463,6 +463,70 @@ TEST a_stream_that_never_ends_does_not_keep_the_loop(void) {
   PASS();
 }
 
+/* ---- a callback that comes on the way to sleep ---- */
+
+static int finish_pending(void *arg) {
+  return uvs_finish(arg, pending_id, 0);
+}
+
+static void on_step_finish(void) {
+  if (!under_test || scene.came || scene.left-- > 0)
+    return;
+  scene.came = true;
+  scene.rc = elsewhere(finish_pending, scene.f->s);
+}
+
+/* A runner comes home less than 1 ms before the timer is to come, so what is due is left to that.
+ */
+static enum greatest_test_res play_homecoming(int n, bool *ret_came, unsigned *ret_near) {
+  struct fixture f;
+
+  fixture_init(&f);
+  f.real_clock = true;
+  begin_scene(&f, 0, n, NULL);
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t p = fixture_once(&f, 'p', 0);
+  p.flags = UVS_UNREF;
+  probe_of(&p)->ret = UVS_PENDING;
+  ASSERT_RC(0, uvs_submit(f.s, &p, &pending_id));
+  fixture_turn(&f);
+  uvs_task_t t = fixture_once(&f, 't', 0);
+  t.flags = UVS_UNREF;
+  t.from = UVS_FROM_MONOTONIC;
+  t.delay_ns = (int64_t)uv_hrtime() + UVS_MS(4);
+  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  while ((int64_t)uv_hrtime() < t.delay_ns - UVS_US(700)) {
+  }
+  under_test = true;
+  uvs__step_hook = on_step_finish;
+  uvs__tick_light(f.s, false);
+  watch(false);
+  *ret_came = scene.came;
+  *ret_near += (int64_t)uv_hrtime() < t.delay_ns; /* else the machine was held up */
+  if (f.s->todo.head != UVS__NONE) { /* then a turn is on its way, and the loop stays for it: L1 */
+    ASSERT_U64(UVS__AWAKE, uvs__inbox_next_wake(&f.s->inbox));
+    ASSERT(fixture_alive(&f));
+  }
+  if (!scene.came)
+    ASSERT_RC(0, elsewhere(finish_pending, f.s));
+  ASSERT(fixture_wait_log(&f, EV_DONE, 0, 2));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+TEST who_cannot_sleep_over_a_callback_does_not(void) {
+  unsigned near = 0;
+
+  for (int round = 0; round < 3; round++) {
+    bool came = true;
+
+    for (int n = 0; came && n < STEPS_MAX; n++)
+      CHECK_CALL(play_homecoming(n, &came, &near));
+  }
+  ASSERT(near > 20);
+  PASS();
+}
+
 /* ---- the first lane ---- */
 
 /* It is opened by another thread, which is stopped at each of its steps. There the loop submits to
@@ -678,6 +742,7 @@ SUITE(light_steps) {
   RUN_TEST(nor_by_the_clock_of_the_machine);
   RUN_TEST(what_becomes_due_in_a_light_turn_is_left_to_the_timer);
   RUN_TEST(a_stream_that_never_ends_does_not_keep_the_loop);
+  RUN_TEST(who_cannot_sleep_over_a_callback_does_not);
   RUN_TEST(the_first_lanes_rules_hold_as_soon_as_a_task_gets_in);
   RUN_TEST(the_loop_ends_with_the_last_one_whoever_takes_it);
 }
