@@ -89,6 +89,8 @@ void uvs__update_keep(uvs_t *s) {
   bool keep = s->closing;
 
   uvs__learn_of_here(s);
+  if (s->taken_ref > 0)
+    uvs__store(&s->unkept, false, relaxed); /* who sees the old value sends for nothing */
   if (s->keep_alive == UVS_KEEP_AUTO)
     keep |= s->taken_ref > 0 || s->owed;
   if (s->keep_alive == UVS_KEEP_ALWAYS)

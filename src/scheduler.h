@@ -76,7 +76,10 @@ struct uvs_s {
   _Atomic int rejection;
   _Atomic uint64_t shutdown_ns, shutdown_wall_ns; /* UVS__NEVER until shut down */
   _Atomic uint64_t kill_ns; /* when the grace of uvs_shutdown_within is over */
-  _Atomic bool stop;        /* uvs_shutdown_now: bodies are asked to stop, none starts */
+  /* No task that the loop knows keeps it alive: whoever brings one wakes it, however far off that
+   * is. The loop writes it, and looks at the inbox after that. */
+  _Atomic bool unkept;
+  _Atomic bool stop; /* uvs_shutdown_now: bodies are asked to stop, none starts */
   _Atomic bool now_called;
   _Atomic bool terminated;
   _Atomic bool closed;

@@ -278,6 +278,18 @@ bool uvs__send_in(uvs_t *s, uint32_t first, uint32_t last, bool fresh, uint64_t 
   return true;
 }
 
+/* The same of a submission. `ref`: one of them is to keep the loop alive. */
+static bool send_fresh(uvs_t *s, uint32_t first, uint32_t last, uint64_t due_ns, bool ref) {
+  bool wake;
+
+  if (!uvs__inbox_push(&s->inbox, first, last, true, due_ns, &wake))
+    return false;
+  /* seq_cst, as the push: either we see that nobody keeps the loop, or it sees our push. */
+  if (wake || (ref && uvs__load(&s->unkept, seq_cst)))
+    uvs__ticker_wake(&s->ticker);
+  return true;
+}
+
 /* ---- many at once, all or none ---- */
 
 struct batch {
@@ -299,6 +311,7 @@ struct made {
   size_t count;
   uint64_t due_ns; /* the loop must know by then */
   bool urgent;     /* dropped, and the loop should hear of it at once */
+  bool ref;        /* one of them keeps the loop alive */
 };
 
 /* The i-th spec: the caller's own if it is as ours, else as ours in *room. NULL: it cannot be read.
@@ -391,7 +404,7 @@ static bool accept_made(uvs_t *s, const struct made *m, enum uvs__terms terms, u
   }
   if (terms == UVS__TERMS_DROP)
     return send_in_dropped(s, m);
-  return uvs__send_in(s, m->newest, m->oldest, true, terms == UVS__TERMS_PUSH ? 0 : m->due_ns);
+  return send_fresh(s, m->newest, m->oldest, terms == UVS__TERMS_PUSH ? 0 : m->due_ns, m->ref);
 }
 
 /* Only as far as the oldest: its `next` may name what is in the inbox, after a push that was
@@ -445,7 +458,7 @@ static void let_the_loop_bury(uvs_t *s) {
 
 /* 0, or an error: then *m has what was made before it. */
 static int make(uvs_t *s, const struct batch *b, enum uvs__terms terms, struct made *m) {
-  *m = (struct made){UVS__NONE, UVS__NONE, 0, UVS__NEVER, false};
+  *m = (struct made){UVS__NONE, UVS__NONE, 0, UVS__NEVER, false, false};
   while (m->count < b->n) {
     uvs_task_t room;
     const uvs_task_t *t = nth(b, m->count, &room);
@@ -468,6 +481,7 @@ static int make(uvs_t *s, const struct batch *b, enum uvs__terms terms, struct m
     if (due_ns < m->due_ns)
       m->due_ns = due_ns;
     m->urgent |= t->done != NULL;
+    m->ref |= (t->flags & UVS_UNREF) == 0;
     if (terms == UVS__TERMS_DROP && !uvs__on_loop(s))
       m->urgent |= uvs__inbox_add_dead(&s->inbox); /* as state_for says */
     m->count++;
@@ -738,7 +752,7 @@ static bool send_plain(uvs_t *s, const uvs_task_t *t, uint32_t slot, uvs_id_t *r
   uvs__store(&k->word, w, release);     /* pairs with the acquire of whoever finds the id */
   if (ret_id != NULL)
     *ret_id = uvs__id(w, slot); /* before the body can start */
-  if (uvs__send_in(s, slot, slot, true, deadline_ns))
+  if (send_fresh(s, slot, slot, deadline_ns, (w & UVS__REF) != 0))
     return true;
   if (ret_id != NULL)
     *ret_id = old;

@@ -481,7 +481,11 @@ static bool only_waits(uvs_t *s, uint64_t next_wake) {
 
 /* Publish it. False if there is something to do at once. */
 static bool fall_asleep(uvs_t *s, uint64_t next_wake) {
-  while (!uvs__inbox_sleep(&s->inbox, next_wake)) {
+  for (;;) {
+    /* seq_cst: pairs with uvs__send_in. The look at the inbox follows. */
+    uvs__store(&s->unkept, s->taken_ref == 0, seq_cst);
+    if (uvs__inbox_sleep(&s->inbox, next_wake))
+      break;
     if (!only_waits(s, next_wake))
       return false;
   }
@@ -544,6 +548,11 @@ void uvs__relax(uvs_t *s) {
     return;
   if (uvs__others_unheard(s))
     uvs__take_in(s);
+  if (s->taken_ref == 0) { /* another may be on its way that was too far off to wake us */
+    uvs__store(&s->unkept, true, seq_cst); /* as in fall_asleep */
+    if (uvs__load(&s->inbox.head, seq_cst) != 0)
+      uvs__take_in(s);
+  }
   if (s->todo.head != UVS__NONE) {
     uvs__owe_turn(s);
   } else if (s->agenda.wheel.count == 0 && s->agenda.wall.count == 0) {

@@ -872,7 +872,49 @@ SUITE(keep_alive) {
   RUN_TEST(closing_holds_the_loop_whatever_the_keep_alive);
 }
 
+static int submit_far(void *arg) {
+  return uvs_schedule(arg, UVS_SEC(1500), work_nothing, NULL, NULL);
+}
+
+/* L1: a task of another thread's, too far off to wake the loop for its time, keeps it all the same:
+ * also if it is on its way when the last other one that kept it is cancelled, or unref'd. */
+TEST a_far_task_from_elsewhere_keeps_the_loop(void) {
+  for (int how = 0; how < 3; how++) {
+    struct fixture f;
+    uvs_id_t a = 0;
+    uint64_t sends;
+
+    fixture_init(&f);
+    f.real_clock = true;
+    CHECK_CALL(fixture_open_turned(&f));
+    uvs_task_t u = fixture_once(&f, 'u', UVS_SEC(1400));
+    u.flags = UVS_UNREF;
+    ASSERT_RC(0, uvs_submit(f.s, &u, NULL));
+    fixture_turn(&f);
+    ASSERT_FALSE(fixture_alive(&f));
+    if (how > 0) {
+      ASSERT_RC(0, uvs_schedule(f.s, UVS_SEC(1000), work_nothing, NULL, &a));
+      fixture_turn(&f);
+    }
+    sends = fakepool_seen().async_sends;
+    ASSERT_RC(0, elsewhere(submit_far, f.s));
+    if (how == 0) {
+      ASSERT(fakepool_seen().async_sends > sends); /* it has to hear of it */
+      fixture_turn(&f);
+    }
+    if (how == 1)
+      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, a, 0));
+    if (how == 2)
+      ASSERT_RC(0, uvs_unref(f.s, a));
+    ASSERT(fixture_alive(&f));
+    ASSERT_RC(0, uvs_shutdown_now(f.s, NULL, NULL));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
 SUITE(turns) {
+  RUN_TEST(a_far_task_from_elsewhere_keeps_the_loop);
   RUN_TEST(a_burst_of_loop_bodies_keeps_io_waiting_no_longer_than_the_budget);
   RUN_TEST(a_burst_of_expiries_for_the_pool_keeps_io_waiting_no_longer_than_the_budget);
   RUN_TEST(in_one_pass_nothing_fires_twice);
