@@ -62,7 +62,7 @@ static int cancel_unstarted(uvs_t *s, uvs_id_t id, uint64_t w) {
   if (uvs__inbox_add_dead(&s->inbox)) /* before it can come in. See submit.c */
     hear_by_ns = 0;
   if ((w & UVS__INBOX) == 0)
-    uvs__send_in(s, slot_of(id), slot_of(id), false, hear_by_ns);
+    uvs__send_in(s, slot_of(id), slot_of(id), hear_by_ns);
   else if (hear_by_ns == 0)
     uvs__ticker_wake(&s->ticker); /* on its way, but perhaps nobody has woken the loop for it */
   /* Was it the last that kept the loop alive? Asked after the push: whatever ends later than we ask
@@ -245,7 +245,7 @@ static int move_held(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w, uin
       uvs__ticker_wake(&s->ticker);
     return uvs__word_state(w) == UVS__WAITING ? 0 : UV_ENOENT;
   }
-  uvs__send_in(s, slot_of(id), slot_of(id), false, due_ns);
+  uvs__send_in(s, slot_of(id), slot_of(id), due_ns);
   /* Cancelled between our CAS and our push? The canceller wakes the loop after its CAS, perhaps
    * before our push; if so we see its CAS here (seq_cst: push and load against CAS and take). */
   if (uvs__word_state(uvs__load(&t->word, seq_cst)) == UVS__ENDED)

@@ -111,7 +111,7 @@ static void let_go(uvs_t *s, uint32_t slot) {
 
   while (uvs__word_state(w) == UVS__OVER && (w & UVS__FORGOTTEN) != 0 && (w & UVS__INBOX) == 0) {
     if (uvs__word_try(t, &w, w | UVS__INBOX)) {
-      uvs__send_in(s, slot, slot, false, UVS__ASLEEP);
+      uvs__send_in(s, slot, slot, UVS__ASLEEP);
       return;
     }
   }
@@ -189,8 +189,7 @@ int uvs_forget(uvs_t *s, uvs_id_t id) {
     to = w | UVS__FORGOTTEN | (uvs__word_state(w) == UVS__OVER ? UVS__INBOX : 0);
   } while (!uvs__word_try(t, &w, to));
   if (uvs__word_state(w) == UVS__OVER && (w & UVS__INBOX) == 0)
-    uvs__send_in(s, (uint32_t)id & UVS__SLOT_MASK, (uint32_t)id & UVS__SLOT_MASK, false,
-                 UVS__ASLEEP);
+    uvs__send_in(s, (uint32_t)id & UVS__SLOT_MASK, (uint32_t)id & UVS__SLOT_MASK, UVS__ASLEEP);
   return 0;
 }
 

@@ -180,7 +180,7 @@ void uvs__caller_runs(uvs_t *s, uint32_t oldest) {
 
     oldest = uvs__load(&uvs__slot(s, slot)->next, relaxed); /* ours while INBOX is set */
     if (!start_here(s, slot)) {
-      uvs__send_in(s, slot, slot, false, 0); /* accepted it is, as any other */
+      uvs__send_in(s, slot, slot, 0); /* accepted it is, as any other */
       sent = true;
     } else if (uvs__run_here(s, slot)) {
       sent = true;

@@ -614,7 +614,7 @@ static void add_finished(uvs_t *s, struct finished *f, uint32_t slot, uint64_t h
 static void bring(uvs_t *s, struct finished *f, uint64_t hear_by_ns) {
   if (f->newest == UVS__NONE)
     return;
-  uvs__send_in(s, f->newest, f->oldest, false, hear_by_ns);
+  uvs__send_in(s, f->newest, f->oldest, hear_by_ns);
   f->newest = UVS__NONE;
 }
 
@@ -887,7 +887,7 @@ void uvs__run_finished(uvs_t *s, uint32_t slot, uint64_t w) {
   }
   if ((w & UVS__HAS_AFTER) == 0) /* else it is marked for it */
     end_run(s, slot, status, uvs__plan_next(s, slot, status, now_ns, now_ns), UVS__INBOX);
-  uvs__send_in(s, slot, slot, false, 0);
+  uvs__send_in(s, slot, slot, 0);
 }
 
 /* ---- on the thread of its submitter ---- */
@@ -922,6 +922,6 @@ bool uvs__run_here(uvs_t *s, uint32_t slot) {
       return false;
     }
   }
-  uvs__send_in(s, slot, slot, false, now_ns + MS);
+  uvs__send_in(s, slot, slot, now_ns + MS);
   return true;
 }

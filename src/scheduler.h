@@ -337,8 +337,8 @@ int uvs__submit_specs(uvs_t *s, const uvs_task_t *given, const uvs_task_t *specs
                       uint64_t refs, uvs_id_t *ret_ids);
 /* As uvs_submit, of a task that comes in by its lane. */
 int uvs__submit_to_lane(uvs_t *s, uvs_lane_t lane, const uvs_task_t *t, uvs_id_t *ret_id);
-/* Push a chain and wake the loop if it must know. */
-bool uvs__send_in(uvs_t *s, uint32_t first, uint32_t last, bool fresh, uint64_t due_ns);
+/* Push a chain of accepted tasks, and wake the loop if it must know by due_ns. */
+void uvs__send_in(uvs_t *s, uint32_t first, uint32_t last, uint64_t due_ns);
 
 /* ---- reject.c ---- */
 /* On which terms a submission comes in. */

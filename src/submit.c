@@ -268,17 +268,15 @@ static void unmake_task(uvs_t *s, uint32_t slot) {
     uvs__lane_unjoin(lane);
 }
 
-bool uvs__send_in(uvs_t *s, uint32_t first, uint32_t last, bool fresh, uint64_t due_ns) {
+void uvs__send_in(uvs_t *s, uint32_t first, uint32_t last, uint64_t due_ns) {
   bool wake;
 
-  if (!uvs__inbox_push(&s->inbox, first, last, fresh, due_ns, &wake))
-    return false;
+  uvs__inbox_push(&s->inbox, first, last, false, due_ns, &wake);
   if (wake)
     uvs__ticker_wake(&s->ticker);
-  return true;
 }
 
-/* The same of a submission. `ref`: one of them is to keep the loop alive. */
+/* The same of a submission; false: refused. `ref`: one of them is to keep the loop alive. */
 static bool send_fresh(uvs_t *s, uint32_t first, uint32_t last, uint64_t due_ns, bool ref) {
   bool wake;
 

@@ -482,7 +482,7 @@ static bool only_waits(uvs_t *s, uint64_t next_wake) {
 /* Publish it. False if there is something to do at once. */
 static bool fall_asleep(uvs_t *s, uint64_t next_wake) {
   for (;;) {
-    /* seq_cst: pairs with uvs__send_in. The look at the inbox follows. */
+    /* seq_cst: pairs with send_fresh in submit.c. The look at the inbox follows. */
     uvs__store(&s->unkept, s->taken_ref == 0, seq_cst);
     if (uvs__inbox_sleep(&s->inbox, next_wake))
       break;
