@@ -389,7 +389,9 @@ typedef struct uvs_task_s {
   uint32_t max_runs; /* after so many started runs; 0: no bound */
   int64_t until_ns;  /* before a run whose ideal time is later; counted as delay_ns is; 0: no end */
 
-  /* Each run is due up to so much after its ideal time; never adds up. RATE: below the period. */
+  /* Each run is due up to so much after its ideal time; never adds up. RATE: below the period; with
+   * SKIP well below, since what the jitter takes counts towards being a whole period late, and a
+   * point that is left out passes its own on. */
   int64_t jitter_ns;
   const char *name; /* copied, up to UVS_NAME_MAX bytes, for uvs_info and uvs_dump; may be NULL */
 

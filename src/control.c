@@ -232,6 +232,7 @@ static void set_deadline(uvs_t *s, struct uvs__slot *t, uint64_t deadline_ns) {
 static int move_held(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w, uint64_t deadline_ns,
                      uint64_t now_ns) {
   uint64_t due_ns = uvs__is_wall(w) ? 0 : deadline_ns;
+  uint64_t moved_ns;
 
   (void)now_ns;
   set_deadline(s, t, deadline_ns);
@@ -249,6 +250,11 @@ static int move_held(uvs_t *s, uvs_id_t id, struct uvs__slot *t, uint64_t w, uin
   /* Cancelled between our CAS and our push? The canceller wakes the loop after its CAS, perhaps
    * before our push; if so we see its CAS here (seq_cst: push and load against CAS and take). */
   if (uvs__word_state(uvs__load(&t->word, seq_cst)) == UVS__ENDED)
+    uvs__ticker_wake(&s->ticker);
+  /* The same of one who moved it to an earlier time. relaxed: if he came before our push, the word
+   * has acquired it; else he wakes the loop for it, or sends it himself. */
+  moved_ns = uvs__load(&t->deadline_ns, relaxed);
+  if (moved_ns < due_ns && uvs__inbox_must_wake(&s->inbox, moved_ns))
     uvs__ticker_wake(&s->ticker);
   return uvs__word_state(w) == UVS__WAITING ? 0 : UV_ENOENT;
 }

@@ -239,9 +239,10 @@ static bool still_due(uvs_t *s, uint32_t slot, uint64_t w, const struct handing 
 
   if (c == NULL || uvs__word_kind(w) == UVS_ONCE)
     return true;
-  /* relaxed, both: the loop's while it waits, unless a mover has come: then the CAS below fails */
-  jitter_ns = uvs__load(&c->jitter_now_ns, relaxed);
-  due_ns = uvs__load(&t->deadline_ns, relaxed);
+  /* The loop's while it waits, unless a mover has come: then the CAS below fails. acquire, and
+   * first: with a mover's deadline comes its jitter. */
+  due_ns = uvs__load(&t->deadline_ns, acquire);
+  jitter_ns = uvs__load(&c->jitter_now_ns, relaxed); /* as above */
   if (due_ns > now_ns || due_ns < jitter_ns)
     return true; /* just moved: the inbox brings it */
   r = uvs__recur_of(t, c, w);
@@ -256,8 +257,8 @@ static bool still_due(uvs_t *s, uint32_t slot, uint64_t w, const struct handing 
     return true;
   missed_ns = due_ns;
   while (!uvs__cas(&t->deadline_ns, &due_ns, uvs__steps_later(p.ideal_ns, 1, jitter_ns), relaxed)) {
-    if (due_ns > now_ns)
-      return true; /* a mover was faster: the inbox brings it */
+    if (due_ns != missed_ns)
+      return true; /* a mover was faster, perhaps with a time that is due: the inbox brings it */
   }
   c->missed_next += p.missed;
   /* relaxed: not RUNNING, so nobody writes it */

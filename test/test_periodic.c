@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "lib/fixture.h"
+#include "lib/threads.h"
 
 /* A body that takes long in one of its runs: p->data points to this. */
 struct slow {
@@ -644,6 +645,87 @@ TEST jitter_stays_within_its_bounds_never_accumulates_and_follows_the_seed(void)
   PASS();
 }
 
+static int step_clock(struct probe *p, uvs_run_t *run) {
+  (void)run;
+  vclock_advance_ns(&p->f->clock, UVS_MS(25));
+  return 0;
+}
+
+/* the header: jitter_ns, UVS_MISSED_SKIP. Points are left out while it waits (the clock jumps), and
+ * when it was ready already (another's body takes long): the grid stays where it is. */
+TEST what_is_left_out_does_not_take_the_jitter_with_it(void) {
+  for (int ready = 0; ready < 2; ready++) {
+    struct fixture f;
+
+    fixture_init(&f);
+    f.options.seed = 5;
+    f.options.concurrency = 0;
+    CHECK_CALL(fixture_open_turned(&f));
+    uvs_task_t slow = fixture_rate(&f, 'b', UVS_MS(104), UVS_MS(100));
+    slow.priority = UVS_PRIORITY_HIGH;
+    probe_of(&slow)->act = step_clock;
+    if (ready)
+      ASSERT_RC(0, uvs_submit(f.s, &slow, NULL));
+    uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(10), UVS_MS(10));
+    t.jitter_ns = UVS_MS(5);
+    t.missed = UVS_MISSED_SKIP;
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+    for (int i = 0; i < (ready ? 1000 : 20); i++) {
+      fixture_jump_ms(&f, ready ? 2 : 57); /* all that is due then is ready at once */
+      if (!ready)
+        fixture_advance_ms(&f, 35);
+    }
+    ASSERT(log_count(&f, EV_WORK, 'a') > 20);
+    for (unsigned i = 0; i < log_count(&f, EV_WORK, 'a'); i++)
+      ASSERT_I64(0, (log_nth(&f, EV_WORK, 'a', i)->ideal_ns - VCLOCK_START_NS) % UVS_MS(10));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
+struct move {
+  uvs_t *s;
+  uvs_id_t id;
+};
+
+static int do_move(void *arg) {
+  const struct move *m = arg;
+
+  return uvs_reschedule(m->s, m->id, UVS_MS(50));
+}
+
+/* the header: uvs_reschedule. It is asked for an instant: that has no jitter, nor a part of the old
+ * one, and is the grid's new beginning. */
+TEST what_is_moved_runs_just_then_whatever_its_jitter_was(void) {
+  for (int off_loop = 0; off_loop < 2; off_loop++) {
+    for (int kind = UVS_RATE; kind <= UVS_DELAY; kind++) {
+      struct fixture f;
+      uvs_id_t id;
+
+      fixture_init(&f);
+      f.options.seed = 7;
+      CHECK_CALL(fixture_open_turned(&f));
+      uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(10), UVS_MS(100));
+      t.kind = kind;
+      t.jitter_ns = UVS_MS(40);
+      ASSERT_RC(0, uvs_submit(f.s, &t, &id));
+      struct move m = {f.s, id};
+      ASSERT_RC(0, off_loop ? elsewhere(do_move, &m) : do_move(&m));
+      fixture_advance_ms(&f, 400);
+      for (unsigned i = 0; i < 3; i++) {
+        const struct event *e = log_nth(&f, EV_WORK, 'a', i);
+
+        if (i == 0)
+          ASSERT_I64(VCLOCK_START_NS + UVS_MS(50), e->start_ns);
+        if (i == 0 || kind == UVS_RATE)
+          ASSERT_I64(VCLOCK_START_NS + UVS_MS(50) + i * UVS_MS(100), e->ideal_ns);
+      }
+      CHECK_CALL(fixture_close(&f));
+    }
+  }
+  PASS();
+}
+
 /* the header: jitter_ns */
 TEST jitter_of_a_whole_period_is_an_argument_error(void) {
   struct fixture f;
@@ -1155,6 +1237,8 @@ SUITE(ends) {
 
 SUITE(jitter) {
   RUN_TEST(jitter_stays_within_its_bounds_never_accumulates_and_follows_the_seed);
+  RUN_TEST(what_is_left_out_does_not_take_the_jitter_with_it);
+  RUN_TEST(what_is_moved_runs_just_then_whatever_its_jitter_was);
   RUN_TEST(jitter_of_a_whole_period_is_an_argument_error);
 }
 

@@ -123,6 +123,119 @@ TEST a_reschedule_at_any_step_of_a_turn_that_skips_is_never_dropped(void) {
   PASS();
 }
 
+/* The same, but it is to run at once. */
+static enum greatest_test_res move_to_now_during_skip(int n, int unused, bool *ret_came) {
+  struct fixture f;
+  uvs_id_t id;
+
+  (void)unused;
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(10), UVS_MS(10));
+  t.missed = UVS_MISSED_SKIP;
+  t.max_runs = 1;
+  ASSERT_RC(0, uvs_submit(f.s, &t, &id));
+  vclock_advance_ns(&f.clock, UVS_MS(35));
+  ASSERT_RC(0, uvs_clock_changed(f.s));
+  mover.s = f.s;
+  mover.id = id;
+  mover.delay_ns = 0;
+  arm(n, move_elsewhere);
+  uv_run(&f.loop, UV_RUN_NOWAIT);
+  *ret_came = disarm();
+  if (!*ret_came)
+    move_elsewhere();
+  fixture_turn(&f);
+  if (mover.rc == 0) {
+    ASSERT_U64(1, log_count(&f, EV_WORK, 'a'));
+    ASSERT_I64(35, fixture_ms(&f, log_nth(&f, EV_WORK, 'a', 0)->ideal_ns));
+  } else {
+    ASSERT_RC(UV_EBUSY, mover.rc);
+  }
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* The loop found its deadline changed while it left points out, saw that the new one was due as
+ * well, and left that out, too. */
+TEST a_reschedule_to_now_at_any_step_of_a_turn_that_skips_is_never_dropped(void) {
+  CHECK_CALL(at_every_step(move_to_now_during_skip, 0));
+  PASS();
+}
+
+static struct {
+  struct fixture f;
+  uvs_id_t id;
+  uv_sem_t go;
+  _Atomic int stopped, over;
+} moving;
+
+static void wait_for_go(void) {
+  atomic_store(&moving.stopped, 1);
+  uv_sem_wait(&moving.go);
+}
+
+static void move_away_main(void *arg) {
+  (void)arg;
+  under_test = true;
+  (void)uvs_reschedule(moving.f.s, moving.id, UVS_DAY(2));
+  under_test = false;
+  atomic_store(&moving.over, 1);
+}
+
+/* One thread puts the task off and is stopped; another wants it now; the loop turns, and sleeps for
+ * a day; the first goes on. */
+static enum greatest_test_res move_during_move(int n, int on_loop, bool *ret_came) {
+  struct fixture *f = &moving.f;
+  uv_thread_t thread;
+  uvs_info_t info;
+
+  atomic_store(&moving.stopped, 0);
+  atomic_store(&moving.over, 0);
+  fixture_init(f);
+  f->real_clock = true; /* with one of ours every push wakes the loop */
+  CHECK_CALL(fixture_open_turned(f));
+  uvs_task_t t = fixture_rate(f, 'a', UVS_DAY(1), UVS_DAY(1));
+  ASSERT_RC(0, uvs_submit(f->s, &t, &moving.id));
+  uvs_task_t other = fixture_once(f, 'b', UVS_DAY(1)); /* what the loop sleeps for */
+  ASSERT_RC(0, uvs_submit(f->s, &other, NULL));
+  fixture_turn(f);
+  ASSERT_RC(0, uv_sem_init(&moving.go, 0));
+  arm(n, wait_for_go);
+  under_test = false; /* the other thread is */
+  ASSERT_RC(0, uv_thread_create(&thread, move_away_main, NULL));
+  while (!atomic_load(&moving.stopped) && !atomic_load(&moving.over))
+    uv_sleep(0);
+  mover.s = f->s;
+  mover.id = moving.id;
+  mover.delay_ns = 0;
+  if (on_loop)
+    mover_main(NULL);
+  else
+    move_elsewhere();
+  ASSERT_RC(0, mover.rc);
+  fixture_turn(f);
+  uv_sem_post(&moving.go);
+  uv_thread_join(&thread);
+  *ret_came = disarm();
+  uv_sem_destroy(&moving.go);
+  uvs_info_init(&info);
+  ASSERT_RC(0, uvs_info(f->s, moving.id, &info));
+  if (info.remaining_ns < UVS_SEC(1)) /* it is as the second wants it: it must run */
+    ASSERT(fixture_wait_log(f, EV_WORK, 'a', 1));
+  CHECK_CALL(fixture_close(f));
+  PASS();
+}
+
+/* The second found the task on its way, and woke the loop before the first had pushed it; that
+ * one asked whether to wake it for its own time only, so the task slept until the loop woke by
+ * itself. test/models/wakeup.pml shows it. */
+TEST of_two_reschedules_at_once_the_earlier_wakes_the_loop(void) {
+  CHECK_CALL(at_every_step(move_during_move, 0));
+  CHECK_CALL(at_every_step(move_during_move, 1));
+  PASS();
+}
+
 /* ---------------------------------------------------------------- submit --- */
 
 static struct fixture *shut;
@@ -309,6 +422,8 @@ TEST a_cancel_that_a_shutdown_overtakes_does_not_keep_it_from_its_end(void) {
 SUITE(regress_steps) {
   RUN_TEST(a_cancel_that_a_shutdown_overtakes_does_not_keep_it_from_its_end);
   RUN_TEST(a_reschedule_at_any_step_of_a_turn_that_skips_is_never_dropped);
+  RUN_TEST(a_reschedule_to_now_at_any_step_of_a_turn_that_skips_is_never_dropped);
+  RUN_TEST(of_two_reschedules_at_once_the_earlier_wakes_the_loop);
   RUN_TEST(a_submit_refused_at_any_step_leaves_what_is_in_the_inbox_alone);
   RUN_TEST(a_submit_that_fits_is_accepted_at_any_step_of_one_that_does_not);
 }
