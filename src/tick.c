@@ -593,7 +593,9 @@ static void follow_policies(uvs_t *s, uint64_t now_ns) {
   if (now_ns >= uvs__load(&s->kill_ns, relaxed)) /* set before the wake-up that brought us */
     uvs__stop_now(s, NULL, NULL);
   policy = uvs__load(&s->policy, acquire); /* pairs with the release of who changed one */
-  if (policy == s->policy_seen)
+  /* A stop is seen by itself, too: who sets it may not yet have come to say so, and runners take
+   * nothing any more. acquire: pairs with uvs__stop_now */
+  if (policy == s->policy_seen && (s->stop_seen || !uvs__load(&s->stop, acquire)))
     return;
   s->policy_seen = policy;
   if (uvs__inbox_is_shut(&s->inbox))

@@ -419,7 +419,56 @@ TEST a_cancel_that_a_shutdown_overtakes_does_not_keep_it_from_its_end(void) {
   PASS();
 }
 
+/* ------------------------------------------------------------------ stop --- */
+
+static void stop_main(void *arg) {
+  (void)arg;
+  under_test = true;
+  uvs_shutdown_now(cancelling.f.s, NULL, NULL);
+  under_test = false;
+  atomic_store(&cancelling.over, 1);
+}
+
+/* A shutdown off the loop is stopped; the loop has something ready, and comes to rest. */
+static enum greatest_test_res turn_during_stop(int n, int variant, bool *ret_came) {
+  struct fixture *f = &cancelling.f;
+  uv_thread_t thread;
+
+  (void)variant;
+  atomic_store(&cancelling.stopped, 0);
+  atomic_store(&cancelling.over, 0);
+  fixture_init(f);
+  CHECK_CALL(fixture_open_turned(f));
+  uvs_task_t t = fixture_once(f, 'a', 0);
+  ASSERT_RC(0, uvs_submit(f->s, &t, NULL));
+  ASSERT_RC(0, uv_sem_init(&cancelling.go, 0));
+  arm(n, stay_here);
+  under_test = false; /* the other thread is */
+  ASSERT_RC(0, uv_thread_create(&thread, stop_main, NULL));
+  while (!atomic_load(&cancelling.stopped) && !atomic_load(&cancelling.over))
+    uv_sleep(0);
+  fakepool_forget();
+  fixture_turn(f);
+  ASSERT(fakepool_seen().queue_works <= 1);
+  uv_sem_post(&cancelling.go);
+  uv_thread_join(&thread);
+  *ret_came = disarm();
+  uv_sem_destroy(&cancelling.go);
+  fixture_turn(f);
+  ASSERT_U64(1, log_count(f, EV_DONE, 'a'));
+  ASSERT_RC(1, uvs_is_terminated(f->s));
+  CHECK_CALL(fixture_close(f));
+  PASS();
+}
+
+/* S43. Runners saw the stop before the loop did: it called them out again and again. */
+TEST the_loop_sees_a_stop_no_later_than_a_runner(void) {
+  CHECK_CALL(at_every_step(turn_during_stop, 0));
+  PASS();
+}
+
 SUITE(regress_steps) {
+  RUN_TEST(the_loop_sees_a_stop_no_later_than_a_runner);
   RUN_TEST(a_cancel_that_a_shutdown_overtakes_does_not_keep_it_from_its_end);
   RUN_TEST(a_reschedule_at_any_step_of_a_turn_that_skips_is_never_dropped);
   RUN_TEST(a_reschedule_to_now_at_any_step_of_a_turn_that_skips_is_never_dropped);
