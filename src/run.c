@@ -273,9 +273,11 @@ static int call(uvs_t *s, struct uvs__slot *t, const struct uvs__cold *c, uvs_ru
     s->before_cb(run);
   run->scheduler = seen;
   returned = body(run);
-  *ret_end_ns = uvs__now(s);
+  /* From here on the limit comes too late, however long the hook takes. If it came before, the
+   * clock, which is read after that, says so, too. */
   if (returned != UVS_PENDING && c != NULL && c->limit_ns != UVS__NEVER)
-    mark_body_over(t); /* the limit comes too late now, however long the hook takes */
+    mark_body_over(t);
+  *ret_end_ns = uvs__now(s);
   run->scheduler = s;
   if (s->after_cb != NULL)
     s->after_cb(run, returned);
