@@ -53,6 +53,8 @@ static int look(uvs_t *s, uint32_t slot, uint64_t w, uvs_info_t *ret) {
     }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
       words[i] = uvs__load(&c->name[i], relaxed);
+  } else { /* it keeps no count; its one run has failed, or has not */
+    ret->failures = ret->state == UVS_ENDED && uvs__word_status(w) < 0;
   }
   ret->culprit = uvs__culprit(ret->late_by_ns);
   memcpy(ret->name, words, sizeof words);

@@ -916,7 +916,7 @@ bool uvs__run_here(uvs_t *s, uint32_t slot) {
   if (rest == REST_AFTER) {
     mark_for_after(s, slot, status);
   } else {
-    ended = end_run(s, slot, status, false, UVS__INBOX);
+    ended = end_run(s, slot, status, uvs__plan_next(s, slot, status, end_ns, now_ns), UVS__INBOX);
     if (uvs__word_state(ended.w) == UVS__FREE) {
       uvs__agenda_give_slot(&s->agenda, uvs__stripe(s), slot);
       uvs__sub(&s->pool.here, UVS__LOAD_ONE + (ended.ref ? UVS__LOAD_REF : 0),

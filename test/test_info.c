@@ -100,6 +100,36 @@ TEST info_follows_a_task_through_its_states(void) {
   PASS();
 }
 
+static void failures_in_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  struct probe *p = arg;
+
+  (void)status;
+  log_add(p->f, EV_USER, p->tag, id, (int)look_at(s, id).info.failures);
+}
+
+/* S27. Found by the model: only the one with a name, which has a longer record, said so. */
+TEST info_tells_the_failure_of_a_one_shot_of_any_kind(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  for (int i = 0; i < 4; i++) {
+    uvs_task_t t = fixture_once(&f, 'a' + i, 0);
+
+    t.done = failures_in_done;
+    t.name = i % 2 == 0 ? NULL : "named";
+    probe_of(&t)->ret = i < 2 ? UV_EIO : 0;
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  }
+  fixture_turn(&f);
+  for (int i = 0; i < 4; i++) {
+    ASSERT_U64(1, log_count(&f, EV_USER, 'a' + i));
+    ASSERT_RC(i < 2, log_nth(&f, EV_USER, 'a' + i, 0)->status);
+  }
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* S10 */
 TEST info_of_wall_clock_and_never_tasks_counts_on_their_own_clock(void) {
   struct fixture f;
@@ -421,6 +451,7 @@ TEST loop_data_and_clock_are_given_back(void) {
 SUITE(asking) {
   RUN_TEST(info_tells_every_field_of_a_waiting_task);
   RUN_TEST(info_follows_a_task_through_its_states);
+  RUN_TEST(info_tells_the_failure_of_a_one_shot_of_any_kind);
   RUN_TEST(info_of_wall_clock_and_never_tasks_counts_on_their_own_clock);
   RUN_TEST(info_of_a_stale_id_and_of_no_id_says_so_and_writes_nothing);
   RUN_TEST(each_ends_when_told_and_may_call_anything_but_itself);

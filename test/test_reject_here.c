@@ -210,6 +210,28 @@ TEST after_done_and_outcome_are_as_usual(void) {
   PASS();
 }
 
+/* S17. Found by the model: who had run it himself was told of no failure. */
+TEST a_failure_here_is_seen_as_any_other(void) {
+  for (int off_loop = 0; off_loop < 2; off_loop++) {
+    struct fixture f;
+
+    CHECK_CALL(open_here(&f));
+    for (int named = 0; named < 2; named++) {
+      uvs_task_t t = fixture_once(&f, 'a', 0);
+      uvs_id_t id;
+
+      t.name = named ? "named" : NULL;
+      probe_of(&t)->ret = UV_EIO;
+      ASSERT_RC(0, submit_from(off_loop, f.s, &t, 1, &id));
+      ASSERT_RC(UVS_ENDED, state_of(f.s, id));
+      ASSERT_U64(1, look_at(f.s, id).info.failures);
+    }
+    fixture_turn(&f);
+    CHECK_CALL(close_checked(&f));
+  }
+  PASS();
+}
+
 /* S17 R25: one that has neither is gone without the loop, unless it failed. */
 TEST a_light_task_never_visits_the_loop(void) {
   struct fixture f;
@@ -900,11 +922,54 @@ TEST a_handler_that_answers_run_here_is_obeyed_unless_that_were_early(void) {
   PASS();
 }
 
+static struct vclock *slow;
+
+static int run_here_after_5ms(uvs_t *s, const uvs_task_t *t, size_t n, int code) {
+  (void)s;
+  (void)t;
+  (void)n;
+  (void)code;
+  vclock_advance_ns(slow, UVS_MS(5));
+  return UVS_RUN_HERE;
+}
+
+/* the header: UVS_STAT_... It is ready when it runs, however long the handler took. */
+TEST what_runs_here_is_in_the_histograms(void) {
+  for (int off_loop = 0; off_loop < 2; off_loop++) {
+    for (int light = 0; light < 2; light++) {
+      uvs_histogram_t h;
+      struct fixture f;
+
+      prepare(&f, 1, 0);
+      f.options.rejected = run_here_after_5ms;
+      slow = &f.clock;
+      CHECK_CALL(fill(&f));
+      uvs_task_t t = fixture_once(&f, 'a', 0);
+      if (light)
+        t.done = NULL;
+      probe_of(&t)->takes_ns = UVS_MS(3);
+      ASSERT_RC(0, submit_from(off_loop, f.s, &t, 1, NULL));
+      uvs_histogram_init(&h);
+      for (int which = UVS_STAT_QUEUE; which <= UVS_STAT_LATE; which++) {
+        static const int64_t expected_ns[] = {0, UVS_MS(3), UVS_MS(5)};
+
+        ASSERT_RC(0, uvs_histogram(f.s, which, &h));
+        ASSERT_U64(1, h.count);
+        ASSERT_I64(expected_ns[which], (int64_t)h.max_ns);
+      }
+      CHECK_CALL(close_checked(&f));
+    }
+  }
+  PASS();
+}
+
 SUITE(one_run) {
   RUN_TEST(the_body_runs_on_the_submitting_thread_inside_the_call);
   RUN_TEST(nothing_starts_early_and_what_is_no_plain_run_is_refused);
   RUN_TEST(of_the_short_calls_only_execute_is_run);
   RUN_TEST(after_done_and_outcome_are_as_usual);
+  RUN_TEST(a_failure_here_is_seen_as_any_other);
+  RUN_TEST(what_runs_here_is_in_the_histograms);
   RUN_TEST(a_light_task_never_visits_the_loop);
   RUN_TEST(a_body_that_is_pending_is_finished_later);
   RUN_TEST(a_dump_right_after_a_run_elsewhere_has_all_tasks);
