@@ -521,7 +521,8 @@ enum {
  *
  * Thread:  any, also in an action.
  * Returns: 0; UV_ENOENT (there never was such a task); UV_EINVAL (NULL cb, unknown flags);
- *          UV_ENOMEM; UV_ESHUTDOWN (the scheduler is closed, or about to be).
+ *          UV_ENOMEM; UV_ESHUTDOWN (the scheduler is closed, or the task is over and uvs_close was
+ *          called, which does not wait for what other threads go on adding).
  */
 UVS_API int uvs_add_cleanup(uvs_t *s, uvs_id_t id, uvs_cleanup_cb cb, void *arg, unsigned flags);
 

@@ -220,6 +220,10 @@ bool uvs__cleanup_turn(uvs_t *s, uint64_t until_ns) {
 
 /* ---- attach ---- */
 
+bool uvs__cleanup_refused_locked(const uvs_t *s, bool on_loop) {
+  return s->cleanups.shut || (s->cleanups.closing && !on_loop);
+}
+
 /* With the lock: onto its task's list, or to be called now, or both. *ret_call: the loop must look.
  * False if there is no turn to come. */
 static bool attach_locked(uvs_t *s, uvs_id_t id, struct uvs__cleanup *a, bool on_loop,
@@ -242,7 +246,7 @@ static bool attach_locked(uvs_t *s, uvs_id_t id, struct uvs__cleanup *a, bool on
     }
     return true;
   }
-  if (s->cleanups.shut)
+  if (uvs__cleanup_refused_locked(s, on_loop))
     return false;
   uvs__cleanup_now_locked(s, a);
   return true;
@@ -292,6 +296,12 @@ int uvs_add_cleanup(uvs_t *s, uvs_id_t id, uvs_cleanup_cb cb, void *arg, unsigne
 }
 
 /* ---- the end ---- */
+
+void uvs__cleanup_close(uvs_t *s) {
+  uv_mutex_lock(&s->pool.lock);
+  s->cleanups.closing = true;
+  uv_mutex_unlock(&s->pool.lock);
+}
 
 bool uvs__cleanup_shut(uvs_t *s) {
   bool none;

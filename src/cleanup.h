@@ -40,9 +40,13 @@ struct uvs__cleanups {
   uvs_id_t ending;
   _Atomic(struct uvs__cleanup_list *) of[UVS__CHUNKS]; /* by slot; made when needed */
   struct uvs__cleanup_list now;                        /* to be called at the next turn */
-  bool shut; /* the scheduler closes, and everything is over: no more of them */
+  bool closing; /* the scheduler closes: from others none to what is over, or they could go on, and
+                   fill the memory, for as long as they like */
+  bool shut;    /* and everything is over: no more of them */
 };
 
+/* With the lock: is one that would be for now refused? */
+bool uvs__cleanup_refused_locked(const uvs_t *s, bool on_loop);
 /* With the lock: onto its own list; to be called at the next turn. The caller sees to it that there
  * is one. */
 void uvs__cleanup_append_locked(struct uvs__cleanup_list *l, struct uvs__cleanup *a);
@@ -62,7 +66,11 @@ void uvs__cleanup_task(uvs_t *s, uint32_t slot);
 void uvs__cleanup_list(uvs_t *s, struct uvs__cleanup_list *l);
 /* Those for this turn, until the time is over. True if some are left. */
 bool uvs__cleanup_turn(uvs_t *s, uint64_t until_ns);
-/* The scheduler closes, everything is over: no more of them. False if there are some to be called,
+/* Are some to be called at the next turn? */
+bool uvs__cleanup_any(uvs_t *s);
+/* The scheduler closes. */
+void uvs__cleanup_close(uvs_t *s);
+/* And everything is over: no more of them. False if there are some to be called,
  * at a turn that is on its way. */
 bool uvs__cleanup_shut(uvs_t *s);
 

@@ -547,7 +547,7 @@ static bool attach_locked(uvs_t *s, struct uvs__lane *lane, struct uvs__cleanup 
   bool lives = lane != NULL && !lane->over && (!lane->called || on_loop);
 
   *ret_call = !lives || (a->when_settled && uvs__lane_disposed_locked(lane));
-  if (!lives && s->cleanups.shut)
+  if (!lives && uvs__cleanup_refused_locked(s, on_loop))
     return false;
   if (lives)
     uvs__cleanup_append_locked(&lane->cleanups, a);

@@ -366,6 +366,7 @@ int uvs_close(uvs_t *s, uvs_close_cb cb) {
     return rc;
   s->closing = true;
   s->close_cb = cb;
+  uvs__cleanup_close(s);
   uvs__stop_now(s, NULL, NULL);
   uvs__owe_turn(s);
   uvs__ticker_nudge(&s->ticker); /* a program may close all handles it finds right after this */

@@ -476,6 +476,38 @@ TEST attached_while_it_closes_they_are_called_or_refused(void) {
   PASS();
 }
 
+/* L17 R23: from there on other threads attach to what lives, which is called, and to nothing else;
+ * the loop also to what is over, while there is a turn to come. */
+TEST once_it_closes_others_attach_only_to_what_is_not_over(void) {
+  struct fixture f;
+  uvs_lane_t gone, lane;
+  uvs_id_t over, far;
+
+  CHECK_CALL(open_with_lane(&f, FAKEPOOL_STEPPED, &lane));
+  ASSERT_RC(0, open_lane(&f, log_quiet, &gone));
+  ASSERT_RC(0, uvs_lane_dispose(gone, 0));
+  CHECK_CALL(submit(&f, 0, 'a', UVS_DAY(1), &over));
+  CHECK_CALL(submit(&f, 0, 'b', UVS_DAY(1), &far));
+  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, over, 0));
+  fixture_turn(&f);
+  ASSERT_U64(1, log_count(&f, EV_DONE, 'a'));
+  ASSERT_RC(0, attach_elsewhere(&f, over, 'u', 0));
+  ASSERT_RC(0, attach_lane_elsewhere(&f, gone, 'v', 0));
+  ASSERT_RC(0, uvs_close(f.s, note_closed));
+  ASSERT_RC(UV_ESHUTDOWN, attach_elsewhere(&f, over, 'w', 0));
+  ASSERT_RC(UV_ESHUTDOWN, attach_lane_elsewhere(&f, gone, 'w', 0));
+  ASSERT_RC(0, attach_elsewhere(&f, far, 'x', 0));
+  ASSERT_RC(0, attach_lane_elsewhere(&f, lane, 'y', 0));
+  ASSERT_RC(0, attach(&f, over, 'z', 0));
+  fixture_turn_until_closed(&f);
+  f.s = NULL;
+  for (const char *tag = "uvxyz"; *tag != '\0'; tag++)
+    ASSERT_U64(1, log_count(&f, EV_USER, *tag));
+  ASSERT_U64(0, log_count(&f, EV_USER, 'w'));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* L17 R23: other threads attach without end while it is closed. What they were answered 0 for is
  * called before the close callback; the rest is refused, and never called. */
 enum { ATTACHERS = 3, TRIES = 20000 };
@@ -586,6 +618,7 @@ SUITE(the_end) {
   RUN_TEST(an_immediate_shutdown_calls_those_of_tasks_and_leaves_lanes);
   RUN_TEST(close_calls_all_of_them_before_its_callback);
   RUN_TEST(attached_while_it_closes_they_are_called_or_refused);
+  RUN_TEST(once_it_closes_others_attach_only_to_what_is_not_over);
   RUN_TEST(what_was_answered_with_success_is_called_before_the_close_callback);
 }
 
