@@ -295,6 +295,15 @@ int uvs_add_cleanup(uvs_t *s, uvs_id_t id, uvs_cleanup_cb cb, void *arg, unsigne
   return 0;
 }
 
+bool uvs__cleanup_any(uvs_t *s) {
+  bool any;
+
+  uv_mutex_lock(&s->pool.lock);
+  any = s->cleanups.now.first != NULL;
+  uv_mutex_unlock(&s->pool.lock);
+  return any;
+}
+
 /* ---- the end ---- */
 
 void uvs__cleanup_close(uvs_t *s) {

@@ -348,7 +348,8 @@ int uvs_next_due(uvs_t *s, int64_t *ret_ns) {
   now_ns = uvs__now(s);
   *ret_ns = (int64_t)uvs__next_due(s, now_ns, true);
   if (s->owed || s->todo.head != UVS__NONE || s->lanes.ending != NULL ||
-      uvs__pool_is_due(&s->pool) ||
+      uvs__pool_is_due(&s->pool) || uvs__cleanup_any(s) ||
+      uvs__load(&s->lanes.look, relaxed) != NULL ||     /* a look, and the turn takes it */
       uvs__load(&s->policy, acquire) != s->policy_seen) /* pairs with the release of a change */
     *ret_ns = (int64_t)now_ns;                          /* the loop need only turn */
   uvs__relax(s);

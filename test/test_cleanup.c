@@ -40,6 +40,28 @@ static const char *expected(int shape, bool ran) {
   return text;
 }
 
+/* R33. Found by the model: what another thread had attached was nothing to do. */
+TEST an_action_for_the_next_turn_is_something_to_do_now(void) {
+  for (int off_loop = 0; off_loop < 2; off_loop++) {
+    struct fixture f;
+    uvs_id_t id;
+
+    fixture_init(&f);
+    CHECK_CALL(fixture_open_turned(&f));
+    uvs_task_t t = fixture_once(&f, 'a', 0);
+    ASSERT_RC(0, uvs_submit(f.s, &t, &id));
+    fixture_turn(&f); /* over */
+    ASSERT_I64(-1, fixture_next_ms(&f));
+    ASSERT_RC(0, off_loop ? attach_elsewhere(&f, id, 'x', 0) : attach(&f, id, 'x', 0));
+    ASSERT_I64(fixture_now_ms(&f), fixture_next_ms(&f));
+    fixture_turn(&f);
+    ASSERT_U64(1, log_count(&f, EV_USER, 'x'));
+    ASSERT_I64(-1, fixture_next_ms(&f));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
 enum end { SUCCESS, FAILURE, CANCEL_WAITING, CANCEL_READY, CANCEL_ELSEWHERE, SHUTDOWN_NOW, ENDS };
 
 static enum greatest_test_res end_one(int shape, enum end end, int concurrency) {
@@ -890,6 +912,7 @@ TEST the_loop_stays_until_they_are_called(void) {
 }
 
 SUITE(cleanup) {
+  RUN_TEST(an_action_for_the_next_turn_is_something_to_do_now);
   RUN_TEST(they_are_called_once_in_order_before_done_however_the_task_ends);
   RUN_TEST(the_one_that_wraps_the_task_is_told_after_them);
   RUN_TEST(those_of_a_periodic_task_are_called_at_its_end_and_not_after_each_run);

@@ -41,6 +41,25 @@ static enum greatest_test_res is_quiet(struct fixture *f, uvs_lane_t lane, unsig
   PASS();
 }
 
+/* Found by the model: what another thread had disposed was nothing to do. */
+TEST disposing_elsewhere_is_something_to_do_now(void) {
+  for (int off_loop = 0; off_loop < 2; off_loop++) {
+    struct fixture f;
+    uvs_lane_t lane;
+
+    CHECK_CALL(open_with_lane(&f, 1, 1, &lane));
+    fixture_turn(&f);
+    ASSERT_I64(-1, fixture_next_ms(&f));
+    ASSERT_RC(0, dispose_from(off_loop, &lane));
+    ASSERT_I64(fixture_now_ms(&f), fixture_next_ms(&f));
+    fixture_turn(&f);
+    ASSERT_I64(-1, fixture_next_ms(&f));
+    CHECK_CALL(is_quiet(&f, lane, 0));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
 /* R15 R17 R18 R19 R29 R35: one that is the next, ready ones, loop tasks, delayed, periodic and wall
  * tasks, and one that the loop has not yet heard of. */
 TEST disposing_cancels_everything_and_then_it_is_quiet(void) {
@@ -694,6 +713,7 @@ TEST the_loop_stays_for_what_the_budget_left_over(void) {
 }
 
 SUITE(lane_dispose) {
+  RUN_TEST(disposing_elsewhere_is_something_to_do_now);
   RUN_TEST(disposing_cancels_everything_and_then_it_is_quiet);
   RUN_TEST(a_lane_without_tasks_is_quiet_at_the_next_turn);
   RUN_TEST(the_loop_stays_until_it_is_quiet);
