@@ -121,6 +121,7 @@ struct uvs_s {
   int64_t wall_offset_ns;   /* wall clock minus monotonic */
   uint32_t policy_seen;
   bool stop_seen;
+  bool behind; /* the last turn had no time for all callbacks */
   bool in_tick;
   bool taking_in;
   bool owed; /* a turn is on its way, and the loop must not end before it: callbacks, a shutdown */

@@ -413,9 +413,14 @@ static bool make_callbacks(uvs_t *s, uint64_t until_ns) {
     } else {
       uvs__call_back_end(s, slot, w);
     }
-    if (slot == last || uvs__now(s) >= until_ns)
+    if (slot == last)
       break;
+    if (uvs__now(s) >= until_ns) {
+      s->behind = true;
+      return true;
+    }
   }
+  s->behind = false;
   return s->todo.head != UVS__NONE;
 }
 
@@ -693,6 +698,8 @@ void uvs__tick_light(uvs_t *s, bool timer) {
 void uvs__tick(uvs_t *s) {
   uint64_t now_ns;
   uint64_t until_ns;
+  uint64_t in_ns;
+  bool behind;
   bool more;
 
   if (s->in_tick)
@@ -704,8 +711,14 @@ void uvs__tick(uvs_t *s) {
   until_ns = now_ns + s->budget_ns;
   uvs__notice_loss(s);
 
+  /* Where ever more is sent in than we can take in, that alone would fill each turn, and of what is
+   * over one would be called back: it takes room that max_pending does not count. So if the last
+   * turn had no time for all of them, half of this one is theirs, and a quarter is for what comes
+   * in. */
+  behind = s->behind;
+  in_ns = behind ? now_ns + s->budget_ns / 4 : until_ns;
   uvs__take_home(s);
-  more = take_in_until(s, until_ns);
+  more = take_in_until(s, in_ns);
   follow_policies(s, now_ns);
   if (s->closing) {
     uvs__queues_close(s);
@@ -713,6 +726,8 @@ void uvs__tick(uvs_t *s) {
   }
   s->owed |= uvs__lanes_look(s, until_ns); /* what is left of it keeps the loop, too */
   more |= uvs__limits_expire(s, now_ns, until_ns);
+  if (behind)
+    make_callbacks(s, now_ns + s->budget_ns / 4 * 3);
   more |= hand_over(s, until_ns);
   uvs__pool_take_over(&s->pool);
   more |= uvs__call_out_runners(s, until_ns);

@@ -577,6 +577,92 @@ TEST close_comes_to_its_end_although_all_handles_are_closed_right_after_it(void)
   PASS();
 }
 
+/* ---------------------------------------------------------------- shares --- */
+
+#define OVER 2000
+#define COMING 20000
+
+static struct { unsigned taken_in, dones; } shares;
+
+/* Both take 20 us of the loop's time. */
+static void decorate_slowly(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
+  struct fixture *f = uvs_data(s);
+
+  (void)id;
+  (void)d;
+  shares.taken_in++;
+  vclock_advance_ns(&f->clock, UVS_US(20));
+}
+
+static void done_slowly(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  struct fixture *f = arg;
+
+  (void)s;
+  (void)id;
+  (void)status;
+  shares.dones++;
+  vclock_advance_ns(&f->clock, UVS_US(20));
+}
+
+static uvs_task_t far_task(struct fixture *f) {
+  uvs_task_t t;
+
+  uvs_task_init(&t);
+  t.delay_ns = UVS_HOUR(1);
+  t.after = probe_loop_body;
+  t.done = done_slowly;
+  t.arg = f;
+  return t;
+}
+
+static int send_many(void *arg) {
+  struct fixture *f = arg;
+  uvs_task_t t = far_task(f);
+  int rc = 0;
+
+  for (int i = 0; i < COMING && rc == 0; i++)
+    rc = uvs_submit(f->s, &t, NULL);
+  return rc;
+}
+
+/* S55. To take in what had come filled the turn, and then one was called back: where producers were
+ * faster than the loop, what was over grew without bound, whatever max_pending said, and its
+ * `done`s came seconds later. */
+TEST what_is_over_is_called_back_although_ever_more_comes_in(void) {
+  static uvs_id_t ids[OVER];
+  struct fixture f;
+
+  memset(&shares, 0, sizeof shares);
+  fixture_init(&f);
+  f.options.budget_ns = UVS_MS(10);
+  f.options.decorate = decorate_slowly;
+  f.options.keep_alive = UVS_KEEP_ALWAYS;
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = far_task(&f);
+  for (int i = 0; i < OVER; i++)
+    ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
+  for (int i = 0; i < OVER; i++)
+    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, ids[i], 0));
+  ASSERT_RC(0, elsewhere(send_many, &f)); /* last: calls on the loop would take them in */
+  for (int turn = 0; turn < 6; turn++) {
+    int64_t before_ns = vclock_now(&f.clock);
+    unsigned dones = shares.dones, taken_in = shares.taken_in;
+
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+    if (turn > 0)                             /* the first one finds out that it is behind */
+      ASSERT(shares.dones - dones >= 200);    /* 4 of 10 ms */
+    ASSERT(shares.taken_in - taken_in >= 64); /* a batch */
+    /* The budget, and a batch that was begun in it. */
+    ASSERT(vclock_now(&f.clock) - before_ns <= UVS_MS(10) + 2 * UVS_US(64 * 20));
+  }
+  fixture_turn(&f);
+  ASSERT_U64(OVER, shares.dones);
+  ASSERT_U64(OVER + COMING, shares.taken_in);
+  CHECK_CALL(fixture_close(&f));
+  ASSERT_U64(OVER + COMING, shares.dones);
+  PASS();
+}
+
 SUITE(keep_alive) {
   RUN_TEST(an_unref_during_a_light_tasks_run_on_the_pool_counts_once);
   RUN_TEST(a_ref_during_a_light_tasks_run_on_the_pool_is_given_back);
@@ -595,5 +681,10 @@ SUITE(ends) {
   RUN_TEST(close_comes_to_its_end_although_all_handles_are_closed_right_after_it);
 }
 
+SUITE(turns) {
+  RUN_TEST(what_is_over_is_called_back_although_ever_more_comes_in);
+}
+
 /* Bodies that block need room in libuv's pool, whatever the environment says. */
-TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "4"); RUN_SUITE(keep_alive); RUN_SUITE(ends));
+TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "4"); RUN_SUITE(keep_alive); RUN_SUITE(ends);
+          RUN_SUITE(turns));
