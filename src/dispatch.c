@@ -125,12 +125,14 @@ static void refuse_first(uvs_t *s, struct uvs__crew *crew, int rc) {
 /* True if there is more to do, but not now. */
 static bool call_out(uvs_t *s, struct uvs__crew *crew, uint64_t until_ns) {
   struct uvs__runner *r;
-  bool none;
+  bool none = false;
   int rc;
 
-  if (crew->executor == NULL) { /* what libuv refuses stays ready, for the next turn */
+  if (crew->executor == NULL) {
+    /* What libuv refuses stays ready, for the next turn. That comes when a runner comes home; if
+     * none is out, nothing else may bring it. */
     send_all(s, uvs__crew_call_out(&s->pool, crew, s->turn_ns), &none);
-    return false;
+    return none;
   }
   uvs__crew_follow(&s->pool, crew);
   while ((r = uvs__crew_call_out(&s->pool, crew, s->turn_ns)) != NULL) {
@@ -150,14 +152,14 @@ static bool call_out(uvs_t *s, struct uvs__crew *crew, uint64_t until_ns) {
 bool uvs__call_out_own(uvs_t *s) {
   struct uvs__crew *crew;
   uint32_t left = UVS__NONE;
-  bool none;
+  bool none = false;
 
   crew = uvs__crew_that_wants(&s->pool, s->turn_ns, &left);
   if (crew == &s->pool.home) {
     send_all(s, uvs__crew_call_out(&s->pool, crew, s->turn_ns), &none);
     crew = uvs__crew_that_wants(&s->pool, s->turn_ns, &left);
   }
-  return crew != NULL;
+  return crew != NULL || none;
 }
 
 bool uvs__call_out_runners(uvs_t *s, uint64_t until_ns) {

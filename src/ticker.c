@@ -116,6 +116,8 @@ void uvs__ticker_arm(struct uvs__ticker *k, uint64_t due_ns, uint64_t now_ns) {
   uv_update_time(k->loop);
   if (uv_timer_start(&k->pair[k->in_use].timer, on_timer, wait_ms == 0 ? 1 : wait_ms, 0) == 0)
     k->armed_ns = due_ns;
+  else if (!uvs__ticker_lost(k)) /* then nothing is due any more */
+    uvs__ticker_wake(k);         /* a turn tries again; or nobody would come */
 }
 
 void uvs__ticker_disarm(struct uvs__ticker *k) {

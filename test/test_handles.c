@@ -610,6 +610,41 @@ TEST without_a_close_of_ours_lost_handles_only_refuse(void) {
   PASS();
 }
 
+/* ------------------------------------------------------------------ refusals --- */
+
+/* Nothing but the scheduler itself brings the turn that tries again. */
+static enum greatest_test_res refused_and_tried_again(unsigned works, unsigned timer_starts,
+                                                      int64_t delay_ns) {
+  unsigned dones;
+  struct fixture f;
+
+  fixture_init(&f);
+  f.real_clock = true;
+  f.pool = FAKEPOOL_REAL;
+  CHECK_CALL(fixture_open_turned(&f));
+  fakepool_refuse_next(works, timer_starts);
+  for (int i = 0; i < 3; i++) {
+    uvs_task_t t = fixture_once(&f, 'a', delay_ns * i);
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  }
+  ASSERT(fixture_run(&f, UV_RUN_DEFAULT, &dones));
+  ASSERT_U64(3, dones);
+  ASSERT_U64(3, log_count(&f, EV_WORK, 'a'));
+  ASSERT_RC(0, log_nth(&f, EV_DONE, 'a', 0)->status);
+  fakepool_refuse_next(0, 0);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+TEST what_libuv_refuses_is_tried_again_without_anybodys_help(void) {
+  CHECK_CALL(refused_and_tried_again(1, 0, 0)); /* the first runner */
+  CHECK_CALL(refused_and_tried_again(5, 0, 0));
+  CHECK_CALL(refused_and_tried_again(2, 0, UVS_MS(2))); /* and in a light turn */
+  CHECK_CALL(refused_and_tried_again(0, 1, UVS_MS(2))); /* the timer */
+  CHECK_CALL(refused_and_tried_again(0, 5, UVS_MS(2)));
+  PASS();
+}
+
 SUITE(handles_and_pool) {
   RUN_TEST(the_one_timer_is_always_started_for_the_heads_deadline);
   RUN_TEST(the_timer_is_started_for_a_wall_clock_task_that_is_moved_nearer);
@@ -620,6 +655,7 @@ SUITE(handles_and_pool) {
   RUN_TEST(a_done_is_never_stuck_behind_a_long_body_on_the_same_runner);
   RUN_TEST(a_cancel_off_the_loop_brings_the_done_promptly);
   RUN_TEST(a_producer_with_a_reference_may_call_during_and_after_close);
+  RUN_TEST(what_libuv_refuses_is_tried_again_without_anybodys_help);
 }
 
 static void ignore_cleanup(uvs_t *s, void *arg) {

@@ -332,12 +332,28 @@ bool fakepool_close(void) {
 
 /* ----------------------------------------------------------------- wraps --- */
 
+static unsigned works_refused, timers_refused; /* so many more; loop thread */
+
+void fakepool_refuse_next(unsigned works, unsigned timer_starts) {
+  works_refused = works;
+  timers_refused = timer_starts;
+}
+
+static bool refused(unsigned *left) {
+  if (*left == 0)
+    return false;
+  --*left;
+  return true;
+}
+
 int __wrap_uv_queue_work(uv_loop_t *on, uv_work_t *req, uv_work_cb work, uv_after_work_cb after) {
   struct item *it;
   int rc = 0;
 
   if (work == NULL)
     return UV_EINVAL;
+  if (refused(&works_refused))
+    return UV_EAGAIN;
   count(&seen.queue_works);
   it = claim(req, work, after);
   if (mode == FAKEPOOL_REAL || on != loop) {
@@ -407,6 +423,8 @@ int __wrap_uv_timer_start(uv_timer_t *h, uv_timer_cb cb, uint64_t timeout_ms, ui
 
   if (i == HANDLES)
     return __real_uv_timer_start(h, cb, timeout_ms, repeat_ms);
+  if (refused(&timers_refused))
+    return UV_EINVAL;
   count(&seen.timer_starts);
   atomic_store_explicit(&seen.last_handle, h, memory_order_relaxed);
   atomic_store_explicit(&seen.last_timeout_ms, timeout_ms, memory_order_relaxed);

@@ -76,6 +76,9 @@ struct fakepool_seen {
 
 struct fakepool_seen fakepool_seen(void);
 void fakepool_refuse_async(int rc); /* uv_async_init fails with it, until told 0 */
+/* The next so many calls of uv_queue_work, and of uv_timer_start for a timer that we watch, fail.
+ */
+void fakepool_refuse_next(unsigned works, unsigned timer_starts);
 void fakepool_forget(void); /* all but which handles are ours, and how many were initialised */
 
 #endif
