@@ -619,13 +619,16 @@ static inline uint64_t any_of_2(const uvs_task_t *t, size_t offset) {
 
 /* Once, after a delay, on the loop or on the pool, and nothing else. */
 static inline bool is_plain(const uvs_task_t *t) {
-  uint64_t rare = any_of_2(t, RARE) | any_of_2(t, RARE + 16) | any_of_2(t, RARE + 32) |
-                  any_of_2(t, RARE + 48) | any_of_2(t, RARE + 64) | any_of_2(t, RARE + 80) |
-                  any_of_2(t, RARE + 96);
+  uint64_t rare;
 
-  return t->size == sizeof *t && rare == 0 && t->kind == UVS_ONCE && t->from == UVS_FROM_NOW &&
-         t->period_ns == 0 && (t->work == NULL) != (t->after == NULL) &&
-         (t->flags & ~(unsigned)UVS_UNREF) == 0 && t->missed == UVS_MISSED_CATCH_UP;
+  if (t->size != sizeof *t) /* behind a smaller one is nothing that we may read */
+    return false;
+  rare = any_of_2(t, RARE) | any_of_2(t, RARE + 16) | any_of_2(t, RARE + 32) |
+         any_of_2(t, RARE + 48) | any_of_2(t, RARE + 64) | any_of_2(t, RARE + 80) |
+         any_of_2(t, RARE + 96);
+  return rare == 0 && t->kind == UVS_ONCE && t->from == UVS_FROM_NOW && t->period_ns == 0 &&
+         (t->work == NULL) != (t->after == NULL) && (t->flags & ~(unsigned)UVS_UNREF) == 0 &&
+         t->missed == UVS_MISSED_CATCH_UP;
 }
 
 /* Is there nobody to be asked, no cap, and no end in sight? */

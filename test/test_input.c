@@ -6,6 +6,8 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "lib/fixture.h"
 #include "lib/threads.h"
@@ -650,6 +652,35 @@ TEST a_spec_of_another_size_works_if_it_says_nothing_unknown(void) {
 }
 
 /* L19 */
+TEST nothing_behind_a_smaller_spec_is_read(void) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), size = offsetof(uvs_task_t, flags);
+  /* It ends where the readable memory does. */
+  char *two = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  struct fixture f;
+  uvs_task_t old;
+
+  ASSERT(two != MAP_FAILED);
+  ASSERT_EQ(0, mprotect(two + page, page, PROT_NONE));
+  fixture_init(&f);
+  CHECK_CALL(fixture_open(&f));
+  fixture_turn(&f);
+  old = fixture_once(&f, 'a', 0);
+  old.size = size;
+  void *at = memcpy(two + page - size, &old, size);
+  ASSERT_RC(0, uvs_submit(f.s, at, NULL));
+  ASSERT_RC(0, uvs_submit_many(f.s, at, 1, NULL));
+  size = sizeof(size_t); /* one that is only its size, and wrong */
+  at = memcpy(two + page - size, &size, size);
+  ASSERT_RC(UV_EINVAL, uvs_submit(f.s, at, NULL));
+  ASSERT_RC(UV_EINVAL, uvs_submit_many(f.s, at, 1, NULL));
+  fixture_turn(&f);
+  ASSERT_STR_EQ("aa", log_string(&f, EV_WORK));
+  CHECK_CALL(fixture_close(&f));
+  ASSERT_EQ(0, munmap(two, 2 * page));
+  PASS();
+}
+
+/* L19 */
 TEST a_spec_of_a_wrong_size_is_refused(void) {
   struct fixture f;
   uvs_counts_t before;
@@ -1212,6 +1243,7 @@ SUITE(specs) {
 
 SUITE(sizes) {
   RUN_TEST(a_spec_of_another_size_works_if_it_says_nothing_unknown);
+  RUN_TEST(nothing_behind_a_smaller_spec_is_read);
   RUN_TEST(a_spec_of_a_wrong_size_is_refused);
   RUN_TEST(options_of_another_size_work_if_they_say_nothing_unknown);
   RUN_TEST(an_info_of_another_size_gets_what_it_has_room_for);
