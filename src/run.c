@@ -846,7 +846,9 @@ void uvs__run_tasks(struct uvs__runner *r) {
   uint32_t slot;
   bool way;
 
-  f.newest = f.oldest = UVS__NONE;
+  f.newest = UVS__NONE;
+  f.oldest = UVS__NONE;
+  f.hear_by_ns = UVS__ASLEEP;
   f.freed.count = 0;
   uvs__pool_lock(&s->pool);
   slot = first_locked(s, r);

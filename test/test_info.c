@@ -370,6 +370,35 @@ TEST the_dump_tells_state_counters_and_tasks_with_the_next_due_first(void) {
 }
 
 /* D17 */
+TEST the_dump_is_by_due_time_whatever_the_ids_are(void) {
+  for (int way = 0; way < 2; way++) { /* submitted in the order of due time, and against it */
+    static const char *const lines[] = {"first", "second", "third"};
+    struct fixture f;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out;
+
+    fixture_init(&f);
+    CHECK_CALL(fixture_open(&f));
+    for (int i = 0; i < 3; i++) {
+      int k = way == 0 ? i : 2 - i;
+      uvs_task_t t = fixture_once(&f, 'a' + k, UVS_SEC(k + 1));
+      t.name = lines[k];
+      ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+    }
+    fixture_turn(&f);
+    out = open_memstream(&text, &size);
+    ASSERT(out != NULL);
+    ASSERT_RC(0, uvs_dump(f.s, out));
+    fclose(out);
+    ASSERT(in_order(text, lines, 3));
+    free(text);
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
+/* D17 */
 TEST the_dump_marks_a_run_that_was_cancelled_and_an_overdue_task(void) {
   struct fixture f;
   char *text = NULL;
@@ -457,6 +486,7 @@ SUITE(asking) {
   RUN_TEST(each_ends_when_told_and_may_call_anything_but_itself);
   RUN_TEST(each_and_dump_are_refused_off_the_loop);
   RUN_TEST(the_dump_tells_state_counters_and_tasks_with_the_next_due_first);
+  RUN_TEST(the_dump_is_by_due_time_whatever_the_ids_are);
   RUN_TEST(the_dump_marks_a_run_that_was_cancelled_and_an_overdue_task);
   RUN_TEST(states_and_errors_have_names);
   RUN_TEST(the_library_tells_its_version);

@@ -565,6 +565,52 @@ TEST an_orderly_shutdown_runs_what_the_lanes_have(void) {
   PASS();
 }
 
+static struct {
+  uvs_t *other;
+  uvs_lane_t lane;
+} nested;
+
+static int dispose_outer_lane(uvs_run_t *run) {
+  (void)run;
+  return uvs_lane_dispose(nested.lane, UVS_DISPOSE_TOKEN);
+}
+
+static int act_runs_another(struct probe *p, uvs_run_t *run) {
+  log_add(p->f, EV_USER, 'e', 0, uvs_execute(nested.other, dispose_outer_lane, NULL));
+  log_add(p->f, EV_USER, 't', 0, uvs_cancelled(run));
+  return 0;
+}
+
+/* R22: the body that disposes its lane is spared, also from inside a body of another scheduler's
+ * that its own thread runs. */
+TEST a_body_that_disposes_its_lane_inside_anothers_body_is_spared(void) {
+  struct fixture f;
+  uvs_options_t o;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  o = f.options;
+  o.max_pending = 1;
+  o.rejection = UVS_REJECT_CALLER_RUNS;
+  o.terminated = NULL;
+  ASSERT_RC(0, uvs_open(&f.loop, &o, &nested.other));
+  uvs_task_t x = fixture_once(&f, 'x', UVS_HOUR(1));
+  ASSERT_RC(0, uvs_submit(nested.other, &x, NULL));
+  ASSERT_RC(0, uvs_lane_open(f.s, NULL, &nested.lane));
+  uvs_task_t t = fixture_once(&f, 'a', 0);
+  t.lane = nested.lane;
+  probe_of(&t)->act = act_runs_another;
+  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  fixture_turn(&f);
+  ASSERT_STR_EQ("et", log_string(&f, EV_USER));
+  ASSERT_RC(0, log_nth(&f, EV_USER, 'e', 0)->status);
+  ASSERT_RC(1, uvs_lane_is_disposed(nested.lane));
+  ASSERT_RC(0, log_nth(&f, EV_USER, 't', 0)->status);
+  ASSERT_RC(0, uvs_close(nested.other, NULL));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* S33 V2 */
 TEST an_immediate_shutdown_takes_back_what_the_lanes_have(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
@@ -727,6 +773,7 @@ SUITE(lane_dispose) {
   RUN_TEST(a_lane_is_disposed_in_the_done_of_one_of_its_tasks);
   RUN_TEST(anything_may_be_called_in_quiet);
   RUN_TEST(an_orderly_shutdown_runs_what_the_lanes_have);
+  RUN_TEST(a_body_that_disposes_its_lane_inside_anothers_body_is_spared);
   RUN_TEST(an_immediate_shutdown_takes_back_what_the_lanes_have);
   RUN_TEST(a_close_disposes_the_lanes_that_are_left);
   RUN_TEST(the_end_of_lanes_leaves_the_loop_to_others_after_the_budget);

@@ -13,7 +13,35 @@ static void mine_closed(uvs_t *s) {
   f->closed = true;
 }
 
+static void closed_calls(uvs_t *s) {
+  struct fixture *f = uvs_data(s);
+  uvs_task_t t = fixture_once(f, 'x', 0);
+
+  log_add(f, EV_USER, 's', 0, uvs_submit(s, &t, NULL));
+  log_add(f, EV_USER, 'c', 0, uvs_cancel(s, 1, 0));
+  log_add(f, EV_USER, 'p', 0, uvs_survive(s, UVS_SURVIVE_DELAYED));
+  log_add(f, EV_USER, 'n', 0, uvs_set_concurrency(s, 3));
+  mine_closed(s);
+}
+
 /* ---------------------------------------------------------------- afterwards --- */
+
+/* the header: ERRORS */
+TEST in_the_close_callback_it_is_closed(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  ASSERT_RC(0, uvs_close(f.s, closed_calls));
+  f.s = NULL;
+  for (int i = 0; i < 10 && !f.closed; i++)
+    fixture_turn(&f);
+  ASSERT_STR_EQ("scpnC", log_string(&f, EV_USER));
+  for (const char *call = "scpn"; *call != '\0'; call++)
+    ASSERT_RC(UV_ESHUTDOWN, log_nth(&f, EV_USER, *call, 0)->status);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
 
 /* S55 S29 */
 TEST scheduling_and_cancelling_without_end_stays_in_constant_memory(void) {
@@ -631,6 +659,7 @@ TEST a_running_and_a_queued_task_cancelled_together_both_end_cancelled(void) {
 }
 
 SUITE(afterwards) {
+  RUN_TEST(in_the_close_callback_it_is_closed);
   RUN_TEST(scheduling_and_cancelling_without_end_stays_in_constant_memory);
   RUN_TEST(pairs_from_another_thread_give_their_room_back_with_the_next_turn);
   RUN_TEST(after_termination_all_is_zero_and_new_work_is_refused);

@@ -140,16 +140,18 @@ TEST if_the_system_refuses_open_says_why_and_leaves_nothing_behind(void) {
   uvs_options_init(&o);
   o.allocator = fault_option(&fault);
   o.precise_ns = 1;
-  fd_watch();
-  fd_seen.make_errno = EMFILE;
-  ASSERT_RC(UV_EMFILE, uvs_open(&loop, &o, &s));
-  fd_watch();
-  fd_seen.poll_rc = UV_ENOSPC;
-  ASSERT_RC(UV_ENOSPC, uvs_open(&loop, &o, &s));
-  ASSERT_U64(1, fd_seen.made);
-  ASSERT_FALSE(fd_is_open(fd_seen.fd));
-  ASSERT_EQ(NULL, s);
-  ASSERT_I64(0, atomic_load(&fault.live));
+  for (o.threads = 0; o.threads <= 2; o.threads += 2) { /* its threads are there by then */
+    fd_watch();
+    fd_seen.make_errno = EMFILE;
+    ASSERT_RC(UV_EMFILE, uvs_open(&loop, &o, &s));
+    fd_watch();
+    fd_seen.poll_rc = UV_ENOSPC;
+    ASSERT_RC(UV_ENOSPC, uvs_open(&loop, &o, &s));
+    ASSERT_U64(1, fd_seen.made);
+    ASSERT_FALSE(fd_is_open(fd_seen.fd));
+    ASSERT_EQ(NULL, s);
+    ASSERT_I64(0, atomic_load(&fault.live));
+  }
   ASSERT_RC(0, uv_loop_close(&loop));
   PASS();
 }
@@ -291,6 +293,26 @@ TEST it_is_set_for_the_heads_deadline_and_the_slack(void) {
 }
 
 /* L11 */
+TEST what_was_stopped_is_set_again(void) {
+  struct fixture f;
+  uvs_id_t id;
+
+  init_precise(&f, UVS_US(50));
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t a = fixture_once(&f, 'a', UVS_HOUR(1)), b = fixture_once(&f, 'b', UVS_HOUR(2));
+  ASSERT_RC(0, uvs_submit(f.s, &a, &id));
+  fixture_turn(&f);
+  ASSERT(fd_seen.set_ns > 0);
+  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  fixture_turn(&f);
+  ASSERT_I64(0, fd_seen.set_ns);
+  ASSERT_RC(0, uvs_submit(f.s, &b, &id)); /* later than what it was set for */
+  fixture_turn(&f);
+  ASSERT(fd_seen.set_ns > 0);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 TEST when_it_has_rung_it_is_quiet(void) {
   struct fixture f;
   uint64_t wakeups;
@@ -394,6 +416,7 @@ TEST others_may_close_its_handle(void) {
 SUITE(handles) {
   RUN_TEST(it_adds_one_handle_and_only_if_chosen);
   RUN_TEST(it_is_set_for_the_heads_deadline_and_the_slack);
+  RUN_TEST(what_was_stopped_is_set_again);
   RUN_TEST(when_it_has_rung_it_is_quiet);
   RUN_TEST(the_loop_stays_for_the_tasks_and_not_for_the_handle);
   RUN_TEST(others_may_close_its_handle);

@@ -283,6 +283,29 @@ TEST without_delayed_survive_what_is_not_yet_due_leaves_the_queue_at_shutdown(vo
   PASS();
 }
 
+/* S38: the first shutdown says what is due, whatever time passes before the loop looks. */
+TEST a_second_shutdown_does_not_change_what_was_due(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  f.options.survive_delayed = 0;
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t specs[] = {fixture_once(&f, 'a', UVS_MS(10)),
+                        fixture_once(&f, 'b', VCLOCK_WALL_NS + UVS_MS(10))};
+  specs[1].from = UVS_FROM_WALL;
+  for (int i = 0; i < 2; i++)
+    ASSERT_RC(0, uvs_submit(f.s, &specs[i], NULL));
+  ASSERT_RC(0, uvs_shutdown(f.s));
+  vclock_advance_ns(&f.clock, UVS_MS(20));
+  ASSERT_RC(0, uvs_shutdown(f.s));
+  fixture_turn(&f);
+  ASSERT_U64(0, log_count(&f, EV_WORK, 0));
+  for (int tag = 'a'; tag <= 'b'; tag++)
+    ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, tag, 0)->status);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* S38 */
 TEST a_one_shot_already_due_at_shutdown_runs_whatever_the_policies_say(void) {
   struct fixture f;
@@ -735,6 +758,7 @@ SUITE(orderly) {
   RUN_TEST(a_policy_switched_off_after_shutdown_acts_at_once);
   RUN_TEST(a_policy_switched_before_shutdown_waits_for_it);
   RUN_TEST(without_delayed_survive_what_is_not_yet_due_leaves_the_queue_at_shutdown);
+  RUN_TEST(a_second_shutdown_does_not_change_what_was_due);
   RUN_TEST(a_one_shot_already_due_at_shutdown_runs_whatever_the_policies_say);
   RUN_TEST(a_periodic_task_in_the_middle_of_a_run_finishes_it_and_ends_cancelled);
   RUN_TEST(queued_periodic_tasks_end_at_once_while_another_one_is_still_running);

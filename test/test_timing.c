@@ -616,6 +616,28 @@ TEST order_among_equals_holds_over_reschedules(void) {
   PASS();
 }
 
+/* L13 */
+TEST what_is_moved_to_never_leaves_no_timer_behind(void) {
+  struct fixture f;
+  uvs_id_t id;
+
+  fixture_init(&f);
+  f.real_clock = true; /* else there is no timer at all */
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t a = fixture_once(&f, 'a', UVS_HOUR(1));
+  ASSERT_RC(0, uvs_submit(f.s, &a, &id));
+  fixture_turn(&f);
+  uv_handle_t *timer = find_handles(&f.loop, f.s).timer;
+  ASSERT(uv_is_active(timer));
+  ASSERT_RC(0, uvs_reschedule(f.s, id, UVS_NEVER));
+  fixture_turn(&f);
+  ASSERT_FALSE(uv_is_active(timer));
+  ASSERT_RC(0, uvs_reschedule(f.s, id, UVS_HOUR(2)));
+  ASSERT(uv_is_active(timer));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* -------------------------------------------------------- the ends of time --- */
 
 /* S52 */
@@ -1076,6 +1098,7 @@ SUITE(order) {
   RUN_TEST(an_overdue_task_starts_before_a_later_now_also_behind_a_busy_runner);
   RUN_TEST(order_among_equals_holds_over_periods);
   RUN_TEST(order_among_equals_holds_over_reschedules);
+  RUN_TEST(what_is_moved_to_never_leaves_no_timer_behind);
 }
 
 SUITE(ends_of_time) {
