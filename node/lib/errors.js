@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+'use strict';
+
+// The errors of this package, and libuv's codes as far as they are needed by name.
+
+const { constants: { errno } } = require('node:os');
+const { getSystemErrorName } = require('node:util');
+
+class AbortError extends Error {
+  constructor(reason) {
+    super('The task was cancelled', reason === undefined ? undefined : { cause: reason });
+    this.code = 'ABORT_ERR';
+  }
+}
+AbortError.prototype.name = 'AbortError';
+
+class TimeoutError extends Error {
+  constructor(message) {
+    super(message);
+    this.code = 'ETIMEDOUT';
+  }
+}
+TimeoutError.prototype.name = 'TimeoutError';
+
+const UV_UNKNOWN = -4094;
+const UV_EAGAIN = -errno.EAGAIN;
+const UV_EBUSY = -errno.EBUSY;
+const UV_ECANCELED = -errno.ECANCELED;
+const UV_ESHUTDOWN = -(errno.ESHUTDOWN ?? 108);
+const UV_ETIMEDOUT = -errno.ETIMEDOUT;
+
+const WORDS = new Map([
+  [UV_ESHUTDOWN, 'the scheduler is shut down'],
+  [UV_EAGAIN, 'maxPending tasks are waiting already'],
+  [UV_ECANCELED, 'the lane is disposed'],
+  [-errno.ENOMEM, 'out of memory'],
+  [-errno.EINVAL, 'bad arguments'],
+  [-errno.ENOTSUP, 'not supported on this system'],
+]);
+
+// The error for a code of the core's.
+function refused(rc) {
+  const code = getSystemErrorName(rc);
+  return Object.assign(new Error(`uvsched: ${WORDS.get(rc) ?? code}`), { code, errno: rc });
+}
+
+module.exports = {
+  AbortError, TimeoutError, refused, UV_UNKNOWN, UV_EBUSY, UV_ECANCELED, UV_ETIMEDOUT,
+};

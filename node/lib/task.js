@@ -1,0 +1,581 @@
+// SPDX-License-Identifier: MIT
+'use strict';
+
+// A task as its user sees it, and what a run, an outcome and a cancel do to it. Whether and when it
+// runs is the core's business; engine.js is between the two.
+//
+// A task is an AsyncResource: its runs see the AsyncLocalStorage stores of the submission, and
+// async_hooks hears of it. What most tasks never need (a promise, a signal, options) is in a second
+// object, made when it is asked for: a million waiting tasks are a million of the first.
+
+const { AsyncResource } = require('node:async_hooks');
+const { inspect } = require('node:util');
+const binding = require('./binding.js');
+const { duration } = require('./duration.js');
+const { AbortError, TimeoutError, UV_EBUSY, UV_ETIMEDOUT, UV_UNKNOWN } = require('./errors.js');
+const { RC, NOW, PLAIN_DUE, SLOT, DELAY, FLAGS, KIND } = require('./io.js');
+
+// kState: the lowest bits say where it stands ...
+const WAITING = 0; // or due, and not yet begun
+const RUNNING = 1;
+const OVER = 2;
+const STATE = 3;
+// ... and the others what is known of it.
+const PLAIN = 4; // one run, no options: over for the core as soon as it is due
+const UNREF = 8;
+const CANCELLED = 16; // the outcome is decided
+const FAILED = 32; // over, and kFn is the error
+const WALL = 64; // its times are of the wall clock
+const BEGUN = 128; // its function was called
+
+const kEngine = Symbol('engine');
+const kFn = Symbol('fn'); // when it is over: the value, or the error
+const kSlot = Symbol('slot');
+const kState = Symbol('state');
+const kMore = Symbol('more');
+const kCall = Symbol('call');
+const kEndRun = Symbol('end run');
+const kReason = Symbol('reason');
+const kController = Symbol('controller');
+const kTimedOut = Symbol('timed out');
+
+const MANUAL = { requireManualDestroy: true };
+const STREAM_MOST = 1024; // runs that a stream keeps for a reader that is slow
+
+// What only some tasks have.
+class More {
+  name = '';
+  periodic = false;
+  lane = undefined;
+  // Options.
+  absorbs = false; // a failed run is not the end: failure is 'continue' or 'retry'
+  maxFailures = 0;
+  limitNs = 0;
+  // The run in progress, or the last one.
+  current = undefined;
+  limiter = undefined;
+  limitAt = 0; // by the engine's clock
+  ran = 0; // runs begun
+  failures = 0; // in a row
+  // The outcome.
+  settled = false;
+  reported = false; // the last failure was one after which the task was to go on, and told as such
+  value = undefined;
+  error = undefined;
+  rejection = false; // the failure came by a promise
+  deferred = undefined;
+  streams = undefined;
+  // The AbortSignal that was given in.
+  signal = undefined;
+  onAbort = undefined;
+}
+
+// One run, as its function sees it. Times in ms.
+class Run {
+  constructor(task, ideal, late, run, missed) {
+    this.task = task;
+    this.ideal = ideal;
+    this.late = late;
+    this.run = run;
+    this.missed = missed;
+  }
+
+  // Raised when the task is cancelled, when the run passes its limit, and by shutdownNow and close.
+  get signal() {
+    if (this[kController] === undefined) {
+      this[kController] = new AbortController();
+      const more = (this.task[kMore] ??= new More());
+      if (more.current === undefined && (this.task[kState] & STATE) === RUNNING) more.current = this;
+      if ((this.task[kState] & STATE) === RUNNING) {
+        this[kReason] ??= this.task[kState] & CANCELLED ? more.error : this.task[kEngine].raised;
+      }
+      if (this[kReason] !== undefined) this[kController].abort(this[kReason]);
+    }
+    return this[kController].signal;
+  }
+}
+
+function raise(run, reason) {
+  if (run === undefined || run[kReason] !== undefined) return;
+  run[kReason] = reason;
+  run[kController]?.abort(reason);
+}
+
+// The runs of a task for a `for await`: each once it has ended well.
+class Stream {
+  queue = [];
+  waiting = [];
+  over = false;
+  error = undefined;
+
+  constructor(task) {
+    this.task = task;
+  }
+
+  push(run) {
+    if (this.waiting.length > 0) {
+      this.waiting.shift().resolve({ value: run, done: false });
+      return;
+    }
+    this.queue.push(run);
+    if (this.queue.length > STREAM_MOST) this.queue.shift();
+  }
+
+  end(error) {
+    this.over = true;
+    for (const reader of this.waiting.splice(0)) {
+      if (error === undefined) reader.resolve({ value: undefined, done: true });
+      else reader.reject(error);
+      error = undefined; // only the first is told
+    }
+    this.error = error;
+  }
+
+  next() {
+    if (this.queue.length > 0) {
+      return Promise.resolve({ value: this.queue.shift(), done: false });
+    }
+    if (this.over) {
+      const error = this.error;
+      this.error = undefined;
+      return error === undefined ? Promise.resolve({ value: undefined, done: true }) : Promise.reject(error);
+    }
+    return new Promise((resolve, reject) => this.waiting.push({ resolve, reject }));
+  }
+
+  // Who leaves the loop stops to listen; the task goes on.
+  return(value) {
+    this.task[kMore].streams?.delete(this);
+    this.queue = [];
+    this.end();
+    return Promise.resolve({ value, done: true });
+  }
+
+  [Symbol.asyncIterator]() {
+    return this;
+  }
+}
+
+// ---- the outcome ----
+
+// The AbortSignal that was given in has nothing more to say.
+function deafen(more) {
+  more.signal?.removeEventListener('abort', more.onAbort);
+  more.signal = more.onAbort = undefined;
+}
+
+// Tells everybody who asked. True: somebody had.
+function settle(task, error, value) {
+  const more = task[kMore];
+  if (more === undefined || more.settled) return more !== undefined;
+  more.settled = true;
+  more.error = error;
+  more.value = value;
+  deafen(more);
+  const asked = more.deferred !== undefined || more.streams?.size > 0;
+  if (error === undefined) more.deferred?.resolve(value);
+  else more.deferred?.reject(error);
+  if (more.streams !== undefined) {
+    for (const stream of more.streams) stream.end(task[kState] & CANCELLED ? undefined : error);
+  }
+  return asked;
+}
+
+// Tells of a failure that ends the task. What nobody has asked for goes where node puts such errors.
+function settleFailed(task, error, rejection) {
+  if (!settle(task, error) && !task[kMore]?.reported) complain(task, error, rejection);
+}
+
+// In the context of the task, as its functions.
+function complain(task, error, rejection) {
+  task.runInAsyncScope(complainInScope, undefined, task, error, rejection);
+}
+
+function complainInScope(task, error, rejection) {
+  if (tellListeners(task, error)) return;
+  if (rejection) Promise.reject(error); // 'unhandledRejection'
+  else binding.raise(error); // 'uncaughtException'
+}
+
+// False: there are none.
+function tellListeners(task, error) {
+  const { front } = task[kEngine];
+  if (front.listenerCount('error') === 0) return false;
+  try {
+    front.emit('error', error, task);
+  } catch (another) {
+    binding.raise(another);
+  }
+  return true;
+}
+
+// A failure after which the task goes on.
+function tellFailed(task, error) {
+  task[kMore].reported = true;
+  if (task[kEngine].front.listenerCount('error') > 0) task.runInAsyncScope(tellListeners, undefined, task, error);
+}
+
+// A function that throws after it cancelled its own task has an error all the same. What a promise
+// brings later belongs to the cancel, and is discarded.
+function tellLate(task, error, rejection) {
+  if (error !== undefined && !rejection && error !== task[kMore].error) complain(task, error, false);
+}
+
+// The task is over, and nothing will touch it again.
+function over(task, flags, outcome) {
+  const s = task[kEngine];
+  const more = task[kMore];
+  task[kState] = (task[kState] & ~STATE) | OVER | flags;
+  task[kFn] = outcome;
+  if (more !== undefined) {
+    deafen(more);
+    more.lane?.forget(task);
+  }
+  if (task[kState] & PLAIN) s.countPlain(task[kState], flags);
+  s.giveBack(task[kSlot]);
+  task.emitDestroy();
+}
+
+// ---- a run ----
+
+const { then } = Promise.prototype;
+
+function isThenable(value) {
+  return value !== null && (typeof value === 'object' || typeof value === 'function') &&
+    typeof value.then === 'function';
+}
+
+// While the promise of a one-shot is pending, what it waits for keeps the process alive, or nothing
+// does: as with a timer's. The core does not know of plain ones any more.
+function hold(task, held) {
+  if (task[kState] & (PLAIN | UNREF) || task[kMore].periodic) return;
+  const { io, native } = task[kEngine];
+  io[SLOT] = task[kSlot];
+  io[FLAGS] = held ? 1 : 0;
+  native.setRef();
+}
+
+// Begins a run.
+function begin(task, run) {
+  const more = task[kMore];
+  task[kState] = (task[kState] & ~STATE) | RUNNING | BEGUN;
+  if (more !== undefined) {
+    more.current = run;
+    more.ran = run.run;
+    if (more.limitNs > 0) {
+      more.limitAt = task[kEngine].io[NOW] + more.limitNs;
+      more.limiter = task[kEngine].limit(more.limitNs, () => expire(task, run), !(task[kState] & UNREF));
+    }
+  }
+  let value;
+  try {
+    value = task[kCall](run);
+    if (isThenable(value)) {
+      hold(task, false);
+      then.call(Promise.resolve(value), // not by a `then` of its own, which might call twice
+        (v) => task[kEndRun](run, undefined, v, true),
+        (e) => task[kEndRun](run, wrap(e), undefined, true));
+      return;
+    }
+  } catch (error) {
+    task[kEndRun](run, wrap(error), undefined, false);
+    return;
+  }
+  task[kEndRun](run, undefined, value, false);
+}
+
+// So that a failure is never undefined, which stands for none.
+function wrap(error) {
+  return error === undefined ? new Error('a task failed with undefined') : error;
+}
+
+// The time limit of a run has come. Who hears of it does so in the context of the task.
+function expire(task, run) {
+  task.runInAsyncScope(expireInScope, undefined, task, run);
+}
+
+function expireInScope(task, run) {
+  const more = task[kMore];
+  if (more.current !== run || (task[kState] & STATE) !== RUNNING || task[kState] & CANCELLED) return;
+  const error = new TimeoutError(`a run took longer than ${more.limitNs / 1e6} ms`);
+  more.limiter = undefined;
+  run[kTimedOut] = true;
+  more.error = error;
+  more.failures++;
+  const goesOn = lasts(more);
+  const told = !goesOn && settle(task, error);
+  raise(run, error); // from here on users may do what they like
+  if (goesOn) tellFailed(task, error);
+  else if (!told) complain(task, error, false);
+}
+
+// The end of a run. While a function held the loop nobody could look at the clock.
+function checkLimit(task, run) {
+  const more = task[kMore];
+  if (more.limiter === undefined) return;
+  const { io, native } = task[kEngine];
+  more.limiter.cancel();
+  native.clock();
+  if (io[NOW] >= more.limitAt) expire(task, run);
+  more.limiter = undefined;
+}
+
+// Does the task go on after a failure, as its policy has it?
+function lasts(more) {
+  return more.absorbs && (more.maxFailures === 0 || more.failures < more.maxFailures);
+}
+
+// What a run that has ended means for a task with options. The status for the core.
+function judge(task, run, error, value, rejection) {
+  const more = task[kMore];
+  if (task[kState] & CANCELLED) tellLate(task, error, rejection);
+  if (run[kTimedOut] || task[kState] & CANCELLED) return 0;
+  if (error !== undefined) {
+    more.error = error;
+    more.rejection = rejection;
+    more.reported = false;
+    more.failures++;
+    if (lasts(more)) tellFailed(task, error);
+    return UV_UNKNOWN;
+  }
+  more.failures = 0;
+  more.error = undefined;
+  more.value = value;
+  if (more.streams !== undefined) for (const stream of more.streams) stream.push(run);
+  return 0;
+}
+
+// The end of the only run of a plain task.
+function endPlain(task, run, error, value, rejection) {
+  const more = task[kMore];
+  if (task[kState] & CANCELLED) {
+    over(task, 0, more.error);
+    tellLate(task, error, rejection);
+  } else if (error === undefined) {
+    if (more !== undefined) {
+      for (const stream of more.streams ?? []) stream.push(run);
+      settle(task, undefined, value);
+    }
+    over(task, 0, value);
+  } else {
+    over(task, FAILED, error);
+    settleFailed(task, error, rejection);
+  }
+}
+
+// ---- tasks ----
+
+class Task extends AsyncResource {
+  constructor(engine, fn, state, type = 'uvsched.Task') {
+    super(type, MANUAL);
+    this[kEngine] = engine;
+    this[kFn] = fn;
+    this[kSlot] = -1;
+    this[kState] = state;
+    this[kMore] = undefined;
+  }
+
+  [kCall](run) {
+    return this.runInAsyncScope(this[kFn], undefined, run);
+  }
+
+  [kEndRun](run, error, value, later) {
+    const s = this[kEngine];
+    if (this[kState] & PLAIN) {
+      try {
+        endPlain(this, run, error, value, later);
+      } finally {
+        if (s.ending) s.lookForEnd();
+      }
+      return;
+    }
+    let status = UV_UNKNOWN;
+    if (later) hold(this, true);
+    try {
+      checkLimit(this, run);
+      status = judge(this, run, error, value, later);
+    } finally { // an 'error' listener, or nobody at all, may have thrown
+      this[kState] = (this[kState] & ~STATE) | WAITING;
+      s.finish(this[kSlot], run[kTimedOut] ? UV_ETIMEDOUT : status);
+    }
+  }
+
+  /**
+   * 'never-ran': no run will start (any more). 'running': the present run goes on, its signal is
+   * raised, and none follows. 'over': it was over, or cancelled before it ran.
+   */
+  cancel(reason) {
+    const state = this[kState];
+    const running = (state & STATE) === RUNNING;
+    if ((state & STATE) === OVER) return 'over';
+    if (state & CANCELLED) return running ? 'running' : 'over';
+    if (this[kMore]?.settled) return 'over'; // by its limit
+    const s = this[kEngine];
+    if (running && state & PLAIN) {
+      s.plainCancelling++;
+    } else {
+      const rc = s.cancel(this[kSlot]);
+      if (rc === UV_EBUSY) { // plain, and due: its event will find it cancelled
+        s.io[PLAIN_DUE]--;
+        s.plainCancelling++;
+      } else if (rc < 0) {
+        return 'over';
+      } else if (state & PLAIN) {
+        this[kState] |= CANCELLED;
+        s.plainCancelling++;
+        const error = this[kMore] !== undefined ? new AbortError(reason) : reason;
+        settle(this, error);
+        over(this, 0, error);
+        if (s.ending) s.lookForEnd();
+        return 'never-ran';
+      }
+    }
+    this[kState] |= CANCELLED;
+    const more = (this[kMore] ??= new More());
+    const error = new AbortError(reason);
+    settle(this, error);
+    if (!running) return 'never-ran';
+    more.limiter?.cancel();
+    more.limiter = undefined;
+    raise(more.current, error); // last: who hears of it may do what he likes
+    return 'running';
+  }
+
+  /**
+   * Moves the next run to `delay` from now. False: it is due, running or over, or it has no options
+   * and the scheduler is shut down.
+   */
+  reschedule(delay) {
+    const ns = duration(delay, 'delay');
+    if ((this[kState] & STATE) !== WAITING || this[kState] & CANCELLED) return false;
+    const { io, native } = this[kEngine];
+    io[SLOT] = this[kSlot];
+    io[DELAY] = ns;
+    native.reschedule();
+    return io[RC] === 0;
+  }
+
+  ref() {
+    return setRef(this, true);
+  }
+
+  unref() {
+    return setRef(this, false);
+  }
+
+  hasRef() {
+    return (this[kState] & UNREF) === 0 && (this[kState] & STATE) !== OVER;
+  }
+
+  /** Of the end: the value of the last run that ended well, or why there is none. */
+  get promise() {
+    const more = (this[kMore] ??= new More());
+    if (more.deferred === undefined) {
+      const deferred = {};
+      deferred.promise = new Promise((resolve, reject) => Object.assign(deferred, { resolve, reject }));
+      more.deferred = deferred;
+      if ((this[kState] & STATE) === OVER || more.settled || this[kState] & CANCELLED) answer(this, deferred);
+    }
+    return more.deferred.promise;
+  }
+
+  get name() {
+    return this[kMore]?.name ?? '';
+  }
+
+  /** 'waiting', 'ready' (due, and not yet begun), 'running' or 'over'. */
+  get state() {
+    return inquire(this).state;
+  }
+
+  /** How often its function was called. */
+  get runs() {
+    return inquire(this).runs;
+  }
+
+  /** ms until the next run; below zero when overdue, Infinity for never; undefined if none follows. */
+  get remaining() {
+    return inquire(this).remaining;
+  }
+
+  /** Failures in a row, up to now. */
+  get failures() {
+    return this[kMore]?.failures ?? 0;
+  }
+
+  [Symbol.asyncIterator]() {
+    const more = (this[kMore] ??= new More());
+    const stream = new Stream(this);
+    const state = this[kState];
+    if ((state & STATE) === OVER || more.settled || state & CANCELLED) {
+      stream.end(state & CANCELLED ? undefined : state & FAILED ? this[kFn] : more.error);
+    } else {
+      (more.streams ??= new Set()).add(stream);
+    }
+    return stream;
+  }
+
+  [inspect.custom](depth, options) {
+    const { state } = inquire(this);
+    const name = this.name === '' ? '' : `name: ${inspect(this.name)}, `;
+    return `${options.stylize(this.constructor.name, 'special')} { ${name}state: ${inspect(state)} }`;
+  }
+}
+
+if (Symbol.dispose !== undefined) {
+  Object.defineProperty(Task.prototype, Symbol.dispose, {
+    value() { this.cancel(); }, writable: true, configurable: true,
+  });
+}
+
+// A promise that was asked for late. A cancelled one has its error, or the reason in kFn.
+function answer(task, deferred) {
+  const state = task[kState];
+  const more = task[kMore];
+  const isOver = (state & STATE) === OVER;
+  if (state & CANCELLED) {
+    deferred.reject(more.error ?? new AbortError(task[kFn]));
+  } else if (isOver && !(state & FAILED)) {
+    deferred.resolve(task[kFn]);
+  } else {
+    deferred.reject(isOver ? task[kFn] : more.error);
+  }
+}
+
+function setRef(task, ref) {
+  const state = task[kState];
+  if ((state & STATE) === OVER) return task;
+  task[kState] = ref ? state & ~UNREF : state | UNREF;
+  const { io, native } = task[kEngine];
+  io[SLOT] = task[kSlot];
+  io[FLAGS] = ref ? 1 : 0;
+  native.setRef();
+  return task;
+}
+
+const STATES = ['waiting', 'waiting', 'ready', 'ready', 'over']; // by the core's UVS_WAITING ...
+
+// What a task's getters tell. Of what has no event on its way, the core knows best.
+function inquire(task) {
+  const state = task[kState];
+  const runs = task[kMore]?.ran || (state & BEGUN ? 1 : 0);
+  const answer = { state: 'over', runs, remaining: undefined };
+  if ((state & STATE) === RUNNING) answer.state = 'running';
+  if ((state & STATE) !== WAITING || state & CANCELLED) return answer;
+  const { io, native } = task[kEngine];
+  io[SLOT] = task[kSlot];
+  native.info();
+  if (io[RC] === 0) {
+    answer.state = STATES[io[KIND]];
+    if (answer.state !== 'over') answer.remaining = io[KIND + 1] / 1e6;
+  } else if (state & PLAIN) {
+    answer.state = 'ready';
+  }
+  return answer;
+}
+
+module.exports = {
+  Task, Run, More, begin, over, settle, settleFailed, raise,
+  WAITING, RUNNING, OVER, STATE, PLAIN, UNREF, CANCELLED, FAILED, WALL,
+  kEngine, kFn, kSlot, kState, kMore, kCall, kEndRun,
+};

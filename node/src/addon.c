@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * addon: what an environment of node's loads, and what happens at its end.
+ */
+#include <stdlib.h>
+
+#include "host.h"
+
+static void teardown(napi_async_cleanup_hook_handle hook, void *arg) {
+  (void)hook; /* the same that napi_add_async_cleanup_hook gave */
+  uvs_node_teardown(arg);
+}
+
+static void free_addon(napi_env env, void *data, void *hint) {
+  (void)env;
+  (void)hint;
+  uvs_node_free_tables(data);
+  free(data);
+}
+
+/* raise(error): 'uncaughtException', now, and in the async context of who calls. */
+static napi_value raise_error(napi_env env, napi_callback_info info) {
+  napi_value error;
+  size_t argc = 1;
+
+  if (napi_get_cb_info(env, info, &argc, &error, NULL, NULL) == napi_ok)
+    napi_fatal_exception(env, error);
+  return NULL;
+}
+
+NAPI_MODULE_INIT() {
+  struct addon *a = calloc(1, sizeof *a);
+  napi_value open, raise, version;
+
+  if (a == NULL || napi_set_instance_data(env, a, free_addon, NULL) != napi_ok ||
+      napi_add_async_cleanup_hook(env, teardown, a, &a->hook) != napi_ok ||
+      napi_create_function(env, "open", NAPI_AUTO_LENGTH, uvs_node_open, a, &open) != napi_ok ||
+      napi_set_named_property(env, exports, "open", open) != napi_ok ||
+      napi_create_function(env, "raise", NAPI_AUTO_LENGTH, raise_error, NULL, &raise) != napi_ok ||
+      napi_set_named_property(env, exports, "raise", raise) != napi_ok ||
+      napi_create_string_utf8(env, uvs_version_string(), NAPI_AUTO_LENGTH, &version) != napi_ok ||
+      napi_set_named_property(env, exports, "version", version) != napi_ok)
+    napi_throw_error(env, NULL, "uvsched: could not be initialized");
+  return exports;
+}

@@ -1,0 +1,690 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * host: a scheduler of the core, driven from JavaScript, on node's loop.
+ *
+ * Everything here happens on the environment's own thread. JavaScript's tasks are loop tasks of the
+ * core. Their callbacks come in the middle of the core's turn, where nobody may be kept waiting, so
+ * they only note an event; when the turn is over, the idle handle's callback gives all events to
+ * one JavaScript function (drain), which calls the users' functions. A task is pending
+ * (UVS_PENDING) from the event until JavaScript says how its run ended. Plain tasks, those with one
+ * run and no options, have a room of their own, plain.c.
+ *
+ * Where memory runs out in the middle of a turn there is nobody to tell. V8 ends the process then,
+ * and so do we. Calls from JavaScript get UV_ENOMEM.
+ */
+#include "host.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- small things ---- */
+
+struct host *uvs_node_host(napi_env env, napi_callback_info info) {
+  void *h = NULL;
+
+  napi_get_cb_info(env, info, NULL, NULL, NULL, &h);
+  return h;
+}
+
+void uvs_node_out_of_memory(void) {
+  napi_fatal_error("uvsched", NAPI_AUTO_LENGTH, "out of memory", NAPI_AUTO_LENGTH);
+}
+
+/* Room for so many in an array that grows by doubling. */
+bool uvs_node_grow(void **array, uint32_t *room, uint32_t want, size_t size) {
+  uint32_t to = *room;
+  void *p;
+
+  if (want <= to)
+    return true;
+  while (to < want)
+    to = to < 64 ? 64 : to * 2;
+  p = realloc(*array, to * size);
+  if (p == NULL)
+    return false;
+  *array = p;
+  *room = to;
+  return true;
+}
+
+bool uvs_node_slot_room(struct host *h, uint32_t slot) {
+  uint32_t was = h->slot_room;
+
+  if (!uvs_node_grow((void **)&h->slots, &h->slot_room, slot + 1, sizeof *h->slots))
+    return false;
+  if (h->slot_room > was)
+    memset(h->slots + was, 0, (h->slot_room - was) * sizeof *h->slots);
+  return true;
+}
+
+/* ---- events ---- */
+
+static void on_idle(uv_idle_t *idle);
+
+void uvs_node_wake(struct host *h) {
+  if (!h->idle_open || uv_is_active((uv_handle_t *)&h->idle))
+    return;
+  uv_unref((uv_handle_t *)&h->idle); /* who needs the loop says so */
+  uv_idle_start(&h->idle, on_idle);
+}
+
+void uvs_node_note(struct host *h, struct event e) {
+  uint32_t end = h->event_first + h->event_count;
+
+  if (h->addon->dying)
+    return; /* JavaScript will not run again */
+  if (end == h->event_room && h->event_first > h->event_room / 2) {
+    memmove(h->events, h->events + h->event_first, h->event_count * sizeof e);
+    h->event_first = 0;
+    end = h->event_count;
+  }
+  if (!uvs_node_grow((void **)&h->events, &h->event_room, end + 1, sizeof e))
+    uvs_node_out_of_memory();
+  h->events[end] = e;
+  h->event_count++;
+  uvs_node_wake(h);
+  uv_ref((uv_handle_t *)&h->idle);
+}
+
+/* ---- the core calls ---- */
+
+static int on_run(uvs_run_t *run) {
+  struct host *h = uvs_data(run->scheduler);
+  int64_t due_ns = run->start_ns - run->late_ns;
+
+  if (h->addon->dying)
+    return UV_ECANCELED;
+  if (!h->slots[uvs_node_number(run->arg)].overtakes)
+    uvs_node_plain_until(h, due_ns);
+  uvs_node_note(h, (struct event){EVENT_RUN, uvs_node_number(run->arg), (double)run->ideal_ns,
+                                  (double)due_ns, (double)run->number, (double)run->missed});
+  return UVS_PENDING;
+}
+
+static void on_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  struct host *h = uvs_data(s);
+  struct slot *t = &h->slots[uvs_node_number(arg)];
+
+  if (t->state != SLOT_IN || t->id != id)
+    return;
+  t->state = SLOT_FREE;
+  uvs_node_note(h, (struct event){EVENT_DONE, uvs_node_number(arg), status, 0, 0, 0});
+}
+
+static void on_missed(uvs_t *s, uvs_id_t id, uint64_t count, int reason, void *arg) {
+  struct host *h = uvs_data(s);
+  uint32_t slot = uvs_node_number(arg);
+
+  /* Tasks of other addons have other args, and are not for JavaScript. */
+  if (slot < h->slot_room && h->slots[slot].state == SLOT_IN && h->slots[slot].id == id)
+    uvs_node_note(h, (struct event){EVENT_MISSED, slot, (double)count, reason, 0, 0});
+}
+
+static void on_never_ran(uvs_t *s, uvs_id_t id, void *arg) {
+  struct host *h = uvs_data(s);
+  uvs_info_t info;
+
+  uvs_info_init(&info);
+  (void)arg; /* of shutdownNow, not of the task */
+  if (uvs_info(s, id, &info) < 0 || uvs_node_plain_never_ran(h, info.work, info.arg))
+    return;
+  if (info.work == on_run)
+    uvs_node_note(h, (struct event){EVENT_NEVER_RAN, uvs_node_number(info.arg), 0, 0, 0, 0});
+}
+
+static void on_terminated(uvs_t *s) {
+  struct host *h = uvs_data(s);
+
+  uvs_counts_init(&h->last);
+  uvs_counts(s, &h->last); /* it will not tell any more when it is closed */
+  uvs_node_note(h, (struct event){EVENT_TERMINATED, 0, 0, 0, 0, 0});
+}
+
+static void on_quiet(uvs_t *s, uvs_lane_t lane, void *arg) {
+  (void)lane;
+  uvs_node_note(uvs_data(s), (struct event){EVENT_QUIET, uvs_node_number(arg), 0, 0, 0, 0});
+}
+
+/* ---- to JavaScript ---- */
+
+static void put_events(struct host *h, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    const struct event *e = &h->events[h->event_first + i];
+    double *to = h->io + IO_EVENTS + i * IO_EVENT_WIDTH;
+
+    to[0] = e->kind;
+    to[1] = e->slot;
+    to[2] = e->a;
+    to[3] = e->b;
+    to[4] = e->c;
+    to[5] = e->d;
+  }
+}
+
+/* One call of drain. False: no more now. In nobody's async context: each task has its own, and this
+ * one would be that of whoever happened to come first. */
+static bool drain_some(struct host *h) {
+  napi_env env = h->env;
+  uint32_t n = h->event_count < IO_EVENT_ROOM ? h->event_count : IO_EVENT_ROOM;
+  napi_value drain, self, count, error = NULL;
+  napi_status status;
+  uint32_t taken;
+
+  put_events(h, n);
+  h->io[IO_NEXT] = 0;
+  h->io[IO_OVER] = 0;
+  if (napi_get_reference_value(env, h->drain, &drain) != napi_ok ||
+      napi_get_reference_value(env, h->self, &self) != napi_ok ||
+      napi_create_uint32(env, n, &count) != napi_ok)
+    return false;
+  status = napi_make_callback(env, NULL, self, drain, 1, &count, NULL);
+  taken = (uint32_t)h->io[IO_NEXT];
+  h->event_first += taken;
+  h->event_count -= taken;
+  if (h->event_count == 0)
+    h->event_first = 0;
+  /* Not what a function throws, which drain has seen to. */
+  if (status == napi_pending_exception && napi_get_and_clear_last_exception(env, &error) == napi_ok)
+    napi_fatal_exception(env, error);
+  return (status == napi_ok || error != NULL) && taken > 0 && h->io[IO_OVER] == 0;
+}
+
+static void drain(struct host *h) {
+  while (h->event_count > 0 && !h->addon->dying) {
+    napi_handle_scope scope;
+    bool more;
+
+    if (napi_open_handle_scope(h->env, &scope) != napi_ok)
+      return;
+    more = drain_some(h);
+    napi_close_handle_scope(h->env, scope);
+    if (!more)
+      return;
+  }
+}
+
+/* ---- the end ---- */
+
+static void drop_ref(napi_env env, napi_ref *ref) {
+  if (*ref != NULL)
+    napi_delete_reference(env, *ref);
+  *ref = NULL;
+}
+
+static void on_idle_closed(uv_handle_t *handle) {
+  struct host *h = handle->data;
+  struct addon *a = h->addon;
+  napi_env env = h->env;
+
+  *h->link = h->next;
+  if (h->next != NULL)
+    h->next->link = h->link;
+  if (a->dying) {
+    if (a->hosts == NULL)
+      uvs_node_let_go(a); /* after this the memory may go */
+    return;
+  }
+  drop_ref(env, &h->drain);
+  drop_ref(env, &h->self);
+}
+
+static void close_idle(struct host *h) {
+  if (!h->idle_open)
+    return;
+  h->idle_open = false;
+  uv_close((uv_handle_t *)&h->idle, on_idle_closed);
+}
+
+static void on_closed(uvs_t *s) {
+  struct host *h = uvs_data(s);
+
+  h->s = NULL;
+  if (h->addon->dying)
+    close_idle(h);
+  else
+    uvs_node_note(h, (struct event){EVENT_CLOSED, 0, 0, 0, 0, 0});
+}
+
+/* JavaScript's pending runs will never be ended by it, nor those of other addons by theirs. */
+static int finish_pending(uvs_t *s, const uvs_info_t *info, void *arg) {
+  (void)arg;
+  if (info->state == UVS_RUNNING)
+    uvs_finish(s, info->id, UV_ECANCELED);
+  return 0;
+}
+
+/* And those that begin until the core has seen that it is closed. Both sides read and write
+ * `ending` in one step, so one comes first: if we do, the teardown sees that this run is in
+ * progress. */
+static void on_body_returned(uvs_run_t *run, int status) {
+  struct host *h;
+
+  if (status != UVS_PENDING || run->runner == UVS_ON_LOOP)
+    return;
+  h = uvs_data(run->scheduler);
+  if (atomic_fetch_or_explicit(&h->ending, 0, memory_order_acq_rel)) /* pairs with teardown's */
+    uvs_finish(run->scheduler, run->id, UV_ECANCELED);
+}
+
+void uvs_node_teardown(struct addon *a) {
+  struct host *h, *next;
+
+  if (a->dying)
+    return;
+  a->dying = true;
+  if (a->hosts == NULL)
+    uvs_node_let_go(a);
+  for (h = a->hosts; h != NULL; h = next) {
+    next = h->next;
+    h->shut = true;
+    if (h->s == NULL) {
+      close_idle(h);
+      continue;
+    }
+    atomic_exchange_explicit(&h->ending, 1, memory_order_acq_rel); /* see on_body_returned */
+    uvs_each(h->s, finish_pending, NULL);
+    if (!h->closing)
+      uvs_close(h->s, on_closed);
+    h->closing = true;
+  }
+}
+
+static void on_idle(uv_idle_t *idle) {
+  struct host *h = idle->data;
+
+  uvs_node_plain_flush(h);
+  drain(h);
+  if (h->addon->dying)
+    return;
+  uvs_node_plain_flush(h); /* what the functions have armed need not wait for another turn */
+  if (h->event_count > 0)
+    return;
+  uv_idle_stop(idle);
+  if (h->s == NULL)
+    close_idle(h); /* JavaScript has heard of the end */
+}
+
+static void finalize(napi_env env, void *data, void *hint) {
+  struct host *h = data;
+
+  (void)env;
+  (void)hint;
+  free(h->slots);
+  free(h->events);
+  uvs_node_plain_free(h);
+  free(h);
+}
+
+/* ---- what JavaScript calls: the answer is in io ---- */
+
+static napi_value read_clock(napi_env env, napi_callback_info info) {
+  struct host *h = uvs_node_host(env, info);
+
+  h->io[IO_NOW] = h->s != NULL ? (double)uvs_now(h->s) : 0;
+  return NULL;
+}
+
+static void read_spec(const struct host *h, uvs_task_t *t) {
+  const double *io = h->io;
+
+  uvs_task_init(t);
+  t->kind = (int)io[IO_KIND];
+  t->from = (int)io[IO_FROM];
+  t->delay_ns = uvs_node_ns(io[IO_DELAY]);
+  if (t->from == UVS_FROM_WALL && t->delay_ns != UVS_NEVER)
+    t->delay_ns = io[IO_DELAY] >= 9.2e12
+                      ? UVS_NEVER
+                      : (int64_t)io[IO_DELAY] * 1000000 + (int64_t)io[IO_WALL_NS];
+  t->period_ns = uvs_node_ns(io[IO_PERIOD]);
+  t->after = on_run;
+  t->done = on_done;
+  t->arg = uvs_node_arg((uint32_t)io[IO_SLOT]);
+  t->flags = (unsigned)io[IO_FLAGS];
+  t->missed = (int)io[IO_MISSED];
+  t->max_burst = (uint32_t)io[IO_MAX_BURST];
+  t->max_runs = (uint32_t)io[IO_MAX_RUNS];
+  t->until_ns = uvs_node_ns(io[IO_UNTIL]);
+  t->jitter_ns = uvs_node_ns(io[IO_JITTER]);
+  t->failure = (int)io[IO_FAILURE];
+  t->max_failures = (uint32_t)io[IO_MAX_FAILURES];
+  t->retry_ns = uvs_node_ns(io[IO_RETRY]);
+  t->retry_max_ns = uvs_node_ns(io[IO_RETRY_MAX]);
+  t->retry_jitter = (int)io[IO_RETRY_JITTER];
+  t->lane = (uvs_lane_t)io[IO_LANE];
+  t->priority = (int)io[IO_PRIORITY];
+}
+
+/* submit(name): everything a task can be. */
+static napi_value submit(napi_env env, napi_callback_info info) {
+  void *data;
+  napi_value argv[1];
+  size_t argc = 1;
+  char name[UVS_NAME_MAX + 1];
+  size_t length = 0;
+  struct host *h;
+  struct slot *t;
+  uvs_task_t spec;
+  int rc;
+
+  napi_get_cb_info(env, info, &argc, argv, NULL, &data);
+  h = data;
+  h->io[IO_RC] = UV_ESHUTDOWN;
+  if (h->shut)
+    return NULL;
+  h->io[IO_RC] = UV_ENOMEM;
+  if (!uvs_node_slot_room(h, (uint32_t)h->io[IO_SLOT]))
+    return NULL;
+  read_spec(h, &spec);
+  /* Cut where it is too long, at a whole character. */
+  if (argc == 1 &&
+      napi_get_value_string_utf8(env, argv[0], name, sizeof name, &length) == napi_ok && length > 0)
+    spec.name = name;
+  t = &h->slots[(uint32_t)h->io[IO_SLOT]];
+  uvs_node_plain_flush(h); /* so that the core has what is due before this one */
+  t->overtakes = spec.priority > UVS_PRIORITY_NORMAL;
+  rc = uvs_submit(h->s, &spec, &t->id);
+  t->state = rc < 0 ? SLOT_FREE : SLOT_IN;
+  h->io[IO_RC] = rc;
+  return NULL;
+}
+
+/* SLOT. RC: a receipt, or UV_EBUSY: it is plain and due, and JavaScript has to see to it. Once a
+ * plain one has been cancelled its slot is free. */
+static napi_value cancel(napi_env env, napi_callback_info info) {
+  struct host *h = uvs_node_host(env, info);
+  uint32_t slot = (uint32_t)h->io[IO_SLOT];
+  struct slot *t = &h->slots[slot];
+  int rc = UV_ENOENT;
+
+  if (t->state == SLOT_WAITS) {
+    uvs_node_plain_cancel(h, slot);
+    rc = UVS_NEVER_RUNS;
+  } else if (t->state == SLOT_DUE) {
+    rc = UV_EBUSY;
+  } else if (t->state == SLOT_IN && h->s != NULL) {
+    rc = uvs_cancel(h->s, t->id, 0);
+  }
+  h->io[IO_RC] = rc;
+  return NULL;
+}
+
+/* SLOT, DELAY. */
+static napi_value reschedule(napi_env env, napi_callback_info info) {
+  struct host *h = uvs_node_host(env, info);
+  uint32_t slot = (uint32_t)h->io[IO_SLOT];
+  struct slot *t = &h->slots[slot];
+  int64_t delay_ns = uvs_node_ns(h->io[IO_DELAY]);
+  int rc = UV_ENOENT;
+
+  if (t->state == SLOT_WAITS)
+    rc = uvs_node_plain_move(h, slot, delay_ns);
+  else if (t->state == SLOT_DUE)
+    rc = UV_EBUSY;
+  else if (t->state == SLOT_IN && h->s != NULL)
+    rc = uvs_reschedule(h->s, t->id, delay_ns);
+  h->io[IO_RC] = rc;
+  return NULL;
+}
+
+/* SLOT, FLAGS: the status. */
+static napi_value finish(napi_env env, napi_callback_info info) {
+  struct host *h = uvs_node_host(env, info);
+  struct slot *t = &h->slots[(uint32_t)h->io[IO_SLOT]];
+
+  h->io[IO_RC] = h->s != NULL && t->state == SLOT_IN ? uvs_finish(h->s, t->id, (int)h->io[IO_FLAGS])
+                                                     : UV_ENOENT;
+  return NULL;
+}
+
+/* SLOT, FLAGS: 1 = ref, 0 = unref. */
+static napi_value set_ref(napi_env env, napi_callback_info info) {
+  struct host *h = uvs_node_host(env, info);
+  uint32_t slot = (uint32_t)h->io[IO_SLOT];
+  bool ref = h->io[IO_FLAGS] != 0;
+
+  if (h->slots[slot].state == SLOT_WAITS)
+    uvs_node_plain_ref(h, slot, ref);
+  else if (h->slots[slot].state == SLOT_IN && h->s != NULL)
+    (ref ? uvs_ref : uvs_unref)(h->s, h->slots[slot].id);
+  return NULL;
+}
+
+/* SLOT. Out, from IO_KIND on: UVS_WAITING ..., and how long until the next run. */
+static napi_value get_info(napi_env env, napi_callback_info cb) {
+  struct host *h = uvs_node_host(env, cb);
+  struct slot *t = &h->slots[(uint32_t)h->io[IO_SLOT]];
+  uvs_info_t info;
+
+  uvs_info_init(&info);
+  h->io[IO_RC] = UV_ENOENT;
+  if (h->s == NULL)
+    return NULL;
+  if (t->state == SLOT_WAITS) {
+    info.state = UVS_WAITING;
+    info.remaining_ns = t->due_ns == UVS_NEVER ? UVS_NEVER : t->due_ns - uvs_now(h->s);
+    h->io[IO_RC] = 0;
+  } else if (t->state == SLOT_IN) {
+    h->io[IO_RC] = uvs_info(h->s, t->id, &info);
+  }
+  h->io[IO_KIND] = info.state;
+  h->io[IO_KIND + 1] = info.remaining_ns == UVS_NEVER ? INFINITY : (double)info.remaining_ns;
+  return NULL;
+}
+
+/* SLOT: the lane's key, FLAGS: its width. Out: IO_LANE. */
+static napi_value open_lane(napi_env env, napi_callback_info info) {
+  struct host *h = uvs_node_host(env, info);
+  uvs_lane_options_t o;
+  uvs_lane_t lane = 0;
+
+  h->io[IO_RC] = UV_ESHUTDOWN;
+  if (h->shut)
+    return NULL;
+  uvs_lane_options_init(&o);
+  o.width = (uint32_t)h->io[IO_FLAGS];
+  o.quiet = on_quiet;
+  o.arg = uvs_node_arg((uint32_t)h->io[IO_SLOT]);
+  h->io[IO_RC] = uvs_lane_open(h->s, &o, &lane);
+  h->io[IO_LANE] = (double)lane;
+  return NULL;
+}
+
+/* IO_LANE. */
+static napi_value dispose_lane(napi_env env, napi_callback_info info) {
+  struct host *h = uvs_node_host(env, info);
+
+  h->io[IO_RC] =
+      h->s != NULL ? uvs_lane_dispose((uvs_lane_t)h->io[IO_LANE], UVS_DISPOSE_TOKEN) : UV_ESHUTDOWN;
+  return NULL;
+}
+
+static void shut(struct host *h) {
+  uvs_node_plain_flush(h);
+  if (!h->shut)
+    h->shut_ns = uvs_now(h->s);
+  h->shut = true;
+}
+
+/* KIND, FROM: do delayed ones, do periodic ones survive? Below 0: as it was. */
+static napi_value shut_down(napi_env env, napi_callback_info info) {
+  struct host *h = uvs_node_host(env, info);
+
+  if (h->s == NULL)
+    return NULL;
+  shut(h);
+  if (h->io[IO_KIND] >= 0)
+    uvs_set_survive(h->s, UVS_SURVIVE_DELAYED, (int)h->io[IO_KIND]);
+  if (h->io[IO_FROM] >= 0)
+    uvs_set_survive(h->s, UVS_SURVIVE_PERIODIC, (int)h->io[IO_FROM]);
+  uvs_shutdown(h->s);
+  return NULL;
+}
+
+static napi_value shut_down_now(napi_env env, napi_callback_info info) {
+  struct host *h = uvs_node_host(env, info);
+
+  h->io[IO_RC] = UV_EALREADY;
+  if (h->s == NULL)
+    return NULL;
+  shut(h);
+  h->stopped = true;
+  h->io[IO_RC] = uvs_shutdown_now(h->s, on_never_ran, NULL);
+  return NULL;
+}
+
+static napi_value close_host(napi_env env, napi_callback_info info) {
+  struct host *h = uvs_node_host(env, info);
+
+  if (h->s == NULL || h->closing)
+    return NULL;
+  shut(h);
+  h->stopped = true;
+  h->closing = true;
+  uvs_close(h->s, on_closed);
+  return NULL;
+}
+
+/* stats(to): lib/engine.js has the names of what it writes. */
+static napi_value get_stats(napi_env env, napi_callback_info info) {
+  void *data;
+  napi_value argv[1];
+  size_t argc = 1;
+  double *to = NULL;
+  size_t length = 0;
+  const struct plain *p;
+  struct host *h;
+  uvs_counts_t c;
+
+  napi_get_cb_info(env, info, &argc, argv, NULL, &data);
+  h = data;
+  p = &h->plain;
+  h->io[IO_RC] = UV_ESHUTDOWN;
+  if (argc < 1 ||
+      napi_get_typedarray_info(env, argv[0], NULL, &length, (void **)&to, NULL, NULL) != napi_ok ||
+      length < 19)
+    return NULL;
+  uvs_counts_init(&c);
+  if (h->s != NULL)
+    uvs_counts(h->s, &c);
+  else
+    c = h->last;
+  h->io[IO_RC] = 0;
+  /* Bundles are no tasks; their members are. JavaScript counts how those ended. */
+  c.submitted += p->armed - p->submitted;
+  c.completed -= p->fired;
+  c.runs -= p->fired;
+  c.cancelled -= p->dropped;
+  c.waiting += p->waiting - (p->submitted - p->fired - p->dropped);
+  {
+    const uint64_t counts[] = {c.submitted,   c.completed, c.failed,  c.cancelled,    c.timed_out,
+                               c.dropped,     c.waiting,   c.ready,   c.running,      c.rejected,
+                               c.runs,        c.missed,    c.runners, c.peak_runners, c.slots,
+                               c.failed_runs, c.wakeups};
+
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+      to[i] = (double)counts[i];
+    to[17] = (double)p->armed;
+    to[18] = (double)p->waiting;
+  }
+  return NULL;
+}
+
+/* ---- open ---- */
+
+static const struct {
+  const char *name;
+  napi_callback call;
+} functions[] = {
+    {"clock", read_clock},      {"arm", uvs_node_arm},
+    {"submit", submit},         {"cancel", cancel},
+    {"reschedule", reschedule}, {"finish", finish},
+    {"setRef", set_ref},        {"info", get_info},
+    {"openLane", open_lane},    {"disposeLane", dispose_lane},
+    {"shutdown", shut_down},    {"shutdownNow", shut_down_now},
+    {"close", close_host},      {"stats", get_stats},
+    {"table", uvs_node_table},
+};
+
+static bool make_functions(napi_env env, struct host *h, napi_value object) {
+  for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+    napi_value f;
+
+    if (napi_create_function(env, functions[i].name, NAPI_AUTO_LENGTH, functions[i].call, h, &f) !=
+            napi_ok ||
+        napi_set_named_property(env, object, functions[i].name, f) != napi_ok)
+      return false;
+  }
+  return true;
+}
+
+/* The order in which these are undone does not matter: an environment in which one of these fails
+ * is about to end. */
+static bool make_refs(napi_env env, struct host *h, napi_value object, napi_value buffer,
+                      napi_value drain) {
+  return napi_create_reference(env, drain, 1, &h->drain) == napi_ok &&
+         napi_set_named_property(env, object, "io", buffer) == napi_ok &&
+         napi_create_reference(env, object, 1, &h->self) == napi_ok;
+}
+
+/* open(io, drain): KIND = concurrency, FROM = threads, PERIOD = budget, MISSED = precise,
+ * MAX_BURST = max_pending, MAX_RUNS = keep_alive. The object with the functions, or a number: why
+ * not. */
+napi_value uvs_node_open(napi_env env, napi_callback_info info) {
+  void *data;
+  napi_value argv[2], object = NULL, code = NULL;
+  size_t argc = 2, length = 0;
+  struct addon *a;
+  struct host *h;
+  uv_loop_t *loop;
+  uvs_options_t o;
+  int rc;
+
+  napi_get_cb_info(env, info, &argc, argv, NULL, &data);
+  a = data;
+  h = calloc(1, sizeof *h);
+  rc = UV_ENOMEM;
+  if (h == NULL)
+    goto free_host;
+  h->addon = a;
+  h->env = env;
+  rc = UV_EINVAL;
+  if (argc < 2 || napi_get_uv_event_loop(env, &loop) != napi_ok ||
+      napi_get_typedarray_info(env, argv[0], NULL, &length, (void **)&h->io, NULL, NULL) !=
+          napi_ok ||
+      length < IO_SIZE)
+    goto free_host;
+  uvs_options_init(&o);
+  o.concurrency = (int)h->io[IO_KIND];
+  o.threads = (int)h->io[IO_FROM];
+  o.budget_ns = uvs_node_ns(h->io[IO_PERIOD]);
+  o.precise_ns = uvs_node_ns(h->io[IO_MISSED]);
+  o.max_pending = (uint32_t)h->io[IO_MAX_BURST];
+  o.keep_alive = (int)h->io[IO_MAX_RUNS];
+  o.missed = on_missed;
+  o.terminated = on_terminated;
+  o.after_body = on_body_returned;
+  o.data = h;
+  h->plain.grain_ns = o.precise_ns > 0 ? o.precise_ns : UVS_MS(1);
+  rc = uvs_open(loop, &o, &h->s);
+  if (rc < 0)
+    goto free_host;
+  /* From here on it is closed as any other: by the end of the environment. */
+  uv_idle_init(loop, &h->idle);
+  h->idle.data = h;
+  h->idle_open = true;
+  h->next = a->hosts;
+  h->link = &a->hosts;
+  if (h->next != NULL)
+    h->next->link = &h->next;
+  a->hosts = h;
+  if (napi_create_object(env, &object) != napi_ok ||
+      napi_wrap(env, object, h, finalize, NULL, NULL) != napi_ok ||
+      !make_functions(env, h, object) || !make_refs(env, h, object, argv[0], argv[1]))
+    napi_throw_error(env, "ENOMEM", "uvsched: no scheduler could be made");
+  return object;
+
+free_host:
+  free(h);
+  napi_create_int32(env, rc, &code);
+  return code;
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+'use strict';
+
+// What reviews have found; each of these was red once.
+
+const test = require('node:test');
+const assert = require('node:assert/strict');
+const { getEventListeners } = require('node:events');
+const { Scheduler } = require('..');
+const { open, sleep, turn, hold, until, says, uncaught } = require('./lib/helper.js');
+
+const nothing = () => {};
+
+test('who hears of an error sees the store of the task, and the first store is not kept', async () => {
+  await says(`
+    const { AsyncLocalStorage } = require('node:async_hooks');
+    const als = new AsyncLocalStorage();
+    const { schedule, defaultScheduler } = uvsched;
+    const seen = [];
+    process.on('uncaughtException', () => seen.push(als.getStore()?.id));
+    let first = { id: 1 };
+    const ref = new WeakRef(first);
+    als.run(first, () => schedule(1, () => {}));
+    first = undefined;
+    als.run({ id: 2 }, () => schedule(2, () => { throw new Error('x'); }));
+    als.run({ id: 3 }, () => schedule(3, () => { throw new Error('x'); }, { name: 'x' }));
+    setTimeout(() => {
+      defaultScheduler().on('error', () => seen.push(als.getStore()?.id));
+      als.run({ id: 4 }, () => schedule(1, () => { throw new Error('x'); }));
+      setTimeout(() => { gc(); console.log(seen.sort().join(), ref.deref()); }, 20);
+    }, 20);`, '2,3,4 undefined', { args: ['--expose-gc'] });
+});
+
+test('what a function throws after it cancelled its task is an error all the same', async (t) => {
+  const seen = uncaught(t);
+  const s = open(t);
+  for (const options of [undefined, { name: 'x' }]) {
+    const task = s.schedule(1, () => { task.cancel(); throw new Error('mine'); }, options);
+    await until(() => task.state === 'over');
+    await turn(); // it is told after that
+  }
+  assert.deepEqual(seen.exceptions.map((e) => e.message), ['mine', 'mine']);
+});
+
+test('all runs are counted', async (t) => {
+  const s = open(t);
+  s.on('error', nothing);
+  for (let i = 0; i < 20; i++) s.execute(() => { if (i % 2) throw new Error('x'); }, i % 4 ? undefined : { name: 'x' });
+  await until(() => s.stats().waiting + s.stats().ready === 0 && s.tasks().length === 0);
+  const { runs, failedRuns, late } = s.stats();
+  assert.deepEqual({ runs, failedRuns, late: late.count }, { runs: 20, failedRuns: 10, late: 20 });
+});
+
+test('one of high priority overtakes, and leaves the others in their order', async (t) => {
+  for (let round = 0; round < 5; round++) {
+    const s = open(t, { budget: '1s' });
+    await new Promise((resolve) => s.execute(resolve));
+    const seen = [];
+    for (let i = 0; i < 30; i++) s.schedule(2 + i / 10, () => seen.push(i));
+    s.schedule(4.95, () => seen.push('high'), { priority: 'high' });
+    hold(8);
+    await until(() => seen.length === 31);
+    assert.deepEqual(seen.filter((each) => each !== 'high'), Array.from({ length: 30 }, (_, i) => i));
+  }
+});
+
+test('before the first turn of the core the order is that of the deadlines, too', async () => {
+  for (let round = 0; round < 20; round++) {
+    const s = new Scheduler();
+    const seen = [];
+    s.schedule(4, () => seen.push('4'));
+    s.schedule(2, () => seen.push('2'), { name: 'x' });
+    s.execute(() => seen.push('now'));
+    hold(round / 4);
+    await until(() => seen.length === 3);
+    assert.deepEqual(seen, ['now', '2', '4']);
+    await s.close(); // resolved in the idle phase of the loop, so the next one begins there
+  }
+});
+
+test('a signal forgets a task that was cancelled at once', async (t) => {
+  const s = open(t);
+  const { signal } = new AbortController();
+  for (let i = 0; i < 5; i++) s.schedule(1000, nothing, { signal }).cancel();
+  assert.equal(getEventListeners(signal, 'abort').length, 0);
+});
+
+test('an error listener that throws hears of a limit once', async (t) => {
+  const seen = uncaught(t);
+  const s = open(t);
+  const heard = [];
+  s.on('error', (e) => { heard.push(e.name); throw new Error('of the listener'); });
+  const task = s.execute(() => sleep(20), { limit: 2 });
+  await until(() => task.state === 'over' && heard.length > 0); // it is told after that
+  await turn();
+  assert.deepEqual(heard, ['TimeoutError']);
+  assert.deepEqual(seen.exceptions.map((e) => e.message), ['of the listener']);
+});
+
+test('a promise that never settles keeps no process, but its limit and its period do', async () => {
+  const never = '() => new Promise(() => {})';
+  await says(`uvsched.schedule(1, ${never})`, '');
+  await says(`uvsched.schedule(1, ${never}, { name: 'x' })`, '');
+  await says(`uvsched.schedule(1, ${never}, { limit: 5 }).promise.catch((e) => console.log(e.name))`, 'TimeoutError');
+  await says(`const t = uvsched.every(1, ${never}); setTimeout(() => { console.log('still'); process.exit(); }, 50).unref();`,
+    'still');
+});
