@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * All scenes, by room. Each ends with an entry without a name.
+ */
+#ifndef WEAVE_SCENES_H
+#define WEAVE_SCENES_H
+
+#include "weave.h"
+
+/* To be played once, first: what the process keeps (the directory of lanes) has room for every
+ * scene from then on, so that a schedule is the same run wherever it comes. */
+extern const struct weave_scene scene_to_begin_with;
+
+extern const struct weave_scene scenes_inbox[];
+extern const struct weave_scene scenes_slab[];
+extern const struct weave_scene scenes_word[];
+extern const struct weave_scene scenes_limit[];
+extern const struct weave_scene scenes_recur[];
+extern const struct weave_scene scenes_runner[];
+extern const struct weave_scene scenes_lane[];
+extern const struct weave_scene scenes_queue[];
+extern const struct weave_scene scenes_wait[];
+extern const struct weave_scene scenes_close[];
+
+#endif

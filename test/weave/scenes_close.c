@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The ways to an end, against everything that may still be going on: nothing is lost, nothing is
+ * used after it is gone.
+ */
+#include "scenes.h"
+
+#include "model.h"
+#include "scheduler.h"
+#include "stage.h"
+
+/* Holds a reference, as whoever may call during a close must. */
+static void submit_held(void *arg) {
+  struct part *p = arg;
+
+  stage_submit(p);
+  WEAVE_CHECK(p->rc == 0 || p->rc == UV_ESHUTDOWN);
+  p->others_cancel = true;
+  uvs_release(stage.s);
+}
+
+static void cancel_held(void *arg) {
+  struct part *p = arg;
+
+  stage_cancel(p, 0);
+  uvs_release(stage.s);
+}
+
+static void cancel_guessed_held(void *arg) {
+  struct part *p = arg;
+
+  for (int i = 0; i < 3 && p->id == 0; i++)
+    weave_here();
+  if (p->id != 0)
+    stage_cancel(p, 0);
+  uvs_release(stage.s);
+}
+
+static void move_held(void *arg) {
+  int rc = stage_reschedule(arg, 0);
+
+  WEAVE_CHECK(rc == 0 || rc == UV_EBUSY || rc == UV_ENOENT || rc == UV_ESHUTDOWN);
+  uvs_release(stage.s);
+}
+
+static void finish_held(void *arg) {
+  struct part *p = arg;
+
+  WEAVE_SAME(0, uvs_finish(stage.s, p->id, 0)); /* nothing closes before */
+  uvs_release(stage.s);
+}
+
+static void release(void *arg) {
+  (void)arg;
+  uvs_release(stage.s);
+}
+
+static void ask_and_release(void *arg) {
+  (void)arg;
+  WEAVE_CHECK(uvs_is_shutdown(stage.s) >= 0);
+  stage_check_counts();
+  uvs_release(stage.s);
+}
+
+static void held(const char *name, void (*fn)(void *arg), void *arg) {
+  uvs_retain(stage.s);
+  weave_spawn(name, fn, arg, false);
+}
+
+static void close_now(void) {
+  WEAVE_SAME(0, uvs_close(stage.s, stage_on_closed));
+  stage_await_close();
+}
+
+static void close_meets_submit(void) {
+  stage_open(1);
+  held("a", submit_held, stage_part('a'));
+  stage_go();
+  close_now();
+}
+
+static void close_meets_run(void) {
+  struct part *a;
+
+  stage_open(1);
+  a = stage_part('a');
+  a->others_cancel = true;
+  stage_submit(a);
+  stage_go();
+  model_turn();
+  close_now();
+}
+
+static void close_meets_cancel(void) {
+  struct part *a;
+
+  stage_open(1);
+  a = stage_part('a');
+  a->others_cancel = true;
+  a->spec.delay_ns = UVS_MS(5);
+  stage_submit(a);
+  held("actor", cancel_held, a);
+  stage_go();
+  close_now();
+}
+
+static void close_meets_move(void) {
+  struct part *a;
+
+  stage_open(1);
+  stage.on_their_way = true; /* the mover may send it when the loop has looked for the last time */
+  a = stage_part('a');
+  a->others_cancel = true;
+  a->spec.delay_ns = UVS_MS(5);
+  stage_submit(a);
+  held("move", move_held, a);
+  stage_go();
+  close_now();
+}
+
+static void close_meets_finish(void) {
+  struct part *a;
+
+  stage_open(1);
+  a = stage_part('a');
+  a->others_cancel = true;
+  a->ret = UVS_PENDING;
+  stage_submit(a);
+  stage_go();
+  while (a->runs == 0)
+    WEAVE_CHECK(model_turn());
+  held("finish", finish_held, a);
+  close_now();
+}
+
+static void close_meets_many(void) {
+  stage_open(1);
+  held("submit", submit_held, stage_part('a'));
+  held("cancel", cancel_guessed_held, &stage.parts[0]);
+  stage_go();
+  close_now();
+}
+
+/* The last reference goes at any time: with the close, or long after. */
+static void release_meets_close(void) {
+  stage_open(1);
+  held("one", release, NULL);
+  held("two", ask_and_release, NULL);
+  stage_go();
+  close_now();
+}
+
+static void close_in_the_first_turn(void) {
+  stage_init();
+  stage.options.concurrency = 1;
+  model_reset(1);
+  WEAVE_SAME(0, uvs_open(model_loop(), &stage.options, &stage.s));
+  held("a", submit_held, stage_part('a'));
+  stage_go();
+  close_now();
+}
+
+static void close_of_runners_elsewhere(void) {
+  stage_init();
+  stage.options.threads = 1;
+  stage_open_with(0);
+  stage_part('a')->others_cancel = true;
+  stage_submit(&stage.parts[0]);
+  stage_go();
+  model_turn();
+  close_now();
+}
+
+static int attached, called;
+
+static void on_cleanup(uvs_t *s, void *arg) {
+  (void)s;
+  (void)arg;
+  WEAVE_CHECK(!stage.closed);
+  called++;
+}
+
+static void attach_held(void *arg) {
+  struct part *p = arg;
+
+  for (int i = 0; i < 2; i++) {
+    int rc = uvs_add_cleanup(stage.s, p->id, on_cleanup, NULL, 0);
+
+    WEAVE_CHECK(rc == 0 || rc == UV_ESHUTDOWN);
+    attached += rc == 0;
+  }
+  uvs_release(stage.s);
+}
+
+/* To a task that is over: what is accepted is called before it is closed. */
+static void close_meets_attach(void) {
+  struct part *a;
+
+  stage_open(1);
+  attached = called = 0;
+  a = stage_loop_part('a');
+  stage_submit(a);
+  while (a->dones == 0)
+    WEAVE_CHECK(model_turn());
+  held("attach", attach_held, a);
+  stage_go();
+  close_now();
+  WEAVE_SAME(attached, called);
+}
+
+/* ---- shutdown ---- */
+
+static void submit_maybe(void *arg) {
+  struct part *p = arg;
+
+  p->others_cancel = true;
+  stage_submit(p);
+  WEAVE_CHECK(p->rc == 0 || p->rc == UV_ESHUTDOWN);
+}
+
+static void shut_down(void *arg) {
+  (void)arg;
+  WEAVE_SAME(0, uvs_shutdown(stage.s));
+  WEAVE_SAME(1, uvs_is_shutdown(stage.s));
+}
+
+static void never_ran(uvs_t *s, uvs_id_t id, void *arg) {
+  (void)s;
+  (void)arg;
+  for (unsigned i = 0; i < stage.part_count; i++) {
+    struct part *p = &stage.parts[i];
+
+    if (p->id == id) {
+      WEAVE_SAME(0, p->runs + p->dones);
+      WEAVE_SAME(0, p->never_ran++);
+    }
+  }
+}
+
+static void shut_down_now(void *arg) {
+  (void)arg;
+  WEAVE_SAME(0, uvs_shutdown_now(stage.s, never_ran, NULL));
+}
+
+static void shut_down_within_2ms(void *arg) {
+  (void)arg;
+  WEAVE_SAME(0, uvs_shutdown_within(stage.s, UVS_MS(2)));
+}
+
+static void await_end(void *arg) {
+  (void)arg;
+  WEAVE_SAME(0, uvs_await(stage.s, UVS_NEVER));
+  WEAVE_SAME(1, uvs_is_terminated(stage.s));
+}
+
+static void await_end_of_closed(void *arg) {
+  (void)arg;
+  WEAVE_SAME(0, uvs_await(stage.s, UVS_NEVER));
+}
+
+/* It has come to its end by itself. */
+static void end_terminated(void) {
+  stage_play();
+  if (!stage.terminated)
+    weave_fail("shut down, all sleep, and it has not terminated");
+  WEAVE_SAME(1, uvs_is_terminated(stage.s));
+  stage_close();
+}
+
+static void shutdown_meets_submit(void) {
+  stage_open(1);
+  submit_maybe(stage_loop_part('b')); /* so that the loop has a turn */
+  weave_spawn("submit", submit_maybe, stage_loop_part('a'), false);
+  weave_spawn("shutdown", shut_down, NULL, false);
+  stage_play();
+  if (stage.parts[1].rc == 0) /* what is due when it is shut down still runs */
+    WEAVE_SAME(1, stage.parts[1].runs);
+  end_terminated();
+}
+
+/* There is one, and so no room for another. */
+static void open_full(int rejection) {
+  stage_init();
+  stage.options.concurrency = 1;
+  stage.options.max_pending = 1;
+  stage.options.rejection = rejection;
+  stage_open_with(1);
+  stage_part('a')->spec.delay_ns = UVS_MS(5);
+  submit_maybe(&stage.parts[0]);
+}
+
+/* There is no room, so it is dropped: accepted all the same, or refused. */
+static void shutdown_meets_a_dropped_one(void) {
+  open_full(UVS_REJECT_DISCARD);
+  weave_spawn("submit", submit_maybe, stage_part('b'), false);
+  stage_go();
+  shut_down(NULL);
+  stage_cancel(&stage.parts[0], 0); /* so that nothing else is left */
+  end_terminated();
+}
+
+/* More has come in than the loop takes in, in both of its looks, before it asks for the time. */
+#define FILLERS 128
+
+static void submit_fillers_and_one(void *arg) {
+  uvs_id_t id;
+
+  for (int i = 0; i < FILLERS; i++) {
+    uvs_task_t t = stage.parts[0].spec;
+
+    t.delay_ns = UVS_NEVER;
+    t.flags = UVS_UNREF;
+    t.done = NULL;
+    WEAVE_SAME(0, uvs_submit(stage.s, &t, &id));
+    WEAVE_SAME(UVS_NEVER_RUNS, uvs_cancel(stage.s, id, 0));
+  }
+  stage_submit(arg);
+}
+
+static void pass_5ms(void *arg) {
+  (void)arg;
+  model_pass_ms(5);
+}
+
+static void shutdown_meets_a_full_inbox(void) {
+  struct part *a;
+
+  stage_open(1);
+  a = stage_part('a');
+  a->late_ns = UVS_MS(5);
+  weave_spawn("submit", submit_fillers_and_one, a, false);
+  weave_yield(); /* the loop has not looked yet */
+  WEAVE_SAME(0, a->rc);
+  WEAVE_SAME(0, uvs_shutdown(stage.s));
+  weave_spawn("clock", pass_5ms, NULL, false);
+  end_terminated();
+}
+
+static void shutdown_meets_cancel(void) {
+  stage_open(1);
+  stage_part('a')->spec.delay_ns = UVS_NEVER;
+  stage.parts[0].spec.done = NULL;
+  stage.parts[0].spec.flags = UVS_UNREF; /* else the loop is told since it was the last */
+  stage_submit(&stage.parts[0]);
+  weave_spawn("shutdown", shut_down, NULL, false);
+  weave_spawn("cancel", stage_cancel_arg, &stage.parts[0], false);
+  end_terminated();
+}
+
+static void shutdown_meets_await(void) {
+  stage_open(1);
+  submit_maybe(stage_part('a'));
+  weave_spawn("shutdown", shut_down, NULL, false);
+  weave_spawn("await", await_end, NULL, false);
+  end_terminated();
+}
+
+static bool awaits(const void *arg) {
+  (void)arg;
+  return model_sleepers(&stage.s->terminated_cond) > 0;
+}
+
+/* Who waits needs no reference of its own: it may be the last to go. */
+static void close_meets_await(void) {
+  stage_open(1);
+  weave_spawn("await", await_end_of_closed, NULL, false);
+  weave_sleep(awaits, NULL, WEAVE_NEVER);
+  stage_go();
+  close_now();
+}
+
+static void shutdown_now_meets_run(void) {
+  stage_open(1);
+  submit_maybe(stage_part('a'));
+  stage_part('b')->spec.delay_ns = UVS_MS(2);
+  submit_maybe(&stage.parts[1]);
+  weave_spawn("now", shut_down_now, NULL, false);
+  stage_play();
+  for (int i = 0; i < 2; i++) /* handed back, or run: one of both */
+    WEAVE_SAME(1, stage.parts[i].never_ran + stage.parts[i].runs);
+  end_terminated();
+}
+
+static void shutdown_now_meets_submit(void) {
+  stage_open(1);
+  weave_spawn("submit", submit_maybe, stage_part('a'), false);
+  weave_spawn("now", shut_down_now, NULL, false);
+  stage_play();
+  if (stage.parts[0].rc == 0)
+    WEAVE_SAME(1, stage.parts[0].never_ran + stage.parts[0].runs);
+  end_terminated();
+}
+
+static void shutdown_within_a_time(void) {
+  stage_open(1);
+  stage_part('a')->spec.delay_ns = UVS_MS(2);
+  submit_maybe(&stage.parts[0]);
+  weave_spawn("within", shut_down_within_2ms, NULL, false);
+  weave_spawn("await", await_end, NULL, false);
+  end_terminated();
+}
+
+static void shut_down_within_30ms(void *arg) {
+  (void)arg;
+  WEAVE_SAME(0, uvs_shutdown_within(stage.s, UVS_MS(30)));
+}
+
+static void await_for_2ms(void *arg) {
+  WEAVE_SAME(0, uvs_await(stage.s, UVS_NEVER));
+  WEAVE_CHECK((int64_t)weave_now_ns <= *(int64_t *)arg + UVS_MS(2));
+}
+
+static void finish(void *arg) {
+  WEAVE_SAME(0, uvs_finish(stage.s, ((struct part *)arg)->id, 0));
+}
+
+/* The last one ends, and the loop falls asleep until the grace is over: it is terminated before. */
+static void shutdown_meets_finish(void) {
+  static int64_t began_ns;
+  struct part *a;
+
+  stage_open(1);
+  began_ns = (int64_t)weave_now_ns;
+  a = stage_part('a');
+  a->ret = UVS_PENDING;
+  a->spec.done = NULL;
+  stage_submit(a);
+  while (a->runs == 0)
+    WEAVE_CHECK(model_turn());
+  shut_down_within_30ms(NULL);
+  weave_spawn("finish", finish, a, false);
+  weave_spawn("await", await_for_2ms, &began_ns, false);
+  end_terminated();
+}
+
+/* The nearest of several counts, whichever comes last. */
+static void two_shut_down_within_a_time(void) {
+  static int64_t began_ns;
+
+  stage_open(1);
+  began_ns = (int64_t)weave_now_ns;
+  stage_part('a')->spec.delay_ns = UVS_MS(50);
+  submit_maybe(&stage.parts[0]);
+  weave_spawn("soon", shut_down_within_2ms, NULL, false);
+  weave_spawn("later", shut_down_within_30ms, NULL, false);
+  weave_spawn("await", await_for_2ms, &began_ns, false);
+  end_terminated();
+}
+
+static void forbid_delayed(void *arg) {
+  (void)arg;
+  WEAVE_SAME(0, uvs_set_survive(stage.s, UVS_SURVIVE_DELAYED, 0));
+}
+
+/* It would live on; but that is changed while the loop is just looking who may. */
+static void shutdown_meets_its_policy(void) {
+  stage_open(1);
+  stage_part('a')->spec.delay_ns = UVS_MS(50);
+  submit_maybe(&stage.parts[0]);
+  weave_spawn("forbid", forbid_delayed, NULL, false);
+  stage_go();
+  shut_down(NULL);
+  stage_play();
+  WEAVE_SAME(0, stage.parts[0].runs);
+  end_terminated();
+}
+
+static void shutdown_of_a_periodic_one(void) {
+  stage_open(1);
+  stage_part('p')->spec.kind = UVS_RATE;
+  stage.parts[0].spec.period_ns = UVS_MS(2);
+  stage.parts[0].stops_at = 3;
+  submit_maybe(&stage.parts[0]);
+  weave_spawn("shutdown", shut_down, NULL, false);
+  end_terminated();
+}
+
+static void let_others(uvs_run_t *run, struct part *p) {
+  (void)run;
+  (void)p;
+  weave_yield();
+}
+
+/* A submitter that runs its own task is inside, whatever the loop thinks. */
+static void shutdown_in_a_callers_body(void) {
+  open_full(UVS_REJECT_CALLER_RUNS);
+  stage_part('b')->act = let_others;
+  weave_spawn("submit", submit_maybe, &stage.parts[1], false);
+  stage_go();
+  weave_yield();
+  shut_down(NULL);
+  stage_cancel(&stage.parts[0], 0); /* so that only the submitter is left */
+  end_terminated();
+}
+
+static void shutdown_meets_a_caller(void) {
+  open_full(UVS_REJECT_CALLER_RUNS);
+  weave_spawn("submit", submit_maybe, stage_part('b'), false);
+  weave_spawn("shutdown", shut_down, NULL, false);
+  stage_go();
+  stage_cancel(&stage.parts[0], 0); /* so that only the submitter is left */
+  end_terminated();
+}
+
+static void close_meets_a_caller(void) {
+  open_full(UVS_REJECT_CALLER_RUNS);
+  held("submit", submit_held, stage_part('b'));
+  stage_go();
+  close_now();
+}
+
+const struct weave_scene scenes_close[] = {
+    {"close", "close-meets-submit", close_meets_submit},
+    {"close", "close-meets-run", close_meets_run},
+    {"close", "close-meets-cancel", close_meets_cancel},
+    {"close", "close-meets-move", close_meets_move},
+    {"close", "close-meets-finish", close_meets_finish},
+    {"close", "close-meets-attach", close_meets_attach},
+    {"close", "close-meets-many", close_meets_many},
+    {"close", "release-meets-close", release_meets_close},
+    {"close", "close-in-the-first-turn", close_in_the_first_turn},
+    {"close", "close-of-runners-elsewhere", close_of_runners_elsewhere},
+    {"close", "shutdown-meets-submit", shutdown_meets_submit},
+    {"close", "shutdown-meets-a-dropped-one", shutdown_meets_a_dropped_one},
+    {"close", "shutdown-meets-a-full-inbox", shutdown_meets_a_full_inbox},
+    {"close", "shutdown-meets-cancel", shutdown_meets_cancel},
+    {"close", "shutdown-meets-finish", shutdown_meets_finish},
+    {"close", "shutdown-meets-await", shutdown_meets_await},
+    {"close", "close-meets-await", close_meets_await},
+    {"close", "shutdown-now-meets-run", shutdown_now_meets_run},
+    {"close", "shutdown-now-meets-submit", shutdown_now_meets_submit},
+    {"close", "shutdown-within-a-time", shutdown_within_a_time},
+    {"close", "two-shut-down-within-a-time", two_shut_down_within_a_time},
+    {"close", "shutdown-meets-its-policy", shutdown_meets_its_policy},
+    {"close", "shutdown-of-a-periodic-one", shutdown_of_a_periodic_one},
+    {"close", "shutdown-in-a-callers-body", shutdown_in_a_callers_body},
+    {"close", "shutdown-meets-a-caller", shutdown_meets_a_caller},
+    {"close", "close-meets-a-caller", close_meets_a_caller},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Runs that take too long: the limit against the end of the body, against cancel and finish.
+ */
+#include "scenes.h"
+
+#include "model.h"
+#include "stage.h"
+
+static void clock_3ms(void *arg) {
+  (void)arg;
+  model_pass_ms(3);
+}
+
+static void cancel_at_3ms(void *arg) {
+  stage_sleep_ms(3);
+  stage_cancel(arg, 0);
+}
+
+static void finish_at_3ms(void *arg) {
+  struct part *p = arg;
+  int rc;
+
+  stage_await_run(p);
+  stage_sleep_ms(3);
+  rc = uvs_finish(stage.s, p->id, 0);
+  WEAVE_CHECK(rc == 0 || rc == UV_ENOENT);
+}
+
+static struct part *limited(void) {
+  struct part *a;
+
+  stage_open(1);
+  a = stage_part('a');
+  a->spec.limit_ns = UVS_MS(3);
+  a->spec.keep = 1;
+  a->late_ns = UVS_MS(3);
+  return a;
+}
+
+static void play(struct part *a) {
+  int64_t began_ns = (int64_t)weave_now_ns;
+  uvs_outcome_t o;
+
+  stage_play();
+  uvs_outcome_init(&o);
+  WEAVE_SAME(0, uvs_wait(stage.s, a->id, 0, 0, &o));
+  WEAVE_SAME(a->status, o.status);
+  if (a->runs == 1 && a->status == UV_ETIMEDOUT) /* what has ended in time has */
+    WEAVE_CHECK(o.end_ns >= began_ns + UVS_MS(3));
+  WEAVE_CHECK(a->status == 0 || a->status == UV_ETIMEDOUT || a->status == UV_ECANCELED);
+  stage_close();
+}
+
+/* Its time is over while the body runs, or before, or not at all. */
+static void limit_meets_end(void) {
+  struct part *a = limited();
+
+  stage_submit(a);
+  weave_spawn("clock", clock_3ms, NULL, false);
+  play(a);
+}
+
+static void limit_in_the_body(void) {
+  struct part *a = limited();
+
+  a->takes_ms = 3;
+  stage_submit(a);
+  stage_play();
+  WEAVE_SAME(UV_ETIMEDOUT, a->status);
+  stage_close();
+}
+
+static void limit_meets_cancel(void) {
+  struct part *a = limited();
+
+  a->takes_ms = 3;
+  stage_submit(a);
+  weave_spawn("cancel", cancel_at_3ms, a, false);
+  play(a);
+}
+
+static void limit_meets_finish(void) {
+  struct part *a = limited();
+
+  a->ret = UVS_PENDING;
+  stage_submit(a);
+  weave_spawn("finish", finish_at_3ms, a, false);
+  play(a);
+}
+
+/* The one pool thread is busy: the limit comes while it is ready. */
+static void limit_while_ready(void) {
+  struct part *busy, *a = limited();
+
+  busy = stage_part('b');
+  busy->takes_ms = 4;
+  stage_submit(busy);
+  stage_submit(a);
+  weave_spawn("cancel", cancel_at_3ms, a, false);
+  play(a);
+}
+
+static void limit_with_after(void) {
+  struct part *a = limited();
+
+  stage_add_after(a);
+  stage_submit(a);
+  weave_spawn("clock", clock_3ms, NULL, false);
+  play(a);
+}
+
+const struct weave_scene scenes_limit[] = {
+    {"limit", "limit-meets-end", limit_meets_end},
+    {"limit", "limit-in-the-body", limit_in_the_body},
+    {"limit", "limit-meets-cancel", limit_meets_cancel},
+    {"limit", "limit-meets-finish", limit_meets_finish},
+    {"limit", "limit-while-ready", limit_while_ready},
+    {"limit", "limit-with-after", limit_with_after},
+    {NULL, NULL, NULL},
+};

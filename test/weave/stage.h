@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What most scenes have in common: a scheduler on the model of a loop, tasks that note what happens
+ * to them, and what must be true of each at the end.
+ *
+ *   static void actor(void *arg) { stage_cancel(arg, 0); }      <- another strand
+ *
+ *   static void cancel_meets_run(void) {
+ *     struct part *a;
+ *     stage_open(1);                      <- one pool thread; calm: nobody interferes
+ *     a = stage_part('a');
+ *     stage_submit(a);
+ *     weave_spawn("actor", actor, a, false);
+ *     stage_play();                       <- from here on they do; until all is quiet, then calm
+ *     stage_close();                      <- checks all parts, memory, handles
+ *   }
+ */
+#ifndef WEAVE_STAGE_H
+#define WEAVE_STAGE_H
+
+#include "uvsched.h"
+
+#include "weave.h"
+
+#define PARTS 8
+#define RECEIPTS 4
+
+/* A task, and what has become of it. */
+struct part {
+  char name;
+  uvs_task_t spec;
+  uvs_id_t id;
+  bool sent, stays; /* stays: it need not be over when all is quiet */
+  int rc;
+  /* what its body does */
+  int ret;           /* answers; UVS_PENDING too */
+  uint64_t stops_at; /* the run that answers UVS_STOP; 0: none */
+  uint64_t takes_ms; /* lets time pass */
+  void (*act)(uvs_run_t *run, struct part *p);
+  int64_t not_before_ns; /* must not start before */
+  int64_t late_ns;       /* may start so late; 0: at once, when its time has come */
+  int after_ret;
+  /* what was seen */
+  int runs, afters, dones, status, never_ran;
+  int64_t settled_ns; /* a cancel said so: `done` is to come at once */
+  int64_t ended_ns;   /* its body has returned */
+  bool must_not_run;  /* no run may start any more */
+  bool forgotten;     /* uvs_forget was called */
+  bool inside;        /* its body */
+  unsigned order;     /* of its last start among all */
+  struct {
+    int rc, runs;
+    unsigned flags;
+  } receipt[RECEIPTS];
+  unsigned receipts;
+  bool others_cancel; /* a shutdown, a lane, a limit */
+};
+
+struct stage {
+  uvs_options_t options;
+  uvs_t *s;
+  bool closed;
+  bool terminated;
+  bool on_their_way; /* when it is closed, slots may still be in the inbox: they go with the rest */
+  unsigned starts;
+  unsigned part_count;
+  struct part parts[PARTS];
+};
+
+extern struct stage stage;
+
+/* stage.options may be changed between these two. */
+void stage_init(void);
+void stage_open_with(int pool_threads);
+void stage_open_again(void);       /* the same where model_reset was called already */
+void stage_open(int pool_threads); /* both; one runner per pool thread */
+
+struct part *stage_part(char name); /* a one-shot, now, with work and done */
+struct part *stage_loop_part(char name);
+void stage_add_after(struct part *p);
+
+/* Any strand. */
+void stage_submit(struct part *p);
+int stage_cancel(struct part *p, unsigned flags);
+void stage_submit_arg(void *part); /* as strands of their own */
+void stage_cancel_arg(void *part);
+void stage_count_arg(void *nothing);
+
+int stage_reschedule(struct part *p, int64_t delay_ns);
+void stage_sleep_ms(uint64_t ms);
+void stage_await_run(struct part *p); /* until its body has begun */
+void stage_await_id(struct part *p);  /* until its id is known: perhaps before it is accepted */
+void stage_check_counts(void);
+
+/* Strand 0: others may act from here on; turn the loop until all sleep. */
+void stage_go(void);
+void stage_play(void);
+/* All are quiet, and it is calm: check and close. */
+void stage_close(void);
+/* The scene has called uvs_close(stage.s, stage_on_closed): until that is done. */
+void stage_on_closed(uvs_t *s);
+void stage_await_close(void);
+void stage_check(void);
+/* stage_close in two parts, for what outlives the scheduler. */
+void stage_close_but_memory(void);
+void stage_check_memory(void);
+
+#endif
