@@ -1,0 +1,2229 @@
+/* SPDX-License-Identifier: MIT */
+#include "model.h"
+
+#include <stdlib.h>
+
+/* One more than the states of the header: over, but its outcome is kept. */
+enum { FREE = 0, OVER = UVS_ENDED + 1 };
+
+struct cleanup {
+  uvs_cleanup_cb cb; /* NULL: called already */
+  void *arg;
+  bool when_settled;
+  int lists; /* 0: this place is free */
+};
+
+/* First in, first out. */
+struct list {
+  int of[MODEL_CLEANUPS];
+  int count;
+};
+
+struct cleanups {
+  int of[16];
+  int count;
+};
+
+struct lane {
+  uvs_lane_t number;
+  uint32_t width; /* UINT32_MAX: no bound */
+  uint32_t running;
+  int next;  /* the task of it that waits among all others, or -1 */
+  int tasks; /* not over */
+  bool disposed, token, ending, gone, called;
+  uvs_quiet_cb quiet;
+  void *arg;
+  struct cleanups cleanups;
+};
+
+struct task {
+  int state;
+  uvs_id_t id;
+  uint64_t seq, place;
+  uvs_task_t t; /* as submitted */
+  char name[UVS_NAME_MAX + 1];
+  uvs_decoration_t decoration;
+  struct lane *lane;
+  bool in_lane; /* dispose has not yet come by */
+  bool narrow;
+  bool plain; /* of the kind that does not remember how late it was */
+
+  int64_t due, since, until;
+  bool queued; /* it waits where the nearest deadline is looked for */
+  bool known;  /* the loop has taken it in */
+  bool ref, cancelled, timed_out, token, spared, never_ran, forgotten;
+  int status;
+
+  /* ready */
+  uint64_t rank; /* its place among those of its lane; or of all, if `listed` */
+  bool listed;   /* it waits among all others */
+  int64_t ready, turn, wall_late, step;
+  int64_t limit_due;
+  bool limited, limit_final;
+
+  /* running */
+  bool pending, finished, to_after;
+  bool inside; /* its body, or its `after`, is just being called */
+
+  /* its last run */
+  int64_t ideal, start, end, after_at;
+  uint64_t runs, missed, merged;
+  int failure, seen, runner;
+  bool run_timed_out;
+  int64_t late_by[UVS_LATE_CAUSES];
+  void *result, *run_result;
+
+  /* over its whole life */
+  uint64_t missed_total, missed_next, failures;
+  int64_t grid;
+
+  /* what the hooks are still to be told */
+  int failed_news;
+  uint64_t missed_news;
+  int missed_reason;
+  bool has_news;
+
+  struct cleanups cleanups;
+};
+
+struct value {
+  uvs_entry_t e;
+  uint64_t seq;
+};
+
+struct model_queue {
+  struct model *m;
+  bool closed, seen_closed, opener_gone, ref;
+  struct value v[MODEL_VALUES]; /* sorted */
+  int count;
+  uint64_t last_seq;
+  uvs_value_cb left, consume;
+  void *left_arg, *consume_arg;
+};
+
+struct model {
+  uvs_options_t o;
+  struct task task[MODEL_TASKS];
+  int top; /* so many of them have been used */
+  struct lane lane[MODEL_LANES];
+  int lanes;
+  struct model_queue *queue[MODEL_QUEUES];
+  int queues;
+  struct cleanup cleanup[MODEL_CLEANUPS];
+
+  uint64_t last_seq, last_serial, last_rank, last_item;
+  unsigned wheel; /* whose turn is it: high, normal or low? */
+  struct list inbox, todo, now, ending;
+  struct list look; /* lanes that were disposed from afar, the newest last */
+
+  bool far; /* the caller is not the loop */
+  bool in_turn, owed, shut, stop, now_called, stop_seen, terminated, closing;
+  unsigned policy, policy_seen;
+  int survive[2], rejection;
+  int64_t turn_ns, shutdown_ns, shutdown_wall, kill_ns;
+  bool wall_known;
+  int64_t wall_offset;
+  uvs_never_ran_cb never_ran;
+  void *never_ran_arg;
+
+  uvs_counts_t counts; /* what has happened; the present is counted */
+  uint64_t live;       /* waiting, ready or running */
+};
+
+/* ---- small things ---- */
+
+static uvs_t *seen_as(struct model *m) {
+  return (uvs_t *)(void *)m;
+}
+
+static int64_t now_of(const struct model *m) {
+  return m->o.clock.monotonic_ns(m->o.clock.arg);
+}
+
+static int64_t wall_of(const struct model *m) {
+  return m->o.clock.wall_ns(m->o.clock.arg);
+}
+
+static int64_t later(int64_t from, int64_t by) {
+  if (by <= 0)
+    return from;
+  return by >= UVS_NEVER - from ? UVS_NEVER : from + by;
+}
+
+static int64_t times_later(int64_t from, uint64_t n, int64_t step) {
+  int64_t most = n == 0 ? UVS_NEVER : (int64_t)((uint64_t)(UVS_NEVER - from) / n);
+
+  return step > most ? UVS_NEVER : from + (int64_t)n * step;
+}
+
+static int64_t min64(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+static void push(struct list *l, int x) {
+  if (l->count == MODEL_CLEANUPS)
+    abort();
+  l->of[l->count++] = x;
+}
+
+static int pop(struct list *l) {
+  int first = l->of[0];
+
+  l->count--;
+  memmove(l->of, l->of + 1, (size_t)l->count * sizeof l->of[0]);
+  return first;
+}
+
+static int index_of(const struct model *m, const struct task *k) {
+  return (int)(k - m->task);
+}
+
+static struct task *find(struct model *m, uvs_id_t id) {
+  struct task *k = &m->task[id % MODEL_TASKS];
+
+  return id != 0 && k->state != FREE && k->id == id ? k : NULL;
+}
+
+static bool is_wall(const struct task *k) {
+  return k->t.from == UVS_FROM_WALL;
+}
+
+static bool retrying(const struct task *k) {
+  return k->t.failure == UVS_FAIL_RETRY && k->failures > 0;
+}
+
+static bool settled(const struct task *k) {
+  return k->state >= UVS_ENDED || k->cancelled || k->timed_out;
+}
+
+static int outcome_of(const struct task *k) {
+  return k->cancelled ? UV_ECANCELED : k->status == UVS_STOP ? 0 : k->status;
+}
+
+/* What a body's answer means. */
+static int status_of(int returned) {
+  if (returned == 0 || returned == UVS_STOP)
+    return returned;
+  return returned > 0 ? UV_EINVAL : returned < -4095 ? UV_UNKNOWN : returned;
+}
+
+static void settle(struct model *m, uint64_t *outcome) {
+  ++*outcome;
+  m->live--;
+}
+
+static void owe(struct model *m) {
+  m->owed = true;
+}
+
+/* ---- why was it late? ---- */
+
+struct blame {
+  int cause;
+  int64_t until;
+};
+
+static int split(int64_t due, int64_t start, const struct blame *b, int n,
+                 int64_t by[UVS_LATE_CAUSES]) {
+  int64_t at = due;
+  int culprit = -1;
+
+  memset(by, 0, UVS_LATE_CAUSES * sizeof by[0]);
+  for (int i = 0; i < n; i++) {
+    int64_t until = min64(b[i].until, start);
+
+    if (until > at) {
+      by[b[i].cause] += until - at;
+      at = until;
+    }
+  }
+  for (int i = 0; i < UVS_LATE_CAUSES; i++)
+    if (by[i] > 0 && (culprit < 0 || by[i] > by[culprit]))
+      culprit = i;
+  return culprit;
+}
+
+/* A run that could start at `start` was due at `due`. With `started`, on the loop, in this turn. */
+static int why_late(const struct model *m, const struct task *k, int64_t due, int64_t start,
+                    bool started, int64_t by[UVS_LATE_CAUSES]) {
+  int64_t turn = started ? k->turn : m->turn_ns;
+  int64_t ready = started ? k->ready : m->turn_ns;
+  struct blame b[] = {
+      {UVS_LATE_CLOCK, started && is_wall(k) ? due + k->step : due},
+      {UVS_LATE_OVERLAP, k->after_at != 0 ? k->end : due},
+      {UVS_LATE_LOOP, k->after_at != 0 ? k->after_at : due},
+      {k->runs == 0 ? UVS_LATE_SUBMIT : UVS_LATE_OVERLAP, k->since},
+      {UVS_LATE_LOOP, turn},
+      {UVS_LATE_BUDGET, ready},
+      {UVS_LATE_BUDGET,
+       started && k->runner != UVS_ON_CALLER && m->turn_ns > ready ? m->turn_ns : due},
+      {UVS_LATE_RUNNERS, start},
+  };
+
+  return split(due, start, b, (int)(sizeof b / sizeof b[0]), by);
+}
+
+static void miss(struct model *m, struct task *k, uint64_t n, int reason) {
+  if (n == 0)
+    return;
+  k->missed_total += n;
+  m->counts.missed += n;
+  if (m->o.missed != NULL) {
+    k->missed_news = n;
+    k->missed_reason = reason;
+  }
+}
+
+static bool news_of(const struct model *m, const struct task *k) {
+  (void)m;
+  return k->failed_news != 0 || k->missed_news != 0;
+}
+
+static void tell(struct model *m, struct task *k) {
+  int status = k->failed_news;
+  uint64_t n;
+
+  if (status != 0) {
+    k->failed_news = 0;
+    k->seen = status;
+    m->o.error(seen_as(m), k->id, status, k->t.arg);
+  }
+  n = k->missed_news;
+  if (n != 0) {
+    k->missed_news = 0;
+    m->o.missed(seen_as(m), k->id, n, k->missed_reason, k->t.arg);
+  }
+}
+
+/* ---- clean-ups ---- */
+
+static int make_cleanup(struct model *m, uvs_cleanup_cb cb, void *arg, unsigned flags) {
+  for (int i = 0; i < MODEL_CLEANUPS; i++) {
+    if (m->cleanup[i].lists == 0) {
+      m->cleanup[i] = (struct cleanup){cb, arg, (flags & UVS_WHEN_SETTLED) != 0, 0};
+      return i;
+    }
+  }
+  abort();
+}
+
+static void own_cleanup(struct model *m, struct cleanups *l, int c) {
+  if (l->count == (int)(sizeof l->of / sizeof l->of[0]))
+    abort();
+  l->of[l->count++] = c;
+  m->cleanup[c].lists++;
+}
+
+static void cleanup_now(struct model *m, int c) {
+  m->cleanup[c].lists++;
+  push(&m->now, c);
+}
+
+static void call_cleanup(struct model *m, int c) {
+  struct cleanup *k = &m->cleanup[c];
+  uvs_cleanup_cb cb = k->cb;
+  void *arg = k->arg;
+
+  k->cb = NULL;
+  k->lists--;
+  if (cb != NULL)
+    cb(seen_as(m), arg);
+}
+
+static void call_cleanups(struct model *m, struct cleanups *l) {
+  while (l->count > 0) {
+    int c = l->of[0];
+
+    l->count--;
+    memmove(l->of, l->of + 1, (size_t)l->count * sizeof l->of[0]);
+    call_cleanup(m, c);
+  }
+}
+
+/* The outcome is decided: who asked for that hears of it at the next turn. */
+static bool cleanups_settled(struct model *m, const struct cleanups *l) {
+  bool any = false;
+
+  for (int i = 0; i < l->count; i++) {
+    struct cleanup *c = &m->cleanup[l->of[i]];
+
+    if (c->when_settled && c->cb != NULL && c->lists == 1) {
+      cleanup_now(m, l->of[i]);
+      any = true;
+    }
+  }
+  return any;
+}
+
+/* ---- lanes and turns ---- */
+
+static int class_of(const struct task *k) {
+  return UVS_PRIORITY_HIGH - k->t.priority;
+}
+
+/* 8 : 4 : 1; 0 is high. */
+static const int turns[13] = {0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 2};
+
+/* Who of those that wait among all others starts next? */
+static struct task *first_ready(struct model *m) {
+  struct task *best[3] = {NULL, NULL, NULL};
+
+  for (int i = 0; i < m->top; i++) {
+    struct task *k = &m->task[i];
+    struct task **b = &best[class_of(k)];
+
+    if (k->state == UVS_READY && k->listed && (*b == NULL || k->rank < (*b)->rank))
+      *b = k;
+  }
+  if (best[turns[m->wheel]] != NULL)
+    return best[turns[m->wheel]];
+  return best[0] != NULL ? best[0] : best[1] != NULL ? best[1] : best[2];
+}
+
+static void list_ready(struct model *m, struct task *k) {
+  k->listed = true;
+  k->rank = ++m->last_rank;
+}
+
+/* If the lane may start one more, the first that waits in it waits among all others. */
+static void admit(struct model *m, struct lane *l) {
+  struct task *first = NULL;
+
+  if (l->next >= 0 || l->disposed || l->running >= l->width)
+    return;
+  for (int i = 0; i < m->top; i++) {
+    struct task *k = &m->task[i];
+
+    if (k->state == UVS_READY && k->lane == l && !k->listed &&
+        (first == NULL || k->rank < first->rank))
+      first = k;
+  }
+  if (first != NULL) {
+    l->next = index_of(m, first);
+    list_ready(m, first);
+  }
+}
+
+/* It is ready no more. */
+static void unlist(struct model *m, struct task *k) {
+  k->listed = false;
+  if (k->lane == NULL)
+    return;
+  if (k->lane->next == index_of(m, k))
+    k->lane->next = -1;
+  admit(m, k->lane);
+}
+
+static void start(struct model *m, struct task *k) {
+  k->state = UVS_RUNNING;
+  if (k->lane != NULL)
+    k->lane->running++;
+  unlist(m, k);
+}
+
+static void maybe_end_lane(struct model *m, struct lane *l) {
+  if (!l->disposed || l->tasks > 0 || l->ending || l->gone)
+    return;
+  l->ending = true;
+  push(&m->ending, (int)(l - m->lane));
+  if (!m->in_turn)
+    owe(m);
+}
+
+/* ---- the end of a task ---- */
+
+static void retire(struct model *m, struct task *k) {
+  struct lane *l = k->lane;
+
+  k->state = k->t.keep && !k->forgotten ? OVER : FREE;
+  k->lane = NULL;
+  if (l != NULL) {
+    l->tasks--;
+    maybe_end_lane(m, l);
+  }
+}
+
+static bool unseen_failure(const struct task *k) {
+  return !k->cancelled && !k->timed_out && k->t.done == NULL && k->status < 0 && k->seen == 0;
+}
+
+/* No run is in progress and none will start. If somebody is to hear of that: at the next turn. */
+static void conclude(struct model *m, struct task *k) {
+  k->limited = false;
+  k->queued = false;
+  k->in_lane = false;
+  if (k->t.done != NULL || (k->never_ran && m->never_ran != NULL) || k->cleanups.count > 0 ||
+      (m->o.error != NULL && unseen_failure(k)) || news_of(m, k) || k->decoration.over != NULL)
+    push(&m->todo, index_of(m, k));
+  else
+    retire(m, k);
+}
+
+static void call_back_end(struct model *m, struct task *k) {
+  if (k->never_ran && m->never_ran != NULL)
+    m->never_ran(seen_as(m), k->id, m->never_ran_arg);
+  tell(m, k);
+  if (m->o.error != NULL && unseen_failure(k))
+    m->o.error(seen_as(m), k->id, outcome_of(k), k->t.arg);
+  call_cleanups(m, &k->cleanups);
+  if (k->t.done != NULL)
+    k->t.done(k->narrow ? NULL : seen_as(m), k->id, outcome_of(k), k->t.arg);
+  if (k->decoration.over != NULL)
+    k->decoration.over(k->decoration.arg);
+  call_cleanups(m, &k->cleanups); /* some were added since */
+  retire(m, k);
+}
+
+/* It is on its way to the loop, which will see to it. */
+static bool travels(const struct model *m, const struct task *k) {
+  int me = index_of(m, k);
+
+  if (k->has_news)
+    return true;
+  for (int i = 0; i < m->inbox.count; i++)
+    if (m->inbox.of[i] == me)
+      return true;
+  return false;
+}
+
+/* Cancelled or dropped before a run. */
+static void end_unstarted(struct model *m, struct task *k, uint64_t *outcome) {
+  bool was_ready = k->state == UVS_READY;
+
+  k->state = UVS_ENDED;
+  k->cancelled = true;
+  if (was_ready)
+    unlist(m, k);
+  settle(m, outcome);
+  if (travels(m, k)) {
+    if (!m->in_turn)
+      owe(m);
+  } else if (m->far) {
+    push(&m->inbox, index_of(m, k));
+  } else {
+    conclude(m, k);
+  }
+}
+
+/* ---- may it run? ---- */
+
+static bool may_run(const struct model *m, const struct task *k) {
+  if (k->lane != NULL && k->lane->disposed)
+    return false;
+  if (!m->shut)
+    return true;
+  if (m->stop)
+    return false;
+  if (k->t.kind != UVS_ONCE)
+    return m->survive[UVS_SURVIVE_PERIODIC] != 0;
+  if (k->state == UVS_READY || m->survive[UVS_SURVIVE_DELAYED] != 0)
+    return true;
+  return k->due <= (is_wall(k) ? m->shutdown_wall : m->shutdown_ns);
+}
+
+static void end_refused(struct model *m, struct task *k) {
+  if (k->state != UVS_WAITING && k->state != UVS_READY)
+    return;
+  k->never_ran = m->stop && k->runs == 0;
+  end_unstarted(m, k, &m->counts.cancelled);
+}
+
+/* ---- wait for the next run ---- */
+
+static int64_t step_of_wall(struct model *m) {
+  int64_t offset = wall_of(m) - now_of(m);
+  int64_t step = m->wall_known ? offset - m->wall_offset : 0;
+
+  m->wall_known = true;
+  m->wall_offset = offset;
+  return step < 0 ? 0 : step;
+}
+
+static void wait_for_due(struct model *m, struct task *k) {
+  k->limited = false;
+  if (!may_run(m, k)) {
+    end_refused(m, k);
+    return;
+  }
+  if (is_wall(k) && !m->wall_known)
+    step_of_wall(m);
+  k->queued = true;
+}
+
+/* The loop hears of what was sent to it. */
+static void take_in(struct model *m) {
+  while (m->inbox.count > 0) {
+    struct task *k = &m->task[pop(&m->inbox)];
+    bool fresh = !k->known;
+
+    k->known = true;
+    if (fresh) {
+      k->seq = ++m->last_seq;
+      k->in_lane = k->lane != NULL;
+    }
+    if (k->state == UVS_WAITING && !fresh && news_of(m, k)) {
+      k->has_news = true;
+      push(&m->todo, index_of(m, k));
+    } else if (k->state == UVS_WAITING) {
+      wait_for_due(m, k);
+    } else if (k->state == UVS_RUNNING) {
+      push(&m->todo, index_of(m, k));
+    } else if (k->state == UVS_ENDED) {
+      conclude(m, k);
+    }
+  }
+}
+
+/* ---- after a run: does another one follow, and when? ---- */
+
+/* Whole periods from a point of the grid to an instant. */
+static uint64_t periods_between(const struct task *k, int64_t point, int64_t at) {
+  return at <= point ? 0 : (uint64_t)((at - point) / k->t.period_ns);
+}
+
+/* Points of the grid, from this one on, that lie before an instant. */
+static uint64_t points_before(const struct task *k, int64_t point, int64_t at) {
+  uint64_t n = periods_between(k, point, at);
+
+  return at <= point ? 0 : n + ((at - point) % k->t.period_ns != 0);
+}
+
+static bool plan_point(struct model *m, struct task *k, bool retried, int64_t end) {
+  uint64_t left_out = 0;
+  int64_t next;
+
+  if (k->t.kind == UVS_DELAY) {
+    next = later(end, k->t.period_ns);
+  } else if (retried || k->t.missed == UVS_MISSED_SKIP) {
+    next = later(retried ? k->grid : k->ideal, k->t.period_ns);
+    left_out = points_before(k, next, end);
+    next = times_later(next, left_out, k->t.period_ns);
+  } else {
+    next = times_later(k->ideal, k->merged + 1, k->t.period_ns);
+  }
+  if (next > k->until)
+    return false;
+  miss(m, k, left_out, retried ? UVS_LATE_RETRY : UVS_LATE_OVERLAP);
+  k->missed_next += left_out;
+  k->due = next;
+  return true;
+}
+
+static bool plan_retry(struct model *m, struct task *k, int64_t end) {
+  int64_t most = k->t.retry_max_ns == 0 ? UVS_NEVER : k->t.retry_max_ns;
+  int64_t wait = k->t.retry_ns;
+  int64_t from = end;
+  int64_t again;
+
+  for (uint64_t i = 1; i < k->failures && wait < most; i++)
+    wait = wait > most / 2 ? most : wait * 2;
+  if (is_wall(k)) {
+    from = wall_of(m) - (now_of(m) - end);
+    if (from < 0)
+      from = 0;
+  }
+  again = later(from, wait);
+  if (again > k->until)
+    return false;
+  if (k->failures == 1 && k->t.kind == UVS_RATE)
+    k->grid = times_later(k->ideal, k->merged, k->t.period_ns);
+  k->due = again;
+  return k->t.kind != UVS_ONCE || may_run(m, k);
+}
+
+static bool plan_next(struct model *m, struct task *k, int status, int64_t end) {
+  bool had_failed = k->failures > 0;
+  bool goes_on;
+
+  if (status == UVS_STOP)
+    return false;
+  k->since = now_of(m);
+  k->failure = status < 0 ? status : 0;
+  k->failures = status < 0 ? k->failures + 1 : 0;
+  if (k->t.max_runs != 0 && k->runs >= k->t.max_runs)
+    return false;
+  if (status >= 0)
+    return k->t.kind != UVS_ONCE &&
+           plan_point(m, k, had_failed && k->t.failure == UVS_FAIL_RETRY, end);
+  if (k->t.failure == UVS_FAIL_STOP || (k->t.max_failures != 0 && k->failures >= k->t.max_failures))
+    return false;
+  goes_on = k->t.failure == UVS_FAIL_RETRY ? plan_retry(m, k, end) : plan_point(m, k, false, end);
+  if (goes_on && m->o.error != NULL && k->seen == 0)
+    k->failed_news = status;
+  return goes_on;
+}
+
+/* The run is over. Then the task waits, or has ended. */
+static void end_run(struct model *m, struct task *k, int status, bool goes_on) {
+  bool failed = status < 0;
+  bool decided;
+
+  if (k->lane != NULL && k->lane->disposed && !settled(k)) { /* the loop does not know it yet */
+    k->cancelled = true;
+    settle(m, &m->counts.cancelled);
+  }
+  decided = settled(k);
+  if (status == UVS_STOP && k->failure < 0)
+    status = k->failure;
+  k->token = k->pending = k->finished = k->to_after = false;
+  if (k->lane != NULL) {
+    k->lane->running--;
+    admit(m, k->lane);
+  }
+  m->counts.failed_runs += k->timed_out ? k->status < 0 : failed;
+  if (goes_on && !decided) {
+    if (status >= 0 && !k->run_timed_out)
+      k->result = k->run_result;
+    k->state = UVS_WAITING;
+    return;
+  }
+  k->state = UVS_ENDED;
+  k->failed_news = 0;
+  if (decided) {
+    if (!k->timed_out)
+      k->status = 0;
+    return;
+  }
+  if (status >= 0)
+    k->result = k->run_timed_out ? k->t.limit_result : k->run_result;
+  k->status = status;
+  settle(m, k->run_timed_out ? &m->counts.timed_out
+            : status < 0     ? &m->counts.failed
+                             : &m->counts.completed);
+}
+
+static void end_run_on_loop(struct model *m, struct task *k, int status, bool goes_on) {
+  bool news = news_of(m, k);
+
+  end_run(m, k, status, goes_on);
+  if (k->state == UVS_ENDED) {
+    conclude(m, k);
+  } else if (news) {
+    k->has_news = true;
+    push(&m->todo, index_of(m, k));
+  } else {
+    wait_for_due(m, k);
+  }
+}
+
+/* ---- a run ---- */
+
+static int limit_status(const struct task *k) {
+  return k->t.substitute ? k->t.limit_status : UV_ETIMEDOUT;
+}
+
+static bool limit_passed(const struct task *k, int64_t at) {
+  return k->t.limit_ns != 0 && k->limit_due != UVS_NEVER && at >= k->limit_due;
+}
+
+/* Its limit has passed before it could start. Returns the status. */
+static int time_out_unstarted(struct task *k) {
+  k->ideal = k->due;
+  k->start = k->end = 0;
+  k->missed = k->merged = 0;
+  k->failure = k->seen = k->runner = 0;
+  k->run_timed_out = true;
+  return limit_status(k);
+}
+
+static int heed_limit(struct task *k, int status, int64_t end) {
+  if (!limit_passed(k, end))
+    return status;
+  k->run_timed_out = true;
+  return limit_status(k);
+}
+
+static uvs_run_t run_of(struct model *m, struct task *k, int runner) {
+  uvs_run_t run;
+
+  memset(&run, 0, sizeof run);
+  run.scheduler = k->narrow ? NULL : seen_as(m);
+  run.id = k->id;
+  run.arg = k->t.arg;
+  run.runner = runner;
+  run.ideal_ns = k->ideal;
+  run.start_ns = k->start;
+  run.number = k->runs;
+  run.missed = k->missed;
+  run.state = k;
+  run.culprit = -1;
+  for (int i = 0; i < UVS_LATE_CAUSES; i++) {
+    run.late_by_ns[i] = k->late_by[i];
+    run.late_ns += k->late_by[i];
+    if (k->late_by[i] > 0 && (run.culprit < 0 || k->late_by[i] > k->late_by[run.culprit]))
+      run.culprit = i;
+  }
+  return run;
+}
+
+/* The present point of the grid, if some were left out or merged on the way to `start`. */
+static void choose_point(struct model *m, struct task *k, int64_t due) {
+  int64_t until = min64(k->start, k->until);
+  int64_t by[UVS_LATE_CAUSES];
+  uint64_t passed, left_out;
+
+  k->ideal = k->due;
+  k->merged = 0;
+  if (k->t.kind != UVS_RATE || retrying(k))
+    return;
+  passed = periods_between(k, k->due, until);
+  if (k->t.missed == UVS_MISSED_ONCE) {
+    miss(m, k, passed, why_late(m, k, due, k->start, true, by));
+    k->missed_next += passed;
+    k->merged = passed;
+  } else if (k->t.missed == UVS_MISSED_CATCH_UP && k->t.max_burst != 0 &&
+             passed + 1 > k->t.max_burst) {
+    left_out = passed + 1 - k->t.max_burst;
+    miss(m, k, left_out, why_late(m, k, due, k->start, true, by));
+    k->missed_next += left_out;
+    k->ideal = times_later(k->due, left_out, k->t.period_ns);
+  }
+}
+
+static void begin(struct model *m, struct task *k, int runner) {
+  int64_t due;
+
+  k->start = now_of(m);
+  due = is_wall(k) ? k->ready - k->wall_late : k->due;
+  k->runner = runner;
+  choose_point(m, k, due);
+  due += k->ideal - k->due;
+  why_late(m, k, due, k->start, true, k->late_by);
+  k->runs++;
+  k->missed = k->missed_next;
+  k->missed_next = 0;
+  k->end = 0;
+  k->failure = k->seen = 0;
+  k->run_timed_out = false;
+  k->run_result = k->result;
+}
+
+static void run_after(struct model *m, struct task *k) {
+  int worked = k->run_timed_out ? limit_status(k) : k->status;
+  uvs_run_t run = run_of(m, k, k->runner);
+  int status;
+
+  run.status = worked == UVS_STOP ? 0 : worked;
+  run.end_ns = k->end;
+  k->seen = run.status;
+  k->after_at = now_of(m);
+  k->to_after = true;
+  k->inside = true;
+  status = status_of(k->t.after(&run));
+  k->inside = false;
+  if (worked < 0 || status == 0 || k->run_timed_out)
+    status = worked;
+  end_run_on_loop(m, k, status, plan_next(m, k, status, k->end));
+}
+
+/* SKIP, and a whole period has gone by while it waited for its turn. */
+static bool leave_out(struct model *m, struct task *k, int *status) {
+  int64_t by[UVS_LATE_CAUSES];
+  int64_t now = now_of(m);
+  uint64_t n;
+
+  if (k->t.kind != UVS_RATE || k->t.missed != UVS_MISSED_SKIP || retrying(k) ||
+      periods_between(k, k->due, now) == 0)
+    return false;
+  n = points_before(k, k->due, now);
+  k->runner = UVS_ON_LOOP;
+  miss(m, k, n, why_late(m, k, k->due, now, true, by));
+  k->missed_next += n;
+  k->due = times_later(k->due, n, k->t.period_ns);
+  *status = k->due > k->until ? UVS_STOP : 0;
+  return true;
+}
+
+/* One run, from its start to its end unless it becomes pending. It is RUNNING already. */
+static void run(struct model *m, struct task *k, int runner) {
+  uvs_run_t r;
+  int status;
+
+  if (limit_passed(k, now_of(m))) {
+    status = time_out_unstarted(k);
+    end_run_on_loop(m, k, status, plan_next(m, k, status, now_of(m)));
+    return;
+  }
+  if (leave_out(m, k, &status)) {
+    end_run_on_loop(m, k, status, status == 0);
+    return;
+  }
+  m->counts.runs++;
+  begin(m, k, runner);
+  r = run_of(m, k, runner);
+  r.arg = k->decoration.arg;
+  r.scheduler = seen_as(m);
+  k->inside = true;
+  if (m->o.before_body != NULL)
+    m->o.before_body(&r);
+  r.scheduler = k->narrow ? NULL : seen_as(m);
+  status = k->decoration.work(&r);
+  k->end = now_of(m);
+  r.scheduler = seen_as(m);
+  if (m->o.after_body != NULL)
+    m->o.after_body(&r, status);
+  k->inside = false;
+  if (status == UVS_PENDING) {
+    k->pending = true;
+    if (!k->finished) {
+      k->end = 0;
+      return;
+    }
+    status = k->status;
+  }
+  status = heed_limit(k, status_of(status), k->end);
+  if (k->t.work != NULL && k->t.after != NULL) {
+    if (!k->timed_out)
+      k->status = status;
+    k->to_after = true;
+    if (runner == UVS_ON_CALLER)
+      push(&m->inbox, index_of(m, k));
+    else
+      run_after(m, k);
+  } else if (runner == UVS_ON_CALLER) {
+    bool unheard = k->plain && k->t.done == NULL && k->cleanups.count == 0 && !k->pending &&
+                   (k->cancelled || status >= 0);
+
+    end_run(m, k, status, plan_next(m, k, status, k->end));
+    if (unheard)
+      retire(m, k);
+    else
+      push(&m->inbox, index_of(m, k));
+  } else {
+    end_run_on_loop(m, k, status, plan_next(m, k, status, k->end));
+  }
+}
+
+int model_finish(struct model *m, uvs_id_t id, int status) {
+  struct task *k = find(m, id);
+
+  if (status == UVS_PENDING)
+    return UV_EINVAL;
+  if (k == NULL || k->state != UVS_RUNNING || k->finished || k->to_after)
+    return UV_ENOENT;
+  k->finished = true;
+  if (!k->timed_out)
+    k->status = status_of(status);
+  if (!k->pending)
+    return 0; /* its body is about to return */
+  k->end = now_of(m);
+  status = heed_limit(k, k->status, k->end);
+  if (k->t.work != NULL && k->t.after != NULL)
+    k->to_after = true;
+  else
+    end_run(m, k, status, plan_next(m, k, status, k->end));
+  push(&m->inbox, index_of(m, k));
+  return 0;
+}
+
+/* ---- submit ---- */
+
+static bool spec_is_right(const uvs_task_t *t) {
+  bool once = t->kind == UVS_ONCE, rate = t->kind == UVS_RATE, delay = t->kind == UVS_DELAY;
+  bool retry = t->failure == UVS_FAIL_RETRY;
+
+  if (t->size != sizeof *t || (t->work == NULL && t->after == NULL))
+    return false;
+  if (!once && !rate && !delay)
+    return false;
+  if (t->from != UVS_FROM_NOW && t->from != UVS_FROM_MONOTONIC && t->from != UVS_FROM_WALL)
+    return false;
+  if (t->flags != 0 && t->flags != UVS_UNREF)
+    return false;
+  if (once ? t->period_ns != 0 || t->max_runs != 0 || t->until_ns != 0
+           : t->period_ns <= 0 || t->from == UVS_FROM_WALL || t->until_ns < 0)
+    return false;
+  if (t->until_ns != 0 && t->until_ns < t->delay_ns)
+    return false; /* not one run */
+  if (t->missed != UVS_MISSED_CATCH_UP && t->missed != UVS_MISSED_ONCE &&
+      t->missed != UVS_MISSED_SKIP)
+    return false;
+  if (!rate && (t->missed != 0 || t->max_burst != 0))
+    return false;
+  if (t->max_burst != 0 && t->missed != UVS_MISSED_CATCH_UP)
+    return false;
+  if (t->jitter_ns < 0 || (rate && t->jitter_ns >= t->period_ns))
+    return false;
+  if (t->name != NULL && strlen(t->name) > UVS_NAME_MAX)
+    return false;
+  if (t->priority < UVS_PRIORITY_LOW || t->priority > UVS_PRIORITY_HIGH)
+    return false;
+  if ((t->keep != 0 && t->keep != 1) || (t->result != NULL && !t->keep))
+    return false;
+  if (t->failure != UVS_FAIL_STOP && t->failure != UVS_FAIL_GO_ON && !retry)
+    return false;
+  if (t->failure == UVS_FAIL_STOP && t->max_failures != 0)
+    return false;
+  if (t->failure == UVS_FAIL_GO_ON && once)
+    return false;
+  if (!retry && (t->retry_ns != 0 || t->retry_max_ns != 0 || t->retry_jitter != 0))
+    return false;
+  if (retry && (t->retry_ns <= 0 || (t->retry_max_ns != 0 && t->retry_max_ns < t->retry_ns) ||
+                t->retry_jitter < 0 || t->retry_jitter > 100))
+    return false;
+  if (t->limit_ns < 0 || (t->limit_ns > 0 && t->work == NULL))
+    return false;
+  if (t->substitute != 0 && t->substitute != 1)
+    return false;
+  if (!t->substitute && (t->limit_status != 0 || t->limit_result != NULL))
+    return false;
+  if (t->substitute && (t->limit_ns == 0 || t->limit_status > 0 || t->limit_status < -4095))
+    return false;
+  if (t->limit_result != NULL && (!t->keep || t->limit_status != 0))
+    return false;
+  return true;
+}
+
+static struct lane *find_lane(struct model *m, uvs_lane_t number) {
+  return number == 0 || number > (uvs_lane_t)m->lanes ? NULL : &m->lane[number - 1];
+}
+
+static int check_specs(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narrow) {
+  for (size_t i = 0; i < n; i++) {
+    uvs_lane_t number = narrow != 0 ? narrow : t[i].lane;
+    struct lane *l = find_lane(m, number);
+
+    if (narrow != 0 && t[i].lane != 0 && t[i].lane != narrow)
+      return UV_EINVAL;
+    if (!spec_is_right(&t[i]))
+      return UV_EINVAL;
+    if (number != 0 && l == NULL)
+      return UV_ENOENT;
+    if (number != 0 && l->disposed)
+      return UV_ECANCELED;
+  }
+  return 0;
+}
+
+static int64_t instant(const uvs_task_t *t, int64_t ns, int64_t now) {
+  if (t->from == UVS_FROM_NOW)
+    return later(now, ns);
+  return ns < 0 ? 0 : ns;
+}
+
+static struct task *make(struct model *m, const uvs_task_t *t, uvs_lane_t narrow, int64_t now) {
+  struct task *k = m->task;
+
+  while (k->state != FREE)
+    if (++k == m->task + MODEL_TASKS)
+      abort();
+  if (index_of(m, k) >= m->top)
+    m->top = index_of(m, k) + 1;
+  memset(k, 0, sizeof *k);
+  k->state = UVS_WAITING;
+  k->id = ++m->last_serial * MODEL_TASKS + (uvs_id_t)index_of(m, k);
+  k->t = *t;
+  if (t->name != NULL)
+    memcpy(k->name, t->name, strlen(t->name));
+  k->narrow = narrow != 0;
+  k->decoration = (uvs_decoration_t){t->work != NULL ? t->work : t->after, t->arg, NULL};
+  k->plain = m->o.decorate == NULL && t->kind == UVS_ONCE && t->from != UVS_FROM_WALL &&
+             (t->from == UVS_FROM_NOW || instant(t, t->delay_ns, now) >= now) &&
+             (t->work == NULL || t->after == NULL) && t->jitter_ns == 0 && t->name == NULL &&
+             !t->keep && t->lane == 0 && narrow == 0 && t->priority == 0 &&
+             t->failure == UVS_FAIL_STOP && t->limit_ns == 0;
+  k->lane = find_lane(m, narrow != 0 ? narrow : t->lane);
+  if (k->lane != NULL)
+    k->lane->tasks++;
+  k->ref = (t->flags & UVS_UNREF) == 0;
+  k->due = instant(t, t->delay_ns, now);
+  k->until = t->until_ns == 0 ? UVS_NEVER : instant(t, t->until_ns, now);
+  k->since = now;
+  k->limit_due = UVS_NEVER;
+  k->result = k->run_result = t->result;
+  return k;
+}
+
+/* A wall-clock instant as one of the other clock, or UVS_NEVER. */
+static int64_t remaining_of(const struct model *m, const struct task *k) {
+  return k->due - (is_wall(k) ? wall_of(m) : now_of(m));
+}
+
+/* The one that comes first of those that wait for their time. `by_due`: as the numbers are, even
+ * of two clocks. */
+static struct task *first_waiting(struct model *m, bool by_due) {
+  struct task *best = NULL;
+
+  for (int i = 0; i < m->top; i++) {
+    struct task *k = &m->task[i];
+    int64_t mine, its;
+
+    if (k->state != UVS_WAITING || !k->queued || k->due == UVS_NEVER)
+      continue;
+    if (best == NULL) {
+      best = k;
+      continue;
+    }
+    mine = by_due ? k->due : remaining_of(m, k);
+    its = by_due ? best->due : remaining_of(m, best);
+    if (mine != its ? mine < its : is_wall(k) != is_wall(best) ? is_wall(best) : k->seq < best->seq)
+      best = k;
+  }
+  return best;
+}
+
+/* DISCARD_OLDEST. False if the newcomer itself had to go. */
+static bool make_room(struct model *m, struct task *newcomer) {
+  struct task *oldest;
+
+  if (m->live <= m->o.max_pending || !may_run(m, newcomer))
+    return true;
+  oldest = first_ready(m);
+  if (oldest == NULL)
+    oldest = first_waiting(m, false);
+  end_unstarted(m, oldest != NULL ? oldest : newcomer, &m->counts.dropped);
+  return oldest != NULL;
+}
+
+static bool fits_here(const struct model *m, const uvs_task_t *t, int64_t now) {
+  return m->o.decorate == NULL && t->work != NULL && t->kind == UVS_ONCE &&
+         t->from != UVS_FROM_WALL && instant(t, t->delay_ns, now) <= now && t->jitter_ns == 0 &&
+         t->failure == UVS_FAIL_STOP && t->limit_ns == 0 && t->lane == 0;
+}
+
+static void run_here(struct model *m, struct task *k) {
+  if (k->state == UVS_WAITING && !m->stop && k->due <= now_of(m)) {
+    k->state = UVS_RUNNING;
+    k->known = true;
+    k->turn = k->ready = now_of(m);
+    run(m, k, UVS_ON_CALLER);
+  } else {
+    push(&m->inbox, index_of(m, k));
+  }
+}
+
+enum terms { ROOM, DROP, PUSH, HERE };
+
+/* UV_EAGAIN and UV_ESHUTDOWN: refused. */
+static int take(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narrow, enum terms terms,
+                int64_t now, uvs_id_t *ids) {
+  uint64_t most = terms == PUSH ? UINT64_C(2) * m->o.max_pending : m->o.max_pending;
+  struct task *k[16];
+
+  if (m->shut)
+    return UV_ESHUTDOWN;
+  if (n > 16)
+    abort();
+  for (size_t i = 0; i < n && terms == HERE; i++)
+    if (!fits_here(m, &t[i], now) || narrow != 0)
+      return UV_EAGAIN;
+  if (terms != DROP && terms != HERE && m->o.max_pending != 0 && m->live + n > most)
+    return UV_EAGAIN;
+  if (terms != DROP)
+    m->live += n;
+  m->counts.submitted += n;
+  for (size_t i = 0; i < n; i++) {
+    k[i] = make(m, &t[i], narrow, now);
+    ids[i] = k[i]->id;
+  }
+  if (terms == HERE) {
+    for (size_t i = 0; i < n; i++)
+      run_here(m, k[i]);
+    if (!m->in_turn && m->inbox.count > 0)
+      owe(m);
+    return 0;
+  }
+  if (m->far) {
+    for (size_t i = 0; i < n; i++)
+      push(&m->inbox, index_of(m, k[i]));
+    return 0;
+  }
+  take_in(m);
+  for (size_t i = 0; i < n; i++) {
+    k[i]->known = true;
+    k[i]->seq = ++m->last_seq;
+    if (m->o.decorate != NULL && terms != DROP) {
+      m->o.decorate(seen_as(m), k[i]->id, &k[i]->decoration);
+      if (k[i]->decoration.work == NULL) /* not a body: it stays as it was */
+        k[i]->decoration.work = t[i].work != NULL ? t[i].work : t[i].after;
+    }
+    k[i]->in_lane = k[i]->lane != NULL;
+    if (terms == DROP) {
+      k[i]->state = UVS_ENDED;
+      k[i]->cancelled = true;
+      m->counts.dropped++;
+      conclude(m, k[i]);
+    } else if (terms != PUSH || make_room(m, k[i])) {
+      wait_for_due(m, k[i]);
+    }
+  }
+  return 0;
+}
+
+int model_submit(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narrow, uvs_id_t *ids) {
+  static const enum terms terms[] = {
+      [UVS_REJECT_DISCARD] = DROP,
+      [UVS_REJECT_DISCARD_OLDEST] = PUSH,
+      [UVS_REJECT_CALLER_RUNS] = HERE,
+  };
+  int64_t now = now_of(m);
+  int rejection;
+  int rc;
+
+  if (n == 0)
+    return UV_EINVAL;
+  if (find_lane(m, narrow) != NULL && find_lane(m, narrow)->gone)
+    return UV_ECANCELED; /* before a look at the spec */
+  rc = check_specs(m, t, n, narrow);
+  if (rc < 0)
+    return rc;
+  rc = take(m, t, n, narrow, ROOM, now, ids);
+  if (rc == 0)
+    return 0;
+  rejection = m->rejection;
+  if (rejection == UVS_REJECT_ASK) {
+    int answer = m->o.rejected(seen_as(m), t, n, rc);
+
+    rejection = answer == UVS_DROP       ? UVS_REJECT_DISCARD
+                : answer == UVS_RUN_HERE ? UVS_REJECT_CALLER_RUNS
+                                         : UVS_REJECT_ABORT;
+  }
+  if (rc == UV_EAGAIN && rejection != UVS_REJECT_ABORT) {
+    rc = check_specs(m, t, n, narrow); /* the handler may have disposed the lane */
+    if (rc == 0)
+      rc = take(m, t, n, narrow, terms[rejection], now, ids);
+  }
+  m->counts.rejected += rc == UV_EAGAIN || rc == UV_ESHUTDOWN;
+  return rc;
+}
+
+void model_set_far(struct model *m, bool far) {
+  m->far = far;
+}
+
+void model_set_place(struct model *m, uvs_id_t id, uint64_t place) {
+  struct task *k = find(m, id);
+
+  if (k != NULL)
+    k->place = place;
+}
+
+/* ---- act on a task ---- */
+
+/* Nobody hears of its end, and it is of the simplest kind: the loop need not look around first. */
+static bool goes_unheard(const struct task *k) {
+  return k->plain && k->t.done == NULL && k->cleanups.count == 0 && k->state == UVS_WAITING &&
+         k->known;
+}
+
+int model_cancel(struct model *m, uvs_id_t id, unsigned flags) {
+  struct task *k = find(m, id);
+
+  if ((flags & ~(unsigned)(UVS_CANCEL_TOKEN | UVS_CANCEL_IF_WAITING)) != 0)
+    return UV_EINVAL;
+  if (k == NULL)
+    return UV_ENOENT;
+  if (k->state == UVS_WAITING || k->state == UVS_READY) {
+    if (!m->far && !goes_unheard(k))
+      take_in(m);
+    if (k->state != UVS_WAITING && k->state != UVS_READY)
+      return UV_ENOENT;
+    end_unstarted(m, k, &m->counts.cancelled);
+    return UVS_NEVER_RUNS;
+  }
+  if (k->state != UVS_RUNNING || k->timed_out)
+    return UV_ENOENT;
+  if ((flags & UVS_CANCEL_IF_WAITING) != 0)
+    return UV_EBUSY;
+  k->token |= (flags & UVS_CANCEL_TOKEN) != 0;
+  if (!k->cancelled) {
+    k->cancelled = true;
+    settle(m, &m->counts.cancelled);
+    if (cleanups_settled(m, &k->cleanups))
+      owe(m);
+  }
+  return UVS_RUN_FINISHES;
+}
+
+static struct model *model_of_run; /* one at a time: a run does not say whose it is */
+
+int model_cancelled(const uvs_run_t *run) {
+  const struct task *k = run->state;
+  const struct model *m = model_of_run;
+  int64_t now = now_of(m);
+
+  return k->token || m->stop || now >= m->kill_ns ||
+         (k->lane != NULL && k->lane->disposed && k->lane->token && !k->spared) ||
+         (!k->to_after && limit_passed(k, now));
+}
+
+int model_reschedule(struct model *m, uvs_id_t id, int64_t delay_ns) {
+  struct task *k = find(m, id);
+
+  if (k == NULL || k->state > UVS_RUNNING)
+    return UV_ENOENT;
+  if (k->state != UVS_WAITING)
+    return UV_EBUSY;
+  k->due = later(is_wall(k) ? wall_of(m) : now_of(m), delay_ns);
+  k->grid = k->due;
+  if (m->far && !travels(m, k)) {
+    k->queued = false;
+    push(&m->inbox, index_of(m, k));
+  }
+  return 0;
+}
+
+int model_set_ref(struct model *m, uvs_id_t id, bool ref) {
+  struct task *k;
+
+  if (m->far)
+    return UV_EPERM;
+  take_in(m);
+  k = find(m, id);
+  if (k == NULL || k->state > UVS_RUNNING)
+    return UV_ENOENT;
+  k->ref = ref;
+  return 0;
+}
+
+int model_has_ref(struct model *m, uvs_id_t id) {
+  struct task *k = find(m, id);
+
+  return k == NULL || k->state > UVS_RUNNING ? UV_ENOENT : k->ref;
+}
+
+int model_add_cleanup(struct model *m, uvs_id_t id, uvs_cleanup_cb cb, void *arg, unsigned flags) {
+  struct task *k = find(m, id);
+  int c;
+
+  if (cb == NULL || (flags & ~(unsigned)UVS_WHEN_SETTLED) != 0)
+    return UV_EINVAL;
+  if (id == 0 || id / MODEL_TASKS > m->last_serial)
+    return UV_ENOENT;
+  if ((k == NULL || k->state == OVER) && m->far && m->closing)
+    return UV_ESHUTDOWN;
+  c = make_cleanup(m, cb, arg, flags);
+  if (k == NULL || k->state == OVER) {
+    cleanup_now(m, c);
+    owe(m);
+    return 0;
+  }
+  own_cleanup(m, &k->cleanups, c);
+  if (k->state == UVS_ENDED) {
+    owe(m);
+  } else if ((flags & UVS_WHEN_SETTLED) != 0 && settled(k)) {
+    cleanup_now(m, c);
+    owe(m);
+  }
+  return 0;
+}
+
+int model_set_result(uvs_run_t *run, void *result) {
+  struct task *k = (struct task *)(uintptr_t)run->state;
+
+  if (!k->t.keep)
+    return UV_EINVAL;
+  k->run_result = result;
+  return 0;
+}
+
+int model_wait(struct model *m, uvs_id_t id, int64_t timeout_ns, unsigned flags,
+               uvs_outcome_t *ret) {
+  struct task *k = find(m, id);
+  bool quiet;
+
+  if ((flags & ~(unsigned)UVS_WAIT_SETTLED) != 0)
+    return UV_EINVAL;
+  if (k == NULL)
+    return UV_ENOENT;
+  if (!k->t.keep)
+    return UV_EINVAL;
+  if (k->forgotten)
+    return UV_ENOENT;
+  quiet = k->state >= UVS_ENDED;
+  if ((flags & UVS_WAIT_SETTLED) != 0 ? !settled(k) : !quiet)
+    return timeout_ns > 0 && !m->far ? UVS_EDEADLK : UV_ETIMEDOUT;
+  uvs_outcome_init(ret);
+  ret->state = quiet ? UVS_ENDED : UVS_RUNNING;
+  ret->status = outcome_of(k);
+  if (ret->status == 0)
+    ret->result = k->timed_out ? k->t.limit_result : k->result;
+  ret->runs = k->runs;
+  if (quiet) {
+    ret->ideal_ns = k->ideal;
+    ret->start_ns = k->start;
+    ret->end_ns = k->end;
+  }
+  return 0;
+}
+
+int model_forget(struct model *m, uvs_id_t id) {
+  struct task *k = find(m, id);
+
+  if (k == NULL)
+    return UV_ENOENT;
+  if (!k->t.keep)
+    return UV_EINVAL;
+  if (k->forgotten)
+    return UV_ENOENT;
+  k->forgotten = true;
+  if (k->state == OVER)
+    k->state = FREE;
+  return 0;
+}
+
+/* ---- ask ---- */
+
+static void look(const struct model *m, const struct task *k, uvs_info_t *ret) {
+  uvs_info_init(ret);
+  ret->id = k->id;
+  ret->state = k->state;
+  ret->kind = k->t.kind;
+  ret->from = is_wall(k) ? UVS_FROM_WALL : UVS_FROM_MONOTONIC;
+  ret->cancelled = k->cancelled;
+  ret->due_ns = k->due;
+  ret->remaining_ns = k->due == UVS_NEVER ? UVS_NEVER : remaining_of(m, k);
+  ret->period_ns = k->t.period_ns;
+  ret->runs = k->runs;
+  ret->missed = k->missed_total;
+  ret->arg = k->t.arg;
+  memcpy(ret->name, k->name, sizeof ret->name);
+  ret->work = k->t.work != NULL ? k->t.work : k->t.after;
+  ret->failures = k->plain && k->cancelled ? 0 : k->failures; /* the result was discarded */
+  ret->timed_out = k->timed_out;
+  ret->priority = k->t.priority;
+  ret->culprit = -1;
+  for (int i = 0; i < UVS_LATE_CAUSES && !k->plain; i++) {
+    ret->late_by_ns[i] = k->late_by[i];
+    ret->late_ns += k->late_by[i];
+    if (k->late_by[i] > 0 && (ret->culprit < 0 || k->late_by[i] > k->late_by[ret->culprit]))
+      ret->culprit = i;
+  }
+}
+
+int model_info(struct model *m, uvs_id_t id, uvs_info_t *ret) {
+  struct task *k = find(m, id);
+
+  if (k == NULL || k->state == OVER)
+    return UV_ENOENT;
+  look(m, k, ret);
+  return 0;
+}
+
+int model_each(struct model *m, uvs_each_cb each, void *arg) {
+  int rc = 0;
+
+  take_in(m);
+  for (int i = 0; i < m->top && rc == 0; i++) {
+    struct task *k = &m->task[i];
+    uvs_info_t info;
+
+    if (k->state == FREE || k->state == OVER)
+      continue;
+    look(m, k, &info);
+    rc = each(seen_as(m), &info, arg);
+  }
+  return rc;
+}
+
+int model_counts(struct model *m, uvs_counts_t *ret) {
+  *ret = m->counts;
+  for (int i = 0; i < m->top; i++) {
+    const struct task *k = &m->task[i];
+
+    ret->waiting += k->state == UVS_WAITING;
+    ret->ready += k->state == UVS_READY;
+    ret->running += k->state == UVS_RUNNING && !settled(k);
+  }
+  return 0;
+}
+
+static int64_t queue_wants(const struct model_queue *q) {
+  if (q->closed)
+    return q->seen_closed ? UVS_NEVER : 0;
+  return q->consume == NULL || q->count == 0 ? UVS_NEVER : q->v[0].e.due_ns;
+}
+
+int model_next_due(struct model *m, int64_t *ret_ns) {
+  int64_t now = now_of(m);
+  int64_t next = UVS_NEVER;
+
+  take_in(m);
+  for (int i = 0; i < m->top; i++) {
+    const struct task *k = &m->task[i];
+
+    if (k->state == UVS_WAITING && k->queued && k->due != UVS_NEVER)
+      next = min64(next, is_wall(k) ? later(now, k->due - wall_of(m)) : k->due);
+    if (k->state != FREE && k->limited)
+      next = min64(next, k->limit_due);
+  }
+  for (int i = 0; i < m->queues; i++)
+    next = min64(next, queue_wants(m->queue[i]));
+  if (!m->stop)
+    next = min64(next, m->kill_ns);
+  if (m->owed || m->todo.count > 0 || m->ending.count > 0 || first_ready(m) != NULL ||
+      m->policy != m->policy_seen)
+    next = now;
+  *ret_ns = next;
+  return 0;
+}
+
+bool model_keeps_loop(struct model *m) {
+  bool keep = m->closing;
+
+  if (m->o.keep_alive == UVS_KEEP_ALWAYS)
+    keep |= !m->terminated;
+  if (m->o.keep_alive == UVS_KEEP_AUTO) {
+    keep |= m->owed || m->todo.count > 0 || m->ending.count > 0;
+    for (int i = 0; i < m->top; i++) {
+      const struct task *k = &m->task[i];
+
+      keep |= k->state != FREE && k->state != OVER && k->ref;
+    }
+  }
+  for (int i = 0; i < m->queues && m->o.keep_alive != UVS_KEEP_NEVER; i++)
+    keep |= m->queue[i]->ref && !m->queue[i]->closed;
+  return keep;
+}
+
+int64_t model_calm_ns(struct model *m, int64_t n) {
+  int64_t most = UVS_NEVER;
+
+  for (int i = 0; i < m->top; i++) {
+    const struct task *k = &m->task[i];
+
+    if (k->state != FREE && k->state != OVER && k->t.kind == UVS_RATE &&
+        k->t.missed == UVS_MISSED_CATCH_UP)
+      most = min64(most, times_later(0, (uint64_t)n, k->t.period_ns));
+  }
+  return most;
+}
+
+/* ---- lifecycle ---- */
+
+static void notice(struct model *m) {
+  m->policy++;
+  owe(m);
+}
+
+static void shut(struct model *m) {
+  if (!m->shut) {
+    m->shutdown_ns = now_of(m);
+    m->shutdown_wall = wall_of(m);
+  }
+  m->shut = true;
+}
+
+static bool stop_now(struct model *m, uvs_never_ran_cb each, void *arg) {
+  if (m->now_called)
+    return false;
+  m->now_called = true;
+  m->never_ran = each;
+  m->never_ran_arg = arg;
+  shut(m);
+  m->stop = true;
+  notice(m);
+  return true;
+}
+
+int model_shutdown(struct model *m) {
+  shut(m);
+  notice(m);
+  return 0;
+}
+
+int model_shutdown_within(struct model *m, int64_t grace_ns) {
+  m->kill_ns = min64(m->kill_ns, later(now_of(m), grace_ns));
+  shut(m);
+  if (grace_ns <= 0)
+    stop_now(m, NULL, NULL);
+  else
+    notice(m);
+  return 0;
+}
+
+int model_shutdown_now(struct model *m, uvs_never_ran_cb each, void *arg) {
+  return stop_now(m, each, arg) ? 0 : UV_EALREADY;
+}
+
+int model_is_shutdown(struct model *m) {
+  return m->shut;
+}
+
+int model_is_terminated(struct model *m) {
+  return m->terminated;
+}
+
+int model_survive(struct model *m, int which) {
+  return which != UVS_SURVIVE_DELAYED && which != UVS_SURVIVE_PERIODIC ? UV_EINVAL
+                                                                       : m->survive[which];
+}
+
+int model_set_survive(struct model *m, int which, int on) {
+  if ((which != UVS_SURVIVE_DELAYED && which != UVS_SURVIVE_PERIODIC) || (on != 0 && on != 1))
+    return UV_EINVAL;
+  m->survive[which] = on;
+  notice(m);
+  return 0;
+}
+
+int model_rejection(struct model *m) {
+  return m->rejection;
+}
+
+int model_set_rejection(struct model *m, int rejection) {
+  if (rejection < UVS_REJECT_ABORT || rejection > UVS_REJECT_ASK ||
+      (rejection == UVS_REJECT_ASK && m->o.rejected == NULL))
+    return UV_EINVAL;
+  m->rejection = rejection;
+  return 0;
+}
+
+/* ---- lanes ---- */
+
+int model_lane_open(struct model *m, const uvs_lane_options_t *o, uvs_lane_t *ret) {
+  struct lane *l = &m->lane[m->lanes];
+
+  if (o->width > UVS_LANE_WIDTH_MAX)
+    return UV_EINVAL;
+  if (m->shut)
+    return UV_ESHUTDOWN;
+  if (m->lanes == MODEL_LANES)
+    abort();
+  memset(l, 0, sizeof *l);
+  l->number = (uvs_lane_t)++m->lanes;
+  l->width = o->width == 0 ? UINT32_MAX : o->width;
+  l->next = -1;
+  l->quiet = o->quiet;
+  l->arg = o->arg;
+  *ret = l->number;
+  return 0;
+}
+
+static struct task *first_of_lane(struct model *m, const struct lane *l) {
+  struct task *first = NULL;
+
+  for (int i = 0; i < m->top; i++) {
+    struct task *k = &m->task[i];
+
+    if (k->state != FREE && k->lane == l && k->in_lane && (first == NULL || k->seq < first->seq))
+      first = k;
+  }
+  return first;
+}
+
+/* All tasks of a lane that is disposed are cancelled. */
+static void sweep(struct model *m, struct lane *l) {
+  struct task *k;
+
+  while ((k = first_of_lane(m, l)) != NULL) {
+    k->in_lane = false;
+    if (k->state == UVS_WAITING || k->state == UVS_READY) {
+      end_unstarted(m, k, &m->counts.cancelled);
+    } else if (k->state == UVS_RUNNING && !settled(k)) {
+      k->cancelled = true;
+      settle(m, &m->counts.cancelled);
+      if (cleanups_settled(m, &k->cleanups))
+        owe(m);
+    }
+  }
+  maybe_end_lane(m, l);
+}
+
+static void dispose(struct model *m, struct lane *l, bool token) {
+  l->token |= token;
+  if (l->disposed)
+    return;
+  l->disposed = true;
+  if (l->next >= 0)
+    m->task[l->next].listed = false; /* nothing of it starts any more */
+  l->next = -1;
+  cleanups_settled(m, &l->cleanups);
+  if (m->far) {
+    l->tasks++; /* until the loop has looked */
+    push(&m->look, (int)(l - m->lane));
+  } else {
+    sweep(m, l);
+  }
+  owe(m);
+}
+
+static void look_at_lanes(struct model *m) {
+  while (m->look.count > 0) {
+    struct lane *l = &m->lane[m->look.of[--m->look.count]];
+
+    l->tasks--;
+    sweep(m, l);
+  }
+}
+
+/* Who is inside a body of this lane, and disposes it there, is not asked to stop. */
+static void spare(struct model *m, const struct lane *l) {
+  for (int i = 0; i < m->top; i++) {
+    struct task *k = &m->task[i];
+
+    if (k->state == UVS_RUNNING && k->lane == l && k->inside)
+      k->spared = true;
+  }
+}
+
+int model_lane_dispose(struct model *m, uvs_lane_t number, unsigned flags) {
+  struct lane *l = find_lane(m, number);
+
+  if ((flags & ~(unsigned)UVS_DISPOSE_TOKEN) != 0)
+    return UV_EINVAL;
+  if (l == NULL)
+    return UV_ENOENT;
+  if (l->gone)
+    return 0;
+  spare(m, l);
+  dispose(m, l, (flags & UVS_DISPOSE_TOKEN) != 0);
+  return 0;
+}
+
+int model_lane_is_disposed(struct model *m, uvs_lane_t number) {
+  struct lane *l = find_lane(m, number);
+
+  return l == NULL ? UV_ENOENT : l->disposed;
+}
+
+int model_lane_add_cleanup(struct model *m, uvs_lane_t number, uvs_cleanup_cb cb, void *arg,
+                           unsigned flags) {
+  struct lane *l = find_lane(m, number);
+  bool now;
+  int c;
+
+  if (cb == NULL || (flags & ~(unsigned)UVS_WHEN_SETTLED) != 0)
+    return UV_EINVAL;
+  if (l == NULL)
+    return UV_ENOENT;
+  if (l->gone && m->far && m->closing)
+    return UV_ESHUTDOWN;
+  now = l->gone || ((flags & UVS_WHEN_SETTLED) != 0 && l->disposed);
+  c = make_cleanup(m, cb, arg, flags);
+  if (!l->gone)
+    own_cleanup(m, &l->cleanups, c);
+  if (now) {
+    cleanup_now(m, c);
+    owe(m);
+  }
+  return 0;
+}
+
+bool model_lane_has(struct model *m, uvs_lane_t number, uvs_id_t id) {
+  struct lane *l = find_lane(m, number);
+  struct task *k = find(m, id);
+
+  return l != NULL && !l->gone && k != NULL && k->lane == l;
+}
+
+static void end_lane(struct model *m, struct lane *l) {
+  call_cleanups(m, &l->cleanups);
+  if (l->quiet != NULL)
+    l->quiet(seen_as(m), l->number, l->arg);
+  call_cleanups(m, &l->cleanups); /* some were added since */
+  l->gone = true;
+}
+
+/* ---- the turn ---- */
+
+static struct task *by_place(struct model *m, uint64_t above, bool any) {
+  struct task *first = NULL;
+
+  for (int i = 0; i < m->top; i++) {
+    struct task *k = &m->task[i];
+
+    if ((k->state == UVS_WAITING || k->state == UVS_READY) && k->known &&
+        (any || k->place > above) && (first == NULL || k->place < first->place))
+      first = k;
+  }
+  return first;
+}
+
+static void stop_everything(struct model *m) {
+  struct task *k;
+
+  while ((k = first_ready(m)) != NULL)
+    end_refused(m, k);
+  while ((k = first_waiting(m, true)) != NULL)
+    end_refused(m, k);
+  while ((k = by_place(m, 0, true)) != NULL)
+    end_refused(m, k);
+}
+
+static void follow_policies(struct model *m) {
+  if (m->turn_ns >= m->kill_ns)
+    stop_now(m, NULL, NULL);
+  if (m->policy == m->policy_seen)
+    return;
+  m->policy_seen = m->policy;
+  if (!m->shut)
+    return;
+  if (m->stop) {
+    if (!m->stop_seen)
+      stop_everything(m);
+    m->stop_seen = true;
+    return;
+  }
+  for (struct task *k = by_place(m, 0, true); k != NULL;) {
+    uint64_t place = k->place;
+
+    if (!may_run(m, k))
+      end_refused(m, k);
+    k = by_place(m, place, false);
+  }
+}
+
+/* A limit has passed of a run that waits for its turn, or is pending. */
+static void pass_limit(struct model *m, struct task *k) {
+  int status;
+
+  k->limited = false;
+  if (k->state == UVS_READY) {
+    start(m, k);
+    status = time_out_unstarted(k);
+    end_run_on_loop(m, k, status, plan_next(m, k, status, m->turn_ns));
+    return;
+  }
+  if (k->state != UVS_RUNNING || k->finished || k->to_after)
+    return;
+  k->token = true;
+  if (!k->limit_final || k->cancelled)
+    return;
+  k->timed_out = true;
+  k->status = limit_status(k);
+  settle(m, &m->counts.timed_out);
+  if (cleanups_settled(m, &k->cleanups))
+    owe(m);
+  if (m->o.error != NULL && k->status < 0 && k->t.done == NULL && k->t.after == NULL)
+    m->o.error(seen_as(m), k->id, k->status, k->t.arg);
+}
+
+static void expire_limits(struct model *m) {
+  for (;;) {
+    struct task *first = NULL;
+
+    for (int i = 0; i < m->top; i++) {
+      struct task *k = &m->task[i];
+
+      if (k->state != FREE && k->limited && k->limit_due <= m->turn_ns &&
+          (first == NULL || k->limit_due < first->limit_due ||
+           (k->limit_due == first->limit_due && k->seq < first->seq)))
+        first = k;
+    }
+    if (first == NULL)
+      return;
+    pass_limit(m, first);
+  }
+}
+
+/* Would the task be over if this run passed its limit? */
+static bool run_is_final(const struct task *k) {
+  if (k->t.max_runs != 0 && k->runs + 1 >= k->t.max_runs)
+    return true;
+  if (limit_status(k) == 0)
+    return k->t.kind == UVS_ONCE;
+  return k->t.failure == UVS_FAIL_STOP ||
+         (k->t.max_failures != 0 && k->failures + 1 >= k->t.max_failures);
+}
+
+static void make_ready(struct model *m, struct task *k, int64_t wall, int64_t step) {
+  k->state = UVS_READY;
+  k->turn = k->ready = m->turn_ns;
+  if (is_wall(k)) {
+    k->wall_late = wall - k->due;
+    k->step = step;
+  }
+  if (k->t.limit_ns != 0) {
+    k->limit_due = later(k->ready, k->t.limit_ns);
+    k->limit_final = run_is_final(k);
+    k->limited = k->limit_due != UVS_NEVER;
+  }
+  if (k->lane == NULL) {
+    list_ready(m, k);
+  } else {
+    k->rank = ++m->last_rank;
+    admit(m, k->lane);
+  }
+}
+
+/* The next run would be after the end time: a success, unless the last one failed. */
+static void complete_waiting(struct model *m, struct task *k) {
+  k->state = UVS_ENDED;
+  k->status = k->failure;
+  settle(m, k->run_timed_out ? &m->counts.timed_out
+            : k->failure < 0 ? &m->counts.failed
+                             : &m->counts.completed);
+  conclude(m, k);
+}
+
+/* It is due: ready, unless its point of the grid is left out, or lies after the end time. */
+static void come_due(struct model *m, struct task *k, int64_t wall, int64_t step) {
+  int64_t by[UVS_LATE_CAUSES];
+  int64_t due = k->due;
+  uint64_t n = 0;
+
+  if (k->t.kind == UVS_RATE && k->t.missed == UVS_MISSED_SKIP && !retrying(k) &&
+      periods_between(k, due, m->turn_ns) > 0) {
+    n = points_before(k, due, m->turn_ns);
+    due = times_later(due, n, k->t.period_ns);
+  }
+  if (due > k->until) {
+    complete_waiting(m, k);
+  } else if (n == 0) {
+    make_ready(m, k, wall, step);
+  } else {
+    miss(m, k, n, why_late(m, k, k->due, m->turn_ns, false, by));
+    k->missed_next += n;
+    k->due = due;
+    k->has_news = news_of(m, k);
+    if (k->has_news)
+      push(&m->todo, index_of(m, k));
+    else
+      k->queued = true;
+  }
+}
+
+static void hand_over(struct model *m) {
+  int order[MODEL_TASKS];
+  int64_t wall = 0, step = 0;
+  bool any_wall = false;
+  int n = 0;
+
+  for (int i = 0; i < m->top; i++) {
+    const struct task *k = &m->task[i];
+
+    any_wall |= k->state == UVS_WAITING && k->queued && is_wall(k) && k->due != UVS_NEVER;
+  }
+  if (any_wall) {
+    wall = wall_of(m);
+    step = step_of_wall(m);
+  } else {
+    m->wall_known = false;
+  }
+  /* All that is due now, what has been due for longer first. A point that is left out moves its
+   * task on, if only to now: that is for the next turn. */
+  for (struct task *k; (k = first_waiting(m, false)) != NULL && remaining_of(m, k) <= 0;) {
+    k->queued = false;
+    order[n++] = index_of(m, k);
+  }
+  for (int i = 0; i < n; i++)
+    come_due(m, &m->task[order[i]], wall, step);
+}
+
+static void run_ready(struct model *m) {
+  struct task *k;
+
+  while (m->policy == m->policy_seen && (k = first_ready(m)) != NULL) {
+    m->wheel = (m->wheel + 1) % 13;
+    start(m, k);
+    run(m, k, UVS_ON_LOOP);
+  }
+}
+
+static void make_callbacks(struct model *m) {
+  for (int n = m->todo.count; n > 0; n--) { /* what these add waits for the next turn */
+    struct task *k = &m->task[pop(&m->todo)];
+
+    if (k->has_news) {
+      if (k->state == UVS_WAITING)
+        tell(m, k);
+      k->has_news = false;
+      if (k->state != UVS_WAITING)
+        conclude(m, k);
+      else
+        wait_for_due(m, k);
+    } else if (k->state == UVS_RUNNING) {
+      run_after(m, k);
+    } else {
+      call_back_end(m, k);
+    }
+  }
+}
+
+static void serve_queues(struct model *m);
+static void close_queues(struct model *m);
+
+void model_turn(struct model *m) {
+  model_of_run = m;
+  m->in_turn = true;
+  m->owed = false;
+  m->turn_ns = now_of(m);
+  take_in(m);
+  follow_policies(m);
+  if (m->closing) {
+    close_queues(m);
+    for (int i = m->lanes; i-- > 0;) /* the newest first */
+      if (!m->lane[i].gone)
+        dispose(m, &m->lane[i], false);
+  }
+  look_at_lanes(m);
+  expire_limits(m);
+  hand_over(m);
+  serve_queues(m);
+  run_ready(m);
+  make_callbacks(m);
+  for (int n = m->now.count; n > 0; n--)
+    call_cleanup(m, pop(&m->now));
+  for (int n = m->ending.count; n > 0; n--)
+    end_lane(m, &m->lane[pop(&m->ending)]);
+  take_in(m);
+  if (m->shut && !m->terminated) {
+    bool any = false;
+
+    for (int i = 0; i < m->top; i++)
+      any |= m->task[i].state != FREE && m->task[i].state != OVER;
+    if (!any) {
+      m->terminated = true;
+      if (m->o.terminated != NULL)
+        m->o.terminated(seen_as(m));
+    }
+  }
+  m->owed |= m->todo.count > 0 || m->ending.count > 0 || m->now.count > 0;
+  m->in_turn = false;
+}
+
+/* ---- open and close ---- */
+
+struct model *model_open(const uvs_options_t *o) {
+  struct model *m = calloc(1, sizeof *m);
+
+  if (m == NULL)
+    abort();
+  m->o = *o;
+  m->owed = true; /* the first turn */
+  m->kill_ns = UVS_NEVER;
+  m->survive[UVS_SURVIVE_DELAYED] = o->survive_delayed;
+  m->survive[UVS_SURVIVE_PERIODIC] = o->survive_periodic;
+  m->rejection = o->rejected != NULL && o->rejection == 0 ? UVS_REJECT_ASK : o->rejection;
+  model_of_run = m;
+  return m;
+}
+
+void model_free(struct model *m) {
+  for (int i = 0; i < m->queues; i++)
+    free(m->queue[i]);
+  free(m);
+}
+
+void model_close(struct model *m) {
+  m->closing = true;
+  stop_now(m, NULL, NULL);
+  owe(m);
+}
+
+bool model_is_closed(struct model *m) {
+  bool open = !m->terminated || m->now.count > 0;
+
+  for (int i = 0; i < m->lanes; i++)
+    open |= !m->lane[i].gone;
+  return m->closing && !open;
+}
+
+/* ---- queues ---- */
+
+int model_queue_open(struct model *m, const uvs_queue_options_t *o, struct model_queue **ret) {
+  struct model_queue *q = calloc(1, sizeof *q);
+
+  if (q == NULL || m->queues == MODEL_QUEUES)
+    abort();
+  q->m = m;
+  q->left = o->left;
+  q->left_arg = o->arg;
+  q->ref = true;
+  m->queue[m->queues++] = q;
+  *ret = q;
+  return 0;
+}
+
+static uvs_queue_t *queue_seen_as(struct model_queue *q) {
+  return (uvs_queue_t *)(void *)q;
+}
+
+static uvs_entry_t take_out(struct model_queue *q, int i) {
+  uvs_entry_t e = q->v[i].e;
+
+  q->count--;
+  memmove(&q->v[i], &q->v[i + 1], (size_t)(q->count - i) * sizeof q->v[0]);
+  return e;
+}
+
+static bool head_is_due(const struct model_queue *q) {
+  return q->count > 0 && q->v[0].e.due_ns != UVS_NEVER && q->v[0].e.due_ns <= now_of(q->m);
+}
+
+static bool shut_queue(struct model_queue *q) {
+  if (q->closed)
+    return false;
+  q->closed = true;
+  q->consume = NULL;
+  while (q->count > 0) {
+    uvs_entry_t e = take_out(q, 0);
+
+    if (q->left != NULL)
+      q->left(queue_seen_as(q), &e, q->left_arg);
+  }
+  return true;
+}
+
+int model_queue_close(struct model_queue *q) {
+  if (q->opener_gone)
+    return UV_EALREADY;
+  q->opener_gone = true;
+  shut_queue(q);
+  return 0;
+}
+
+int model_queue_set_ref(struct model_queue *q, bool ref) {
+  if (q->closed)
+    return UV_ESHUTDOWN;
+  q->ref = ref;
+  return 0;
+}
+
+int model_queue_has_ref(struct model_queue *q) {
+  return q->closed ? UV_ESHUTDOWN : q->ref;
+}
+
+int model_queue_put_many(struct model_queue *q, uvs_entry_t *e, size_t n) {
+  if (n == 0)
+    return UV_EINVAL;
+  for (size_t i = 0; i < n; i++)
+    if (e[i].value == NULL)
+      return UV_EINVAL;
+  if (q->closed)
+    return UV_ESHUTDOWN;
+  for (size_t i = 0; i < n; i++) {
+    int at = q->count;
+
+    if (q->count == MODEL_VALUES)
+      abort();
+    e[i].item = ++q->m->last_item;
+    if (e[i].due_ns < 0)
+      e[i].due_ns = 0;
+    while (at > 0 && q->v[at - 1].e.due_ns > e[i].due_ns) {
+      q->v[at] = q->v[at - 1];
+      at--;
+    }
+    q->v[at] = (struct value){e[i], ++q->last_seq};
+    q->count++;
+  }
+  return 0;
+}
+
+int model_queue_poll(struct model_queue *q, uvs_entry_t *ret) {
+  if (q->closed)
+    return UV_ESHUTDOWN;
+  if (!head_is_due(q))
+    return UV_EAGAIN;
+  *ret = take_out(q, 0);
+  return 0;
+}
+
+int model_queue_consume(struct model_queue *q, uvs_value_cb cb, void *arg) {
+  if (q->closed)
+    return UV_ESHUTDOWN;
+  q->consume = cb;
+  q->consume_arg = arg;
+  return 0;
+}
+
+static int deliver(struct model_queue *q, int n, uvs_value_cb each, void *arg) {
+  uvs_entry_t out[MODEL_VALUES];
+
+  for (int i = 0; i < n; i++)
+    out[i] = take_out(q, 0);
+  for (int i = 0; i < n && each != NULL; i++)
+    each(queue_seen_as(q), &out[i], arg);
+  return n;
+}
+
+int model_queue_drain(struct model_queue *q, int64_t n, uvs_value_cb each, void *arg) {
+  int due = 0;
+
+  if (each == NULL)
+    return UV_EINVAL;
+  if (q->closed)
+    return UV_ESHUTDOWN;
+  while (due < q->count && due < n && q->v[due].e.due_ns != UVS_NEVER &&
+         q->v[due].e.due_ns <= now_of(q->m))
+    due++;
+  return deliver(q, due, each, arg);
+}
+
+int model_queue_clear(struct model_queue *q, uvs_value_cb each, void *arg) {
+  return q->closed ? UV_ESHUTDOWN : deliver(q, q->count, each, arg);
+}
+
+static int remove_at(struct model_queue *q, int i, uvs_entry_t *ret) {
+  if (i == q->count)
+    return UV_ENOENT;
+  *ret = take_out(q, i);
+  return 0;
+}
+
+int model_queue_remove(struct model_queue *q, uvs_item_t item, uvs_entry_t *ret) {
+  int i = 0;
+
+  if (q->closed)
+    return UV_ESHUTDOWN;
+  while (i < q->count && q->v[i].e.item != item)
+    i++;
+  return remove_at(q, i, ret);
+}
+
+/* The first of several: the one that is due first. */
+static int find_value(const struct model_queue *q, const void *value) {
+  int i = 0;
+
+  while (i < q->count && q->v[i].e.value != value)
+    i++;
+  return i;
+}
+
+int model_queue_remove_value(struct model_queue *q, const void *value, uvs_entry_t *ret) {
+  return q->closed ? UV_ESHUTDOWN : remove_at(q, find_value(q, value), ret);
+}
+
+int model_queue_peek(struct model_queue *q, uvs_entry_t *ret) {
+  if (q->closed)
+    return UV_ESHUTDOWN;
+  if (q->count == 0)
+    return UV_ENOENT;
+  *ret = q->v[0].e;
+  return 0;
+}
+
+int model_queue_size(struct model_queue *q) {
+  return q->closed ? UV_ESHUTDOWN : q->count;
+}
+
+int model_queue_contains(struct model_queue *q, const void *value) {
+  return q->closed ? UV_ESHUTDOWN : find_value(q, value) < q->count;
+}
+
+int model_queue_each(struct model_queue *q, uvs_entry_cb each, void *arg) {
+  struct value shot[MODEL_VALUES];
+  int count = q->count;
+  int rc = 0;
+
+  if (each == NULL)
+    return UV_EINVAL;
+  if (q->closed)
+    return UV_ESHUTDOWN;
+  memcpy(shot, q->v, sizeof shot);
+  for (int i = 0; i < count && rc == 0; i++)
+    rc = each(queue_seen_as(q), &shot[i].e, arg);
+  return rc;
+}
+
+/* Each consumer gets what is due and was in before its first call. */
+static void serve_queues(struct model *m) {
+  for (int i = 0; i < m->queues; i++) /* what a consumer closes is seen in the next turn */
+    m->queue[i]->seen_closed = m->queue[i]->closed;
+  for (int i = m->queues; i-- > 0;) { /* the newest first */
+    struct model_queue *q = m->queue[i];
+    uint64_t bound = q->last_seq;
+
+    while (q->consume != NULL && head_is_due(q) && q->v[0].seq <= bound) {
+      uvs_entry_t e = take_out(q, 0);
+
+      q->consume(queue_seen_as(q), &e, q->consume_arg);
+    }
+  }
+}
+
+static void close_queues(struct model *m) {
+  for (int i = m->queues; i-- > 0;)
+    shut_queue(m->queue[i]);
+}

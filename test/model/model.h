@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The scheduler once more, as naively as can be: a table of tasks that is searched from end to end
+ * for whatever is asked, no threads, no memory of its own, no cleverness. What the header promises
+ * is written here a second time, so that driver.c can run one program on both and compare.
+ *
+ * It takes the same specs, calls the same callbacks and gives the same answers; a scheduler is a
+ * `struct model *` here, and the `uvs_t *` that callbacks see is that pointer. Everything happens
+ * on one thread, bodies run on the loop (concurrency 0), and the loop is model_turn.
+ *
+ * Where the header leaves an order open, the model does as the library does: see
+ * docs/testing-model.md.
+ */
+#ifndef TEST_MODEL_H
+#define TEST_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "uvsched.h"
+#include "uvsched/lane.h"
+#include "uvsched/queue.h"
+
+#define MODEL_TASKS 128  /* at once, those whose outcome is kept included */
+#define MODEL_LANES 128  /* in the life of a scheduler */
+#define MODEL_QUEUES 4   /* the same */
+#define MODEL_VALUES 128 /* at once in a queue */
+#define MODEL_CLEANUPS 512
+
+struct model;
+
+struct model *model_open(const uvs_options_t *o);
+void model_free(struct model *m);
+
+/* One turn of the loop. */
+void model_turn(struct model *m);
+/* uvs_close, and so many turns as it takes. */
+void model_close(struct model *m);
+bool model_is_closed(struct model *m);
+
+/* The calls that follow come from another thread: the loop hears of them later. */
+void model_set_far(struct model *m, bool far);
+
+/* n specs, as uvs_submit_many; through this lane, as uvs_lane_submit, if narrow is not 0. */
+int model_submit(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narrow, uvs_id_t *ids);
+/* Of the newest tasks the library says which place they have in its memory. Only the order in which
+ * a shutdown looks at them depends on it. */
+void model_set_place(struct model *m, uvs_id_t id, uint64_t place);
+
+int model_cancel(struct model *m, uvs_id_t id, unsigned flags);
+int model_cancelled(const uvs_run_t *run);
+int model_reschedule(struct model *m, uvs_id_t id, int64_t delay_ns);
+int model_finish(struct model *m, uvs_id_t id, int status);
+int model_set_ref(struct model *m, uvs_id_t id, bool ref);
+int model_has_ref(struct model *m, uvs_id_t id);
+int model_add_cleanup(struct model *m, uvs_id_t id, uvs_cleanup_cb cb, void *arg, unsigned flags);
+int model_set_result(uvs_run_t *run, void *result);
+int model_wait(struct model *m, uvs_id_t id, int64_t timeout_ns, unsigned flags,
+               uvs_outcome_t *ret);
+int model_forget(struct model *m, uvs_id_t id);
+
+int model_info(struct model *m, uvs_id_t id, uvs_info_t *ret);
+int model_each(struct model *m, uvs_each_cb each, void *arg);
+int model_counts(struct model *m,
+                 uvs_counts_t *ret); /* not peak_runners, slots, heap_ops, wakeups */
+int model_next_due(struct model *m, int64_t *ret_ns);
+bool model_keeps_loop(struct model *m);
+
+int model_rejection(struct model *m);
+int model_set_rejection(struct model *m, int rejection);
+int model_survive(struct model *m, int which);
+int model_set_survive(struct model *m, int which, int on);
+int model_shutdown(struct model *m);
+int model_shutdown_within(struct model *m, int64_t grace_ns);
+int model_shutdown_now(struct model *m, uvs_never_ran_cb each, void *arg);
+int model_is_shutdown(struct model *m);
+int model_is_terminated(struct model *m);
+
+int model_lane_open(struct model *m, const uvs_lane_options_t *o, uvs_lane_t *ret);
+int model_lane_dispose(struct model *m, uvs_lane_t lane, unsigned flags);
+int model_lane_is_disposed(struct model *m, uvs_lane_t lane);
+int model_lane_add_cleanup(struct model *m, uvs_lane_t lane, uvs_cleanup_cb cb, void *arg,
+                           unsigned flags);
+/* Is id one of this lane's tasks? Then uvs_lane_cancel and its kin do as uvs_cancel and its. */
+bool model_lane_has(struct model *m, uvs_lane_t lane, uvs_id_t id);
+
+struct model_queue;
+int model_queue_open(struct model *m, const uvs_queue_options_t *o, struct model_queue **ret);
+int model_queue_close(struct model_queue *q);
+int model_queue_set_ref(struct model_queue *q, bool ref);
+int model_queue_has_ref(struct model_queue *q);
+int model_queue_put_many(struct model_queue *q, uvs_entry_t *e, size_t n);
+int model_queue_poll(struct model_queue *q, uvs_entry_t *ret);
+int model_queue_consume(struct model_queue *q, uvs_value_cb cb, void *arg);
+int model_queue_drain(struct model_queue *q, int64_t n, uvs_value_cb each, void *arg);
+int model_queue_clear(struct model_queue *q, uvs_value_cb each, void *arg);
+int model_queue_remove(struct model_queue *q, uvs_item_t item, uvs_entry_t *ret);
+int model_queue_remove_value(struct model_queue *q, const void *value, uvs_entry_t *ret);
+int model_queue_peek(struct model_queue *q, uvs_entry_t *ret);
+int model_queue_size(struct model_queue *q);
+int model_queue_contains(struct model_queue *q, const void *value);
+int model_queue_each(struct model_queue *q, uvs_entry_cb each, void *arg);
+
+/* For a driver that must not be flooded: so long may the clock jump if no fixed-rate task is to
+ * catch up with more than n runs. */
+int64_t model_calm_ns(struct model *m, int64_t n);
+
+#endif
