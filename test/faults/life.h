@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A whole life of a scheduler, in steps, with everything in it that the API has: all kinds of
+ * tasks, from the loop and from elsewhere, lanes with and without own threads, queues, clean-ups,
+ * groups, outcomes, reports. Each thing that was accepted has an account: it must come to its end
+ * exactly once. Between the steps a test may do what it likes to it.
+ */
+#ifndef FAULTS_LIFE_H
+#define FAULTS_LIFE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "uvsched.h"
+#include "uvsched/executor.h"
+#include "uvsched/lane.h"
+#include "uvsched/queue.h"
+
+#include "../lib/fault.h"
+#include "../lib/vclock.h"
+#include "refuse.h"
+
+#define LIFE_TASKS 1024
+#define LIFE_LANES 4
+#define LIFE_VALUES 512
+
+struct account {
+  bool accepted;
+  _Atomic int dones, runs;
+  int fails; /* so many runs fail before one succeeds */
+  uvs_id_t id;
+};
+
+struct life {
+  /* to set before life_run; the rest zero */
+  bool real_clock, precise; /* precise: with real_clock only */
+  bool own_threads;         /* the scheduler's bodies run on two of its own */
+  bool alone;               /* no thread but the loop's: concurrency 0, no own threads */
+  bool stuck;               /* nothing runs until the last step */
+  int code;                 /* what is refused answers this, or UV_ENOMEM */
+  void (*before)(struct life *l, int step);
+  int at; /* for `before` */
+
+  uv_loop_t loop;
+  uvs_t *s;
+  struct vclock clock;
+  struct fault fault;
+  uvs_allocator_t under;
+  uvs_threads_t *pool;
+  uvs_lane_t lane[LIFE_LANES];
+  uvs_queue_t *q;
+  unsigned tasks;
+  struct account account[LIFE_TASKS];
+  _Atomic int cleanups, cleaned;
+  int lanes, values, in_groups;
+  _Atomic int quiet, out, closed, group_runs;
+  _Atomic int elsewhere; /* what a thread of the test's own does is over */
+  bool lost;             /* somebody closed our handles */
+  const char *wrong;     /* the first thing that was */
+  int wrong_line, wrong_code;
+  bool opened;
+};
+
+extern const int life_steps; /* how many there are: `before` is called with 0 .. life_steps - 1 */
+
+/* From open to close. False: see `wrong`. If open itself was refused, `opened` is false, and that
+ * is all right. */
+bool life_run(struct life *l);
+void life_say(const struct life *l); /* what was wrong */
+
+#endif
