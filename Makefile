@@ -9,7 +9,8 @@ DESTDIR ?=
 # What `make contract` insists on: lines or whole chapters, e.g. REQUIRE='S1-S11 L'.
 REQUIRE ?= S F P D T R J L
 
-.PHONY: all test demo bench bench-full install uninstall contract format ci clean
+.PHONY: all test demo bench bench-full bench-node proof proof-model soak coverage mutants install uninstall \
+  contract format ci clean
 
 all: build/build.ninja
 	@meson compile -C build
@@ -23,9 +24,10 @@ setup:
 build/build.ninja: | setup
 	@meson setup build
 
+# The Node package's too, where there is a node.
 test: build/build.ninja
 	@meson compile -C build
-	@.ci/test build
+	@.ci/test --node build
 
 demo: build/build.ninja
 	@meson compile -C build demo
@@ -38,10 +40,36 @@ bench bench-full: build/build.ninja
 	@meson compile -C build bench-uvsched
 	@bench/run $(MODE) --json build/bench.json
 
+# The Node package beside node's own timers.
+bench-node:
+	@cd node && { test -d node_modules/node-gyp-build || npm install --omit=dev --ignore-scripts; } && node scripts/gyp.js
+	@node --expose-gc bench/node.js
+
 # What things cost, on this machine: make bench-stats, make bench-dispose.
 bench-%: build/build.ninja
 	@meson compile -C build $@
 	@build/bench/$@
+
+# Everything that tries to break it, a quarter of an hour: docs/testing.md. `.ci/proof` is the short form.
+proof:
+	@.ci/proof long
+
+# One part of it, as .ci/proof calls it: make proof-promela, proof-weave, proof-weave-mutants, proof-faults, proof-soak.
+proof-%: build/build.ninja
+	@meson compile -C build $@
+
+# The library against a model of it. SEED=n runs the same programs again.
+proof-model: STEPS ?= 1e7
+proof-model: build/build.ninja
+	@meson compile -C build against-model
+	@build/test/model/against-model --steps $(STEPS) $(ONE)
+
+# As much as the machine holds for so long, see test/soak/soak.c; then 10^7 tasks at once.
+SECONDS ?= 600
+soak: build/build.ninja
+	@meson compile -C build soak
+	@build/test/soak/soak $(SECONDS)
+	@build/test/soak/soak pending
 
 # A build of its own, so that PREFIX never touches the one that is tested. Needs no greatest.
 build-install: FORCE
@@ -68,11 +96,30 @@ contract:
 format:
 	@.ci/format
 
+# Which lines and branches of src/ the tests reach; which mistakes in it they notice, see
+# docs/testing-bite.md. N and SEED choose the mistakes.
+N ?= 100
+SEED ?= 1
+coverage:
+	@.ci/setup test proof
+	@.ci/coverage
+
+# Every public function with odd arguments, under the sanitizers. SEED=n runs the same calls again.
+proof-model proof-entries: ONE = $(if $(filter-out file,$(origin SEED)),--seed $(SEED))
+proof-entries: | setup
+	@test -f build-asan/build.ninja || meson setup build-asan -Db_sanitize=address,undefined
+	@ninja -C build-asan test/entries # which configures again what is old
+	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build-asan/test/entries $(ONE)
+
+mutants:
+	@.ci/setup test proof
+	@test/mutants --n $(N) --seed $(SEED)
+
 ci:
 	@.ci/run
 
-# Keeps .deps, so that the next build needs no network.
+# Keeps .deps and node/node_modules, so that the next build needs no network.
 clean:
-	rm -rf build build-*
+	rm -rf build build-* node/build
 
 FORCE:
