@@ -146,7 +146,7 @@ test('a turn that is cut by its budget loses nothing, doubles nothing, and keeps
 
 // Against a model so simple that it cannot be wrong: each task has one end, as the receipts say.
 test('10^4 tasks and random operations: one end each, and the books are right', async (t) => {
-  const seed = Number(process.env.UVS_SEED ?? Date.now() % 1e6);
+  const seed = Number(process.env.SEED ?? Date.now() % 1e6);
   t.diagnostic(`seed ${seed}`);
   const r = random(seed);
   const pick = (list) => list[Math.floor(r() * list.length)];

@@ -2,7 +2,7 @@
  *
  * against-model: random programs, on the library and on the model.
  *
- *   against-model [--seed N] [--steps N]   so many steps; both are printed
+ *   against-model [--seed N] [--steps N]   so many steps; both are printed; or SEED=N before it
  *   against-model --replay FILE ...        programs from files, say, what libFuzzer has found
  *   against-model --seed N --program N     one of a seed's programs again, every step printed
  */
@@ -43,7 +43,9 @@ static uint64_t number(const char *text) {
 }
 
 int main(int argc, char **argv) {
-  uint64_t seed = uv_hrtime() ^ (uint64_t)uv_os_getpid() << 32;
+  const char *given = getenv("SEED");
+  uint64_t seed =
+      given == NULL ? uv_hrtime() ^ (uint64_t)uv_os_getpid() << 32 : strtoull(given, NULL, 0);
   uint64_t steps = 1000000, done = 0, calls = 0, events = 0, programs = 0;
   uint64_t only = UINT64_MAX;
   uint64_t began = uv_hrtime();

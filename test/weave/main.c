@@ -9,7 +9,8 @@
  *   --preemptions N          2 unless told
  *   --all N                  how many all schedules of a scene may be; 0: leave them out
  *   --random N               so many schedules by chance
- *   --seed N, --first N      of which seed, and from which one on
+ *   --seed N, --first N      of which seed (else that of the environment, SEED=N), and from
+ *                            which one on
  *   --no-buffers             every store is seen at once
  *   --replay 'STEP:N,...'    one schedule, as a failure prints it
  *   --trace                  print each step
@@ -208,9 +209,11 @@ int main(int argc, char **argv) {
       .all = {.mode = WEAVE_ALL, .preemptions = 2},
       .random = {.mode = WEAVE_RANDOM, .buffers = true},
   };
+  const char *seed = getenv("SEED");
 
   set_length(&w, false);
-  w.random.seed = (uint64_t)time(NULL) ^ (uint64_t)getpid() << 32;
+  w.random.seed =
+      seed == NULL ? (uint64_t)time(NULL) ^ (uint64_t)getpid() << 32 : strtoull(seed, NULL, 10);
   for (int i = 1; i < argc; i++) {
     const char *a = argv[i];
     const char *value = i + 1 < argc ? argv[i + 1] : "";
