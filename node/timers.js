@@ -70,6 +70,8 @@ function call() {
 }
 
 class Timeout extends Task {
+  static #kept = new Timeout(undefined, call, PLAIN); // for its shape, as the engine has one of a Task
+
   constructor(of, callback, state) {
     super(of, undefined, state, 'Timeout');
     this[kCallback] = callback;

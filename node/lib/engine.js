@@ -17,7 +17,7 @@ const {
   STATE, RUNNING, PLAIN, UNREF, CANCELLED, FAILED, WALL, kSlot, kState, kMore,
 } = require('./task.js');
 
-const { RC, NOW, NEXT, OVER, PLAIN_DUE, SLOT, DELAY, FLAGS, KIND, LANE, EVENTS, EVENT_WIDTH } = IO;
+const { RC, NOW, NEXT, OVER, PLAIN_DUE, SLOT, DELAY, FLAGS, KIND, LANE, EVENTS, EVENT_WIDTH, small } = IO;
 
 // Empties the nextTick queue and the microtasks. Where node has no such thing any more, drain
 // returns after each function, and node does it on the way out.
@@ -44,6 +44,10 @@ const NO_FRONT = { listenerCount: () => 0, emit() {} }; // of an engine that is 
 const BATCH_LOOK = 7; // with `batch`, the clock is looked at once in eight functions
 
 class Engine {
+  // V8 forgets the shape of objects of which none is left, and with it all code that was compiled
+  // for it: so that a program whose last task has ended does not begin anew, there is one of each.
+  static #kept = new Run(new Task(undefined, drainQueues, PLAIN), 0.5, 0.5, 1, 0);
+
   tasks = []; // by slot
   free = []; // slots
   live = 0; // tasks that are not over
@@ -257,7 +261,7 @@ class Engine {
     const idealMs = state & WALL ? Math.round(io[at + 2] / 1e3) / 1e3 : io[at + 2] / 1e6 - this.originMs;
     const lateNs = io[NOW] - io[at + 3];
     this.countLate(lateNs);
-    begin(task, new Run(task, idealMs, lateNs > 0 ? lateNs / 1e6 : 0, io[at + 4], io[at + 5]));
+    begin(task, new Run(task, idealMs, lateNs > 0 ? lateNs / 1e6 : 0, small(io[at + 4]), small(io[at + 5])));
   }
 
   // Bucket b has what was below 2^b us, and not in the one before.

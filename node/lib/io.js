@@ -12,4 +12,10 @@ module.exports = {
 
   // What C tells of.
   RUN: 1, DONE: 2, MISSED_POINTS: 3, NEVER_RAN: 4, QUIET: 5, TERMINATED: 6, CLOSED: 7,
+
+  // A number from such an array that most often is a small integer: as that, a property of an object
+  // needs no box for it.
+  small(number) {
+    return number === (number | 0) ? number | 0 : number;
+  },
 };

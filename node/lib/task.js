@@ -8,12 +8,12 @@
 // async_hooks hears of it. What most tasks never need (a promise, a signal, options) is in a second
 // object, made when it is asked for: a million waiting tasks are a million of the first.
 
-const { AsyncResource } = require('node:async_hooks');
+const { AsyncResource, executionAsyncId } = require('node:async_hooks');
 const { inspect } = require('node:util');
 const binding = require('./binding.js');
 const { duration } = require('./duration.js');
 const { AbortError, TimeoutError, UV_EBUSY, UV_ETIMEDOUT, UV_UNKNOWN } = require('./errors.js');
-const { RC, NOW, PLAIN_DUE, SLOT, DELAY, FLAGS, KIND } = require('./io.js');
+const { RC, NOW, PLAIN_DUE, SLOT, DELAY, FLAGS, KIND, small } = require('./io.js');
 
 // kState: the lowest bits say where it stands ...
 const WAITING = 0; // or due, and not yet begun
@@ -39,7 +39,14 @@ const kReason = Symbol('reason');
 const kController = Symbol('controller');
 const kTimedOut = Symbol('timed out');
 
-const MANUAL = { requireManualDestroy: true };
+// The trigger is what node takes if none is given, but as a small integer, which needs no box.
+const scope = { requireManualDestroy: true, triggerAsyncId: 0 };
+
+function scopeHere() {
+  scope.triggerAsyncId = small(executionAsyncId());
+  return scope;
+}
+
 const STREAM_MOST = 1024; // runs that a stream keeps for a reader that is slow
 
 // What only some tasks have.
@@ -255,26 +262,33 @@ function hold(task, held) {
   native.setRef();
 }
 
-// Begins a run.
+// The run ends when the promise settles.
+function endLater(task, run, value) {
+  hold(task, false);
+  then.call(Promise.resolve(value), // not by a `then` of its own, which might call twice
+    (v) => task[kEndRun](run, undefined, v, true),
+    (e) => task[kEndRun](run, wrap(e), undefined, true));
+}
+
+function limitRun(task, run, more) {
+  more.limitAt = task[kEngine].io[NOW] + more.limitNs;
+  more.limiter = task[kEngine].limit(more.limitNs, () => expire(task, run), !(task[kState] & UNREF));
+}
+
+// Begins a run. Closures are made elsewhere: most runs need none.
 function begin(task, run) {
   const more = task[kMore];
   task[kState] = (task[kState] & ~STATE) | RUNNING | BEGUN;
   if (more !== undefined) {
     more.current = run;
     more.ran = run.run;
-    if (more.limitNs > 0) {
-      more.limitAt = task[kEngine].io[NOW] + more.limitNs;
-      more.limiter = task[kEngine].limit(more.limitNs, () => expire(task, run), !(task[kState] & UNREF));
-    }
+    if (more.limitNs > 0) limitRun(task, run, more);
   }
   let value;
   try {
     value = task[kCall](run);
     if (isThenable(value)) {
-      hold(task, false);
-      then.call(Promise.resolve(value), // not by a `then` of its own, which might call twice
-        (v) => task[kEndRun](run, undefined, v, true),
-        (e) => task[kEndRun](run, wrap(e), undefined, true));
+      endLater(task, run, value);
       return;
     }
   } catch (error) {
@@ -367,7 +381,7 @@ function endPlain(task, run, error, value, rejection) {
 
 class Task extends AsyncResource {
   constructor(engine, fn, state, type = 'uvsched.Task') {
-    super(type, MANUAL);
+    super(type, scopeHere());
     this[kEngine] = engine;
     this[kFn] = fn;
     this[kSlot] = -1;
