@@ -80,9 +80,17 @@ class Engine {
     this.batch = batch;
     this.budgetNs = budgetNs;
     this.bounded = bounded;
-    this.native = binding.open(io, (n) => this.drain(n));
-    if (typeof this.native === 'number') throw refused(this.native);
+    this.owner = binding.open(io, (n) => this.drain(n)); // of the native part
+    if (typeof this.owner === 'number') throw refused(this.owner);
+    this.number = small(io[SLOT]);
     this.originMs = originOf(this);
+  }
+
+  // The native functions, which are the same for all engines. Who takes them calls one before he does
+  // anything else: they are for the engine that was asked last.
+  get native() {
+    binding.at[0] = this.number;
+    return binding;
   }
 
   // ---- in ----

@@ -327,10 +327,10 @@ function expireInScope(task, run) {
 function checkLimit(task, run) {
   const more = task[kMore];
   if (more.limiter === undefined) return;
-  const { io, native } = task[kEngine];
+  const engine = task[kEngine];
   more.limiter.cancel();
-  native.clock();
-  if (io[NOW] >= more.limitAt) expire(task, run);
+  engine.native.clock();
+  if (engine.io[NOW] >= more.limitAt) expire(task, run);
   more.limiter = undefined;
 }
 

@@ -15,7 +15,7 @@ static void free_addon(napi_env env, void *data, void *hint) {
   (void)env;
   (void)hint;
   uvs_node_free_tables(data);
-  free(data);
+  uvs_node_release(data);
 }
 
 /* raise(error): 'uncaughtException', now, and in the async context of who calls. */
@@ -30,12 +30,13 @@ static napi_value raise_error(napi_env env, napi_callback_info info) {
 
 NAPI_MODULE_INIT() {
   struct addon *a = calloc(1, sizeof *a);
-  napi_value open, raise, version;
+  napi_value raise, version;
 
+  if (a != NULL)
+    a->users = 1;
   if (a == NULL || napi_set_instance_data(env, a, free_addon, NULL) != napi_ok ||
       napi_add_async_cleanup_hook(env, teardown, a, &a->hook) != napi_ok ||
-      napi_create_function(env, "open", NAPI_AUTO_LENGTH, uvs_node_open, a, &open) != napi_ok ||
-      napi_set_named_property(env, exports, "open", open) != napi_ok ||
+      !uvs_node_export(env, a, exports) ||
       napi_create_function(env, "raise", NAPI_AUTO_LENGTH, raise_error, NULL, &raise) != napi_ok ||
       napi_set_named_property(env, exports, "raise", raise) != napi_ok ||
       napi_create_string_utf8(env, uvs_version_string(), NAPI_AUTO_LENGTH, &version) != napi_ok ||

@@ -19,11 +19,24 @@
 
 /* ---- small things ---- */
 
-struct host *uvs_node_host(napi_env env, napi_callback_info info) {
-  void *h = NULL;
+static struct host *host_at(const void *addon) {
+  const struct addon *a = addon;
 
-  napi_get_cb_info(env, info, NULL, NULL, NULL, &h);
-  return h;
+  return a->numbered[*a->at];
+}
+
+struct host *uvs_node_host(napi_env env, napi_callback_info info) {
+  void *a = NULL;
+
+  napi_get_cb_info(env, info, NULL, NULL, NULL, &a);
+  return host_at(a);
+}
+
+void uvs_node_release(struct addon *a) {
+  if (--a->users > 0)
+    return;
+  free(a->numbered);
+  free(a);
 }
 
 void uvs_node_out_of_memory(void) {
@@ -309,6 +322,8 @@ static void finalize(napi_env env, void *data, void *hint) {
 
   (void)env;
   (void)hint;
+  h->addon->numbered[h->number] = NULL;
+  uvs_node_release(h->addon);
   free(h->slots);
   free(h->events);
   uvs_node_plain_free(h);
@@ -367,7 +382,7 @@ static napi_value submit(napi_env env, napi_callback_info info) {
   int rc;
 
   napi_get_cb_info(env, info, &argc, argv, NULL, &data);
-  h = data;
+  h = host_at(data);
   h->io[IO_RC] = UV_ESHUTDOWN;
   if (h->shut)
     return NULL;
@@ -556,7 +571,7 @@ static napi_value get_stats(napi_env env, napi_callback_info info) {
   uvs_counts_t c;
 
   napi_get_cb_info(env, info, &argc, argv, NULL, &data);
-  h = data;
+  h = host_at(data);
   p = &h->plain;
   h->io[IO_RC] = UV_ESHUTDOWN;
   if (argc < 1 ||
@@ -591,32 +606,6 @@ static napi_value get_stats(napi_env env, napi_callback_info info) {
 
 /* ---- open ---- */
 
-static const struct {
-  const char *name;
-  napi_callback call;
-} functions[] = {
-    {"clock", read_clock},      {"arm", uvs_node_arm},
-    {"submit", submit},         {"cancel", cancel},
-    {"reschedule", reschedule}, {"finish", finish},
-    {"setRef", set_ref},        {"info", get_info},
-    {"openLane", open_lane},    {"disposeLane", dispose_lane},
-    {"shutdown", shut_down},    {"shutdownNow", shut_down_now},
-    {"close", close_host},      {"stats", get_stats},
-    {"table", uvs_node_table},
-};
-
-static bool make_functions(napi_env env, struct host *h, napi_value object) {
-  for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-    napi_value f;
-
-    if (napi_create_function(env, functions[i].name, NAPI_AUTO_LENGTH, functions[i].call, h, &f) !=
-            napi_ok ||
-        napi_set_named_property(env, object, functions[i].name, f) != napi_ok)
-      return false;
-  }
-  return true;
-}
-
 /* The order in which these are undone does not matter: an environment in which one of these fails
  * is about to end. */
 static bool make_refs(napi_env env, struct host *h, napi_value object, napi_value buffer,
@@ -626,10 +615,28 @@ static bool make_refs(napi_env env, struct host *h, napi_value object, napi_valu
          napi_create_reference(env, object, 1, &h->self) == napi_ok;
 }
 
+/* The first number that is free. */
+static bool give_number(struct addon *a, struct host *h) {
+  uint32_t was = a->numbered_room;
+  uint32_t n = 0;
+
+  while (n < was && a->numbered[n] != NULL)
+    n++;
+  if (!uvs_node_grow((void **)&a->numbered, &a->numbered_room, n + 1, sizeof *a->numbered))
+    return false;
+  if (a->numbered_room > was)
+    memset(a->numbered + was, 0, (a->numbered_room - was) * sizeof *a->numbered);
+  a->numbered[n] = h;
+  a->users++;
+  h->number = n;
+  h->io[IO_SLOT] = n;
+  return true;
+}
+
 /* open(io, drain): KIND = concurrency, FROM = threads, PERIOD = budget, MISSED = precise,
- * MAX_BURST = max_pending, MAX_RUNS = keep_alive. The object with the functions, or a number: why
- * not. */
-napi_value uvs_node_open(napi_env env, napi_callback_info info) {
+ * MAX_BURST = max_pending, MAX_RUNS = keep_alive. An object that owns the host, whose number is in
+ * SLOT; or a number: why not. */
+static napi_value open_host(napi_env env, napi_callback_info info) {
   void *data;
   napi_value argv[2], object = NULL, code = NULL;
   size_t argc = 2, length = 0;
@@ -653,6 +660,9 @@ napi_value uvs_node_open(napi_env env, napi_callback_info info) {
           napi_ok ||
       length < IO_SIZE)
     goto free_host;
+  rc = UV_ENOMEM;
+  if (!give_number(a, h))
+    goto free_host;
   uvs_options_init(&o);
   o.concurrency = (int)h->io[IO_KIND];
   o.threads = (int)h->io[IO_FROM];
@@ -667,7 +677,7 @@ napi_value uvs_node_open(napi_env env, napi_callback_info info) {
   h->plain.grain_ns = o.precise_ns > 0 ? o.precise_ns : UVS_MS(1);
   rc = uvs_open(loop, &o, &h->s);
   if (rc < 0)
-    goto free_host;
+    goto take_number;
   /* From here on it is closed as any other: by the end of the environment. */
   uv_idle_init(loop, &h->idle);
   h->idle.data = h;
@@ -679,12 +689,55 @@ napi_value uvs_node_open(napi_env env, napi_callback_info info) {
   a->hosts = h;
   if (napi_create_object(env, &object) != napi_ok ||
       napi_wrap(env, object, h, finalize, NULL, NULL) != napi_ok ||
-      !make_functions(env, h, object) || !make_refs(env, h, object, argv[0], argv[1]))
+      !make_refs(env, h, object, argv[0], argv[1]))
     napi_throw_error(env, "ENOMEM", "uvsched: no scheduler could be made");
   return object;
 
+take_number:
+  a->numbered[h->number] = NULL;
+  uvs_node_release(a);
 free_host:
   free(h);
   napi_create_int32(env, rc, &code);
   return code;
+}
+
+static const struct {
+  const char *name;
+  napi_callback call;
+} functions[] = {
+    {"open", open_host},
+    {"clock", read_clock},
+    {"arm", uvs_node_arm},
+    {"submit", submit},
+    {"cancel", cancel},
+    {"reschedule", reschedule},
+    {"finish", finish},
+    {"setRef", set_ref},
+    {"info", get_info},
+    {"openLane", open_lane},
+    {"disposeLane", dispose_lane},
+    {"shutdown", shut_down},
+    {"shutdownNow", shut_down_now},
+    {"close", close_host},
+    {"stats", get_stats},
+    {"table", uvs_node_table},
+};
+
+bool uvs_node_export(napi_env env, struct addon *a, napi_value exports) {
+  napi_value buffer, at;
+
+  if (napi_create_arraybuffer(env, sizeof *a->at, (void **)&a->at, &buffer) != napi_ok ||
+      napi_create_typedarray(env, napi_uint32_array, 1, buffer, 0, &at) != napi_ok ||
+      napi_set_named_property(env, exports, "at", at) != napi_ok)
+    return false;
+  for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+    napi_value f;
+
+    if (napi_create_function(env, functions[i].name, NAPI_AUTO_LENGTH, functions[i].call, a, &f) !=
+            napi_ok ||
+        napi_set_named_property(env, exports, functions[i].name, f) != napi_ok)
+      return false;
+  }
+  return true;
 }

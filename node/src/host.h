@@ -25,6 +25,10 @@
 
 struct addon {
   struct host *hosts;
+  struct host **numbered; /* every host that JavaScript may still call, by its number */
+  uint32_t numbered_room;
+  uint32_t *at;         /* which of them the next call is for: `at` of the exports */
+  unsigned users;       /* the environment, and these */
   struct guest *guests; /* other addons, see table.c */
   struct gate *gates;   /* what they have of our hosts */
   napi_async_cleanup_hook_handle hook;
@@ -127,12 +131,13 @@ struct plain {
 
 struct host {
   struct addon *addon;
+  uint32_t number;
   struct host *next, **link; /* among the addon's */
   napi_env env;
   uvs_t *s;       /* NULL: closed */
   uv_idle_t idle; /* active while something is to be handed over, in either direction */
   double *io;
-  napi_ref self;  /* strong while open: the object with our functions */
+  napi_ref self;  /* strong while open: the object that owns us */
   napi_ref drain; /* what is called with events */
   struct slot *slots;
   uint32_t slot_room;
@@ -149,8 +154,11 @@ struct host {
   _Atomic unsigned ending; /* the environment's end has come; the bodies' threads ask */
 };
 
-/* Makes a host and its functions; for module initialisation. */
-napi_value uvs_node_open(napi_env env, napi_callback_info info);
+/* What JavaScript calls. There is one function of each for all hosts, because V8 calls faster what
+ * is always the same; whose turn it is stands in `at`. */
+bool uvs_node_export(napi_env env, struct addon *a, napi_value exports);
+/* The environment, or a host, needs it no more. */
+void uvs_node_release(struct addon *a);
 
 /* The environment ends: close everything, then let go of the hooks. Called by each of them. */
 void uvs_node_teardown(struct addon *a);

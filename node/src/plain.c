@@ -196,17 +196,30 @@ static void after_leaving(struct host *h, uint32_t b, uint32_t refs_before) {
   }
 }
 
+/* Does a time belong to this bundle? As key_of says, without its division. */
+static bool is_of(const struct plain *p, uint32_t b, int64_t due_ns) {
+  int64_t end_ns;
+
+  if (b == 0 || p->bundles[b].key <= 0 || p->bundles[b].key == UVS_NEVER)
+    return false;
+  end_ns = p->bundles[b].key * p->grain_ns;
+  return due_ns <= end_ns && due_ns > end_ns - p->grain_ns;
+}
+
 /* The bundle of a time, which is due no earlier than then; 0: no memory. */
 static uint32_t bundle_for(struct host *h, int64_t now_ns, int64_t due_ns) {
   struct plain *p = &h->plain;
-  int64_t key = key_of(p, due_ns);
   uint32_t b = p->last;
+  int64_t key = 0;
 
-  if (b == 0 || p->bundles[b].key != key)
+  if (!is_of(p, b, due_ns)) {
+    key = key_of(p, due_ns);
     b = find_bundle(p, key);
+  }
   /* Pushed back. If it is about to be told of, it stays as it is, and another one begins. */
   if (b != 0 && due_ns > p->bundles[b].due_ns && p->bundles[b].id != 0 &&
       uvs_reschedule(h->s, p->bundles[b].id, due_ns - now_ns) < 0) {
+    key = p->bundles[b].key;
     seal_bundle(p, b);
     b = 0;
   }

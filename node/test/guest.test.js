@@ -4,7 +4,8 @@
 const test = require('node:test');
 const assert = require('node:assert/strict');
 const { Worker } = require('node:worker_threads');
-const { root, program, says, sleep } = require('./lib/helper.js');
+const { Scheduler } = require('..');
+const { root, program, says, sleep, counts } = require('./lib/helper.js');
 
 const HEAD = `const uvsched = require(${JSON.stringify(root)});
   const { parentPort } = require('node:worker_threads');`;
@@ -175,4 +176,32 @@ test('the default scheduler of a worker is another one', async () => {
   assert.deepEqual(await event(w, 'message'), [0, 0]);
   task.cancel();
   await sleep(1);
+});
+
+// They share their native functions.
+test('schedulers that come and go, and call each other from their functions, keep apart', async () => {
+  for (let round = 0; round < 5; round++) {
+    const all = Array.from({ length: 20 }, () => new Scheduler());
+    const ran = all.map(() => 0);
+    const ends = all.map((s, i) => s.execute(() => {
+      const other = all[(i + 1) % all.length];
+      const dropped = other.schedule('1h', assert.fail);
+      const mine = s.schedule('1h', assert.fail, { name: 'mine' });
+      assert.ok(dropped.reschedule('2h'));
+      assert.ok(mine.remaining <= 3600e3 && mine.remaining > 3500e3);
+      assert.ok(dropped.remaining > 3600e3);
+      assert.equal(dropped.cancel(), 'never-ran');
+      assert.equal(mine.cancel(), 'never-ran');
+      ran[i]++;
+      return i;
+    }, i % 2 ? { limit: '1h' } : undefined).promise);
+    assert.deepEqual(await Promise.all(ends), all.map((_, i) => i));
+    await Promise.all(all.map(async (s, i) => {
+      await s.shutdown();
+      counts(s, { completed: 1, cancelled: 2 });
+      assert.equal(ran[i], 1);
+      if (i % 3 > 0) await s.close(); // the others are left as they are
+      counts(s, { completed: 1, cancelled: 2 });
+    }));
+  }
 });
