@@ -17,6 +17,8 @@
 // - A Timeout also has what a task of this package has (promise, reschedule, ...).
 // - refresh() of an interval in its function counts from that call, not from the start of the run.
 // - The number of a Timeout (its primitive) stays the same when it is refreshed after it fired.
+// - What async_hooks calls the trigger is executionAsyncId(), also where node has set another one for
+//   work of its own (the `lookup` function of net.connect).
 // - process.getActiveResourcesInfo() does not list these timers, mock.timers of node:test does not
 //   move them, and newer node's warnings for a delay below 0 or NaN are missing.
 // - Of node's undocumented fields there are only _onTimeout, _idleTimeout and _destroyed. The deprecated
@@ -32,7 +34,7 @@ const { Engine, NO_FRONT } = require('./lib/engine.js');
 const IO = require('./lib/io.js');
 const { schedulerOptions, taskOptions } = require('./lib/options.js');
 const {
-  Task, OVER, STATE, PLAIN, UNREF, kFn, kState, kMore, kCall, kEndRun,
+  Task, keepShape, OVER, STATE, PLAIN, UNREF, kFn, kState, kMore, kCall, kEndRun,
 } = require('./lib/task.js');
 
 // Not properties of node's modules at the time of a call: somebody may have put ours there.
@@ -70,7 +72,7 @@ function call() {
 }
 
 class Timeout extends Task {
-  static #kept = new Timeout(undefined, call, PLAIN); // for its shape, as the engine has one of a Task
+  static #kept = undefined; // for its shape, as the engine has one of a Task
 
   constructor(of, callback, state) {
     super(of, undefined, state, 'Timeout');
@@ -81,6 +83,7 @@ class Timeout extends Task {
 
   // What the function returns is not waited for: the rejection of an async one is node's business.
   [kCall]() {
+    Timeout.#kept ??= keepShape(new Timeout(undefined, undefined, PLAIN));
     if (this[kAgain] !== undefined) return; // refreshed after it was due
     (this[kScope] ?? this).runInAsyncScope(call, this);
   }

@@ -13,7 +13,7 @@ const binding = require('./binding.js');
 const IO = require('./io.js');
 const { AbortError, UV_ECANCELED, UV_ETIMEDOUT, refused } = require('./errors.js');
 const {
-  Task, Run, More, begin, over, settle, settleFailed, raise,
+  Task, Run, More, begin, over, keepShape, settle, settleFailed, raise,
   STATE, RUNNING, PLAIN, UNREF, CANCELLED, FAILED, WALL, kSlot, kState, kMore,
 } = require('./task.js');
 
@@ -46,7 +46,8 @@ const BATCH_LOOK = 7; // with `batch`, the clock is looked at once in eight func
 class Engine {
   // V8 forgets the shape of objects of which none is left, and with it all code that was compiled
   // for it: so that a program whose last task has ended does not begin anew, there is one of each.
-  static #kept = new Run(new Task(undefined, drainQueues, PLAIN), 0.5, 0.5, 1, 0);
+  // Made by the first drain, which is in nobody's async context: they would keep that, too.
+  static #kept = undefined;
 
   tasks = []; // by slot
   free = []; // slots
@@ -195,6 +196,7 @@ class Engine {
 
   drain(n) {
     const io = this.io;
+    Engine.#kept ??= new Run(keepShape(new Task(undefined, undefined, PLAIN)), 0.5, 0.5, 1, 0);
     this.native.clock();
     // One budget for all calls of a turn: it may have more events than fit into io, and after a
     // function that throws there is another call.

@@ -39,7 +39,7 @@ const kReason = Symbol('reason');
 const kController = Symbol('controller');
 const kTimedOut = Symbol('timed out');
 
-// The trigger is what node takes if none is given, but as a small integer, which needs no box.
+// The trigger is the present execution's, as documented, but a small integer, which needs no box.
 const scope = { requireManualDestroy: true, triggerAsyncId: 0 };
 
 function scopeHere() {
@@ -62,6 +62,7 @@ class More {
   current = undefined;
   limiter = undefined;
   limitAt = 0; // by the engine's clock
+  pending = false; // the function of a one-shot has returned a promise
   ran = 0; // runs begun
   failures = 0; // in a row
   // The outcome.
@@ -243,6 +244,12 @@ function over(task, flags, outcome) {
   task.emitDestroy();
 }
 
+// A task that only keeps its shape; see the engine. It is over, and nobody can do anything with it.
+function keepShape(task) {
+  task[kState] |= UNREF | OVER;
+  return task.emitDestroy();
+}
+
 // ---- a run ----
 
 const { then } = Promise.prototype;
@@ -252,20 +259,26 @@ function isThenable(value) {
     typeof value.then === 'function';
 }
 
-// While the promise of a one-shot is pending, what it waits for keeps the process alive, or nothing
-// does: as with a timer's. The core does not know of plain ones any more.
-function hold(task, held) {
-  if (task[kState] & (PLAIN | UNREF) || task[kMore].periodic) return;
+function holdLoop(task, held) {
   const { io, native } = task[kEngine];
   io[SLOT] = task[kSlot];
   io[FLAGS] = held ? 1 : 0;
   native.setRef();
 }
 
+// While the promise of a one-shot is pending, what it waits for keeps the process alive, or nothing
+// does: as with a timer's. The core does not know of plain ones any more.
+function setPending(task, pending) {
+  if (task[kState] & PLAIN || task[kMore].periodic) return;
+  task[kMore].pending = pending;
+  holdLoop(task, !pending && !(task[kState] & UNREF));
+}
+
 // The run ends when the promise settles.
 function endLater(task, run, value) {
-  hold(task, false);
-  then.call(Promise.resolve(value), // not by a `then` of its own, which might call twice
+  const promise = Promise.resolve(value);
+  setPending(task, true);
+  then.call(promise, // not by a `then` of its own, which might call twice
     (v) => task[kEndRun](run, undefined, v, true),
     (e) => task[kEndRun](run, wrap(e), undefined, true));
 }
@@ -404,7 +417,7 @@ class Task extends AsyncResource {
       return;
     }
     let status = UV_UNKNOWN;
-    if (later) hold(this, true);
+    if (later) setPending(this, false);
     try {
       checkLimit(this, run);
       status = judge(this, run, error, value, later);
@@ -560,10 +573,9 @@ function setRef(task, ref) {
   const state = task[kState];
   if ((state & STATE) === OVER) return task;
   task[kState] = ref ? state & ~UNREF : state | UNREF;
-  const { io, native } = task[kEngine];
-  io[SLOT] = task[kSlot];
-  io[FLAGS] = ref ? 1 : 0;
-  native.setRef();
+  const limiter = task[kMore]?.limiter;
+  if (limiter !== undefined) setRef(limiter, ref);
+  if (!task[kMore]?.pending) holdLoop(task, ref);
   return task;
 }
 
@@ -576,6 +588,7 @@ function inquire(task) {
   const answer = { state: 'over', runs, remaining: undefined };
   if ((state & STATE) === RUNNING) answer.state = 'running';
   if ((state & STATE) !== WAITING || state & CANCELLED) return answer;
+  if (task[kEngine] === undefined) return answer; // an async hook hears of it while it is being made
   const { io, native } = task[kEngine];
   io[SLOT] = task[kSlot];
   native.info();
@@ -589,7 +602,7 @@ function inquire(task) {
 }
 
 module.exports = {
-  Task, Run, More, begin, over, settle, settleFailed, raise,
+  Task, Run, More, begin, over, keepShape, settle, settleFailed, raise,
   WAITING, RUNNING, OVER, STATE, PLAIN, UNREF, CANCELLED, FAILED, WALL,
   kEngine, kFn, kSlot, kState, kMore, kCall, kEndRun,
 };

@@ -7,7 +7,7 @@ const test = require('node:test');
 const assert = require('node:assert/strict');
 const { getEventListeners } = require('node:events');
 const { Scheduler } = require('..');
-const { open, sleep, turn, hold, until, says, uncaught } = require('./lib/helper.js');
+const { root, open, sleep, turn, hold, until, says, uncaught } = require('./lib/helper.js');
 
 const nothing = () => {};
 
@@ -68,12 +68,13 @@ test('before the first turn of the core the order is that of the deadlines, too'
   for (let round = 0; round < 20; round++) {
     const s = new Scheduler();
     const seen = [];
-    s.schedule(4, () => seen.push('4'));
-    s.schedule(2, () => seen.push('2'), { name: 'x' });
-    s.execute(() => seen.push('now'));
+    const note = ({ ideal }) => seen.push(ideal);
+    s.schedule(4, note);
+    s.schedule(2, note, { name: 'x' });
+    s.execute(note); // between the calls may be any time, so the names would not tell
     hold(round / 4);
     await until(() => seen.length === 3);
-    assert.deepEqual(seen, ['now', '2', '4']);
+    assert.deepEqual(seen, [...seen].sort((a, b) => a - b));
     await s.close(); // resolved in the idle phase of the loop, so the next one begins there
   }
 });
@@ -104,4 +105,64 @@ test('a promise that never settles keeps no process, but its limit and its perio
   await says(`uvsched.schedule(1, ${never}, { limit: 5 }).promise.catch((e) => console.log(e.name))`, 'TimeoutError');
   await says(`const t = uvsched.every(1, ${never}); setTimeout(() => { console.log('still'); process.exit(); }, 50).unref();`,
     'still');
+});
+
+test('unref and ref in a run with a limit reach the limit, too', async () => {
+  const never = 'await new Promise(() => {});';
+  await says(`const t = uvsched.execute(async () => { t.unref(); ${never} }, { limit: '1h' })`, '');
+  await says(`const t = uvsched.every(1, async () => { setTimeout(() => t.unref(), 5); ${never} }, { limit: '1h' })`, '');
+  await says(`const t = uvsched.execute(async () => { t.ref(); ${never} }, { limit: 20, ref: false });
+    setTimeout(() => {}, 10); t.promise.catch((e) => console.log(e.name))`, 'TimeoutError');
+});
+
+test('ref of a one-shot whose promise is pending counts for what comes after', async () => {
+  await says(`const t = uvsched.execute(async () => { await 1; t.ref(); await new Promise(() => {}); }, { name: 'x' })`, '');
+  await says(`let n = 0; const t = uvsched.execute(async () => {
+      await 1; t.unref(); t.ref();
+      if (++n < 3) throw new Error('again');
+      console.log(n);
+    }, { failure: 'retry', retry: { wait: 5 }, maxFailures: 5 })`, '3');
+});
+
+test('a promise that cannot be looked at is a failure, after which a retry holds the loop', async () => {
+  await says(`let n = 0; uvsched.execute(() => {
+      if (++n > 1) return console.log('again');
+      return Object.defineProperty(Promise.resolve(), 'constructor', { get() { throw new Error('a trap'); } });
+    }, { failure: 'retry', retry: { wait: 5 } })`, 'again');
+});
+
+test('an async hook may look at a task while it is made; each has its end', async () => {
+  await says(`const { inspect } = require('node:util');
+    const live = new Map();
+    require('node:async_hooks').createHook({
+      init(id, type, trigger, resource) {
+        if (type !== 'uvsched.Task' && type !== 'Timeout') return;
+        inspect(resource);
+        live.set(id, resource);
+      },
+      destroy(id) { live.delete(id); },
+    }).enable();
+    const timers = require(${JSON.stringify(`${root}/timers`)});
+    const over = [uvsched.schedule(1, () => {}).promise, new Promise((resolve) => timers.setTimeout(resolve, 1))];
+    Promise.all(over).then(() => setImmediate(() => setImmediate(() => console.log(live.size))))`, '0');
+});
+
+test('nothing keeps the store of who loads the package, or schedules first', async () => {
+  await says(`const { AsyncLocalStorage } = require('node:async_hooks');
+    const storage = new AsyncLocalStorage();
+    let gone = 0;
+    const registry = new FinalizationRegistry(() => { gone++; });
+    for (const what of [() => uvsched.schedule(1, () => {}),
+      () => require(${JSON.stringify(`${root}/timers`)}).setTimeout(() => {}, 1)]) {
+      const store = {};
+      registry.register(store);
+      storage.run(store, what);
+    }
+    let looks = 0;
+    const look = setInterval(() => {
+      gc();
+      if (gone < 2 && ++looks < 500) return;
+      console.log(gone);
+      clearInterval(look);
+    }, 5)`, '2', { args: ['--expose-gc'] });
 });
