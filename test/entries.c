@@ -300,6 +300,7 @@ static uvs_task_t any_task(uvs_work_cb work) {
   t.work = work;
   t.done = chance(80) ? done : NULL;
   t.delay_ns = UVS_HOUR(1);
+  t.keep = chance(20);
   for (size_t k = below(5); k > 0; k--) {
     switch (below(24)) {
     case 0:
@@ -501,7 +502,7 @@ static int e_at(void) {
 }
 
 static int e_cancel(void) {
-  return uvs_cancel(any_scheduler(), any_id(), any_flags());
+  return uvs_cancel(any_scheduler(), any_id(), chance(30) ? UVS_CANCEL_IF_WAITING : any_flags());
 }
 
 static int e_reschedule(void) {
@@ -553,7 +554,8 @@ static struct block any_outcome(void) {
 }
 
 static int do_wait(void *arg) {
-  return uvs_wait(any_scheduler(), any_id(), short_ns(), any_flags(), chance(10) ? NULL : arg);
+  return uvs_wait(any_scheduler(), any_id(), short_ns(), chance(70) ? 0 : any_flags(),
+                  chance(10) ? NULL : arg);
 }
 
 static int e_wait(void) {
@@ -947,7 +949,7 @@ static int e_lane_add_cleanup(void) {
 }
 
 static int e_lane_cancel(void) {
-  return uvs_lane_cancel(any_lane(), any_id(), any_flags());
+  return uvs_lane_cancel(any_lane(), any_id(), chance(30) ? UVS_CANCEL_IF_WAITING : any_flags());
 }
 
 static int e_lane_reschedule(void) {
@@ -1358,25 +1360,82 @@ static bool may_answer(const struct entry *e, int rc, bool ending) {
   return false;
 }
 
-/* What earlier calls sent to the loop. Some calls take that in before they do their own work, and
- * a shutdown, or a disposed lane, then ends what comes in: that is no change of theirs. */
-static void take_in(void) {
-  int64_t ns;
+static bool met[ENTRIES][MAX_CODES];
 
-  current = "uvs_next_due";
-  (void)uvs_next_due(w.s, &ns); /* any code: it may be closed */
+static const char *code_name(int rc) {
+  return rc == UVS_EDEADLK ? "EDEADLK" : uv_err_name(rc);
+}
+
+static void note_code(const struct entry *e, int rc) {
+  for (size_t i = 0; i < MAX_CODES; i++)
+    if (e->codes[i] == rc)
+      met[e - table][i] = true;
+}
+
+/* A code that no call was answered with stands for a way that was not gone. */
+static void tell_unmet(void) {
+  printf("entries: not met this time:");
+  for (size_t i = 0; i < ENTRIES; i++)
+    for (size_t k = 0; k < MAX_CODES && table[i].codes[k] != 0; k++)
+      if (!met[i][k])
+        printf(" %s(%s)", table[i].name, code_name(table[i].codes[k]));
+  printf("\n");
+}
+
+/* What an error must leave as it was. To ask for the next deadline takes in what earlier calls sent
+ * to the loop. Other calls do that, too, before their own work, and a shutdown, or a disposed lane,
+ * then ends what comes in: that is no change of theirs. */
+struct seen {
+  int64_t next_due_ns;
+  uvs_counts_t counts;
+  uvs_info_t info[IDS];
+  int queue_size;
+};
+
+static void look(struct seen *ret) {
+  memset(ret, 0, sizeof *ret);
+  current = "a look around";
+  (void)uvs_next_due(w.s, &ret->next_due_ns); /* any code: it may be closed */
+  ret->counts = counts_now();
+  for (size_t i = 0; i < IDS; i++) {
+    uvs_info_init(&ret->info[i]);
+    if (uvs_info(w.s, w.id[i], &ret->info[i]) < 0)
+      uvs_info_init(&ret->info[i]);
+  }
+  ret->queue_size = uvs_queue_size(w.q);
+}
+
+static void compare(struct seen *before, struct seen *after, int rc) {
+  if (rc == UV_EAGAIN || rc == UV_ESHUTDOWN) /* a refusal is counted */
+    after->counts.rejected = before->counts.rejected;
+  if (after->counts.slots > before->counts.slots) /* room for what was refused: the next has it */
+    after->counts.slots = before->counts.slots;
+  for (size_t i = 1; i < sizeof after->counts / 8; i++) {
+    uint64_t was, is;
+
+    memcpy(&was, (char *)&before->counts + 8 * i, 8);
+    memcpy(&is, (char *)&after->counts + 8 * i, 8);
+    if (was != is) {
+      fprintf(stderr, "count %zu was %llu and is %llu\n", i, (unsigned long long)was,
+              (unsigned long long)is);
+      fail("an error, and something has changed", rc);
+    }
+  }
+  if (before->next_due_ns != after->next_due_ns)
+    fail("an error, and something else is next", rc);
+  if (memcmp(before->info, after->info, sizeof before->info) != 0)
+    fail("an error, and a task has changed", rc);
+  if (before->queue_size != after->queue_size)
+    fail("an error, and the queue has changed", rc);
 }
 
 static void call(const struct entry *e, bool ending, bool gone) {
+  static struct seen before, after;
   bool calm = chance(75); /* else the call may be the first to take in, and is asked for less */
-  uvs_counts_t before, after;
-  int size;
   int rc;
 
   if (calm)
-    take_in();
-  before = counts_now();
-  size = uvs_queue_size(w.q);
+    look(&before);
   current = e->name;
   rc = e->call();
   calls++;
@@ -1384,29 +1443,16 @@ static void call(const struct entry *e, bool ending, bool gone) {
     rc = UV_ESHUTDOWN;
   if (!may_answer(e, rc, ending))
     fail("answers what its comment does not say", rc);
-  after = counts_now();
+  counts_now();
   if (rc >= 0)
     return;
+  note_code(e, rc);
   errors++;
   if (!calm || ((e->flags & MOVES) != 0 && rc != UV_EINVAL))
     return;
-  if (rc == UV_EAGAIN || rc == UV_ESHUTDOWN) /* a refusal is counted */
-    after.rejected = before.rejected;
-  if (after.slots > before.slots) /* room made for what was refused then; the next one has it */
-    after.slots = before.slots;
-  for (size_t i = 1; i < sizeof after / 8; i++) {
-    uint64_t was, is;
-
-    memcpy(&was, (char *)&before + 8 * i, 8);
-    memcpy(&is, (char *)&after + 8 * i, 8);
-    if (was != is) {
-      fprintf(stderr, "count %zu was %llu and is %llu\n", i, (unsigned long long)was,
-              (unsigned long long)is);
-      fail("an error, and something has changed", rc);
-    }
-  }
-  if (size != uvs_queue_size(w.q))
-    fail("an error, and the queue has changed", rc);
+  look(&after);
+  current = e->name;
+  compare(&before, &after, rc);
 }
 
 static void turn(void) {
@@ -1433,7 +1479,7 @@ static void open_world(void) {
   w.now_ns = UVS_SEC(1000);
   uvs_options_init(&o);
   o.concurrency = 0;
-  o.max_pending = PICK(uint32_t, 0, 0, 40);
+  o.max_pending = PICK(uint32_t, 0, 0, 40, 3);
   o.clock = (uvs_clock_t){world_ns, world_ns, NULL};
   o.data = &w;
   o.seed = rnd() | 1;
@@ -1535,6 +1581,7 @@ int main(int argc, char **argv) {
   check_table();
   for (unsigned long i = 0; i < rounds; i++)
     round_of_calls();
+  tell_unmet();
   fclose(nowhere);
   printf("entries: %zu functions, %llu calls, %llu of them refused\n", ENTRIES,
          (unsigned long long)calls, (unsigned long long)errors);

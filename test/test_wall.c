@@ -10,6 +10,7 @@
 #include "uvsched/lane.h"
 
 #include "lib/fixture.h"
+#include "lib/threads.h"
 
 /* So many ms after the virtual wall clock started. */
 static int64_t wall_ms(int64_t ms) {
@@ -356,6 +357,40 @@ TEST a_far_instant_is_looked_at_again_within_half_a_minute(void) {
   PASS();
 }
 
+struct far_task {
+  uvs_t *s;
+  uvs_id_t id;
+};
+
+static int move_to_now(void *arg) {
+  const struct far_task *t = arg;
+
+  return uvs_reschedule(t->s, t->id, 0);
+}
+
+/* the header: uvs_reschedule. Its time is of another clock than the loop's wake-up, and says
+ * nothing about that. */
+TEST moved_by_another_thread_it_wakes_the_loop(void) {
+  struct fixture f;
+  struct far_task far;
+  uint64_t sends;
+
+  fixture_init(&f);
+  f.pool = FAKEPOOL_REAL;
+  f.real_clock = true;
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = at(&f, 'a', real_wall_ns() + UVS_DAY(1));
+  far.s = f.s;
+  ASSERT_RC(0, uvs_submit(f.s, &t, &far.id));
+  fixture_turn(&f);
+  fixture_turn(&f); /* now it sleeps, for half a minute */
+  sends = fakepool_seen().async_sends;
+  ASSERT_RC(0, elsewhere(move_to_now, &far));
+  ASSERT_U64(sends + 1, fakepool_seen().async_sends);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 struct instant {
   int64_t due_ns;
   _Atomic int64_t early_ns;
@@ -413,6 +448,7 @@ SUITE(wall) {
   RUN_TEST(at_the_end_of_time_it_never_runs_and_blocks_nothing);
   RUN_TEST(only_one_shots_may_name_an_instant_of_the_wall_clock);
   RUN_TEST(a_far_instant_is_looked_at_again_within_half_a_minute);
+  RUN_TEST(moved_by_another_thread_it_wakes_the_loop);
   RUN_TEST(nothing_is_early_by_the_real_wall_clock);
 }
 

@@ -7,15 +7,32 @@
  *   against-model --seed N --program N     one of a seed's programs again, every step printed
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <uv.h>
 
 #include "driver.h"
 
 #define PROGRAM_STEPS 600
+#define PROGRAM_SECONDS 120 /* of milliseconds, on an idle machine */
+
+static char endless[200]; /* what to say of a program that does not end */
+
+static void on_alarm(int signal) {
+  (void)signal;
+  (void)!write(STDERR_FILENO, endless, strlen(endless));
+  _exit(1);
+}
+
+static void watch(const char *text) {
+  snprintf(endless, sizeof endless, "it does not end: %s\n", text);
+  signal(SIGALRM, on_alarm);
+  alarm(PROGRAM_SECONDS);
+}
 
 static int replay(const char *path, bool trace) {
   static uint8_t data[1 << 20];
@@ -28,6 +45,7 @@ static int replay(const char *path, bool trace) {
   }
   b.size = fread(data, 1, sizeof data, f);
   fclose(f);
+  watch(path);
   if (!driver_run(b, UINT64_MAX, trace).differs)
     return 0;
   fprintf(stderr, "in %s\n", path);
@@ -77,9 +95,12 @@ int main(int argc, char **argv) {
   printf("against-model: seed %" PRIu64 "\n", seed);
   fflush(stdout);
   for (uint64_t n = only == UINT64_MAX ? 0 : only; done < steps; n++) {
-    struct driver_result r =
-        driver_run(driver_program(seed, n), PROGRAM_STEPS, only != UINT64_MAX || trace);
+    struct driver_result r;
+    char which[80];
 
+    snprintf(which, sizeof which, "--seed %" PRIu64 " --program %" PRIu64, seed, n);
+    watch(which);
+    r = driver_run(driver_program(seed, n), PROGRAM_STEPS, only != UINT64_MAX || trace);
     done += r.steps;
     calls += r.calls;
     events += r.events;

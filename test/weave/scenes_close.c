@@ -355,6 +355,14 @@ static void shutdown_meets_await(void) {
   end_terminated();
 }
 
+static void shutdown_meets_two_awaits(void) {
+  stage_open(1);
+  weave_spawn("await", await_end, NULL, false);
+  weave_spawn("await-2", await_end, NULL, false);
+  weave_spawn("shutdown", shut_down, NULL, false);
+  end_terminated();
+}
+
 static bool awaits(const void *arg) {
   (void)arg;
   return model_sleepers(&stage.s->terminated_cond) > 0;
@@ -526,6 +534,7 @@ const struct weave_scene scenes_close[] = {
     {"close", "shutdown-meets-cancel", shutdown_meets_cancel},
     {"close", "shutdown-meets-finish", shutdown_meets_finish},
     {"close", "shutdown-meets-await", shutdown_meets_await},
+    {"close", "shutdown-meets-two-awaits", shutdown_meets_two_awaits},
     {"close", "close-meets-await", close_meets_await},
     {"close", "shutdown-now-meets-run", shutdown_now_meets_run},
     {"close", "shutdown-now-meets-submit", shutdown_now_meets_submit},

@@ -17,6 +17,7 @@
 
 #define STACK_SIZE ((size_t)256 << 10)
 #define STEPS_MOST 20000   /* a schedule that takes more never comes to rest */
+#define STEPS_CALM 2000000 /* the same, of set-up and end, where nobody is stopped */
 #define STEPS_ALONE 1500   /* a strand that takes more waits for another, in a loop */
 #define STEPS_STARVED 3000 /* who could go on, and did not for so many, goes on */
 #define CHOICES_MOST 65536 /* in one schedule */
@@ -85,7 +86,7 @@ static const struct weave_order *order;
 static struct weave_report report;
 static uint64_t schedule; /* its number */
 static uint64_t plays;    /* so many, of all scenes */
-static uint32_t steps, alone;
+static uint32_t steps, calm_steps, alone;
 static unsigned preemptions;
 static unsigned bound; /* ALL: at most so many */
 static struct choice choices[CHOICES_MOST];
@@ -507,6 +508,8 @@ void weave_step(struct weave_site *site, const volatile void *at) {
 
   if (arena_is_gone(at))
     weave_fail("%s:%d: %s: that was freed", site->file, site->line, site->what);
+  if (calm && ++calm_steps == STEPS_CALM)
+    weave_fail("%s:%d: it never comes to rest", site->file, site->line);
   if (calm || current < 0)
     return;
   count_step();
@@ -559,7 +562,7 @@ static void play(void *arg) {
 static void play_once(void) {
   plays++;
   count = 0;
-  steps = alone = 0;
+  steps = calm_steps = alone = 0;
   preemptions = 0;
   chosen = 0;
   calm = true;
