@@ -15,7 +15,7 @@
 
 #include <uv.h>
 
-#include "stats.h"
+#include "util/stats.h"
 
 #define TASKS 256 /* together they fit the fastest cache, as the one task of a runner does */
 #define ROUNDS 1001

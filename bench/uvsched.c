@@ -21,16 +21,19 @@ static int64_t precise_ns;
 #define P_MANY
 #define P_EARLY_NS 0 /* that is the promise */
 
-static void p_open(void) {
+static void open_scheduler(void) { /* on L */
   uvs_options_t o;
 
   uvs_options_init(&o);
   o.concurrency = concurrency;
   o.precise_ns = precise_ns;
-  L = (uv_loop_t *)malloc(sizeof *L);
-  uv_loop_init(L);
   if (uvs_open(L, &o, &S) < 0)
     die("uvs_open");
+}
+static void p_open(void) {
+  L = (uv_loop_t *)malloc(sizeof *L);
+  uv_loop_init(L);
+  open_scheduler();
 }
 static void p_pump(void) {
   uv_run(L, UV_RUN_NOWAIT);
@@ -58,6 +61,44 @@ static void p_submit(uint32_t i, uint32_t ms);
 
 #include "peers/loopbench.h"
 #include "peers/uvbench.h"
+
+/* ---- the end of a scheduler, and its counts ---------------------------------- */
+static int closed;
+static void on_closed(uvs_t *s) {
+  (void)s;
+  closed = 1;
+}
+static void close_scheduler(void) {
+  closed = 0;
+  uvs_close(S, on_closed);
+  while (!closed)
+    uv_run(L, UV_RUN_ONCE);
+}
+/* Closes the scheduler, then the loop. Other handles must be closing already. */
+static void p_close(void) {
+  close_scheduler();
+  p_run();
+  if (uv_loop_close(L))
+    die("a handle is left on the loop");
+  free(L);
+}
+/* The counts once the loop has heard of everything. */
+static uvs_counts_t settled_counts(void) {
+  uint64_t stop = now_ns() + 10000000000u;
+  uvs_counts_t c;
+
+  do {
+    p_pump();
+    uvs_counts_init(&c);
+    if (uvs_counts(S, &c) < 0)
+      die("uvs_counts");
+    if (c.waiting + c.ready + c.running == 0)
+      return c;
+    nap_us(200);
+  } while (now_ns() < stop);
+  die("a task is neither finished nor cancelled");
+  return c;
+}
 
 /* ---- W1, W2, W3 on the loop, check: tasks that are `after` alone ------------- */
 static int on_fire(uvs_run_t *run) {
@@ -148,6 +189,7 @@ static void w3_pool(uint32_t n) {
 }
 
 static int w4_on_pool;
+static uvs_id_t *w4_ids; /* where the ids go, or NULL */
 static int on_zero(uvs_run_t *run) {
   (void)run;
   w4_done_one();
@@ -156,14 +198,13 @@ static int on_zero(uvs_run_t *run) {
 static void p_submit(uint32_t i, uint32_t ms) {
   uvs_task_t t;
 
-  (void)i;
   uvs_task_init(&t);
   if (w4_on_pool)
     t.work = work_empty;
   else
     t.after = on_zero;
   t.delay_ns = UVS_MS(ms);
-  submit(&t, NULL);
+  submit(&t, w4_ids ? &w4_ids[i] : NULL);
 }
 /* Far submissions are accepted when the loop has taken them in. It does so in their order: so a
  * loop task, submitted when the last producer is through, runs after the last of them was taken in.
@@ -181,11 +222,32 @@ static void submit_last(void) {
   t.after = on_last;
   submit(&t, NULL);
 }
-static void w4_any(int on_pool, int p, int rnd, uint32_t total) {
+/* Once through it. The producers are not joined yet. */
+static producer *w4_pass(int p, int rnd, uint32_t total) {
   pthread_t m;
   producer *pr;
   uvs_counts_t c;
 
+  pool_total = cell_sum() + total / (uint32_t)p * (uint32_t)p;
+  w4_last = rnd ? submit_last : NULL;
+  w4_go = 0;
+  pr = w4_start(p, rnd, total);
+  if (!rnd)
+    pthread_create(&m, NULL, monitor, NULL);
+  p_run();
+  if (!rnd) {
+    pthread_join(m, NULL);
+    w4_end = pool_end;
+    if (cell_sum() != pool_total)
+      die("w4 count");
+  } else {
+    uvs_counts_init(&c);
+    if (uvs_counts(S, &c) < 0 || c.waiting != w4_total)
+      die("w4 count");
+  }
+  return pr;
+}
+static void w4_any(int on_pool, int p, int rnd, uint32_t total) {
   w4_on_pool = on_pool;
   if (!on_pool && !rnd) {
     w4_loop(p, rnd, total);
@@ -194,24 +256,35 @@ static void w4_any(int on_pool, int p, int rnd, uint32_t total) {
   keep_heap();
   p_open();
   uv_async_init(L, &quit_h, on_quit);
-  pool_total = total / (uint32_t)p * (uint32_t)p;
-  if (rnd)
-    w4_last = submit_last;
-  pr = w4_start(p, rnd, total);
-  if (!rnd)
-    pthread_create(&m, NULL, monitor, NULL);
-  p_run();
-  if (!rnd) {
-    pthread_join(m, NULL);
-    w4_end = pool_end;
-    if (cell_sum() != w4_total)
-      die("w4 count");
-  } else {
-    uvs_counts_init(&c);
-    if (uvs_counts(S, &c) < 0 || c.waiting != w4_total)
-      die("w4 count");
-  }
-  w4_report(pr, p);
+  w4_report(w4_pass(p, rnd, total), p);
+}
+
+/* W4 warm, on the pool: the same scheduler goes through it twice, and the second time counts. Tasks
+ * with far deadlines are cancelled in between, untimed. */
+static producer *w4_warm(int p, int rnd, uint32_t total) {
+  uvs_id_t *ids = (uvs_id_t *)calloc(total, sizeof *ids);
+  uvs_counts_t c;
+  producer *pr;
+
+  w4_on_pool = 1;
+  keep_heap();
+  p_open();
+  uv_async_init(L, &quit_h, on_quit);
+  w4_ids = ids;
+  pr = w4_pass(p, rnd, total);
+  w4_ids = NULL;
+  for (int i = 0; i < p; i++)
+    pthread_join(pr[i].th, NULL);
+  free(pr);
+  for (uint64_t i = 0; rnd && i < w4_total; i++)
+    p_cancel(ids[i]);
+  free(ids);
+  c = settled_counts();
+  /* beside those of the producers, one task of submit_last */
+  if (c.submitted != w4_total + (rnd ? 1 : 0) || c.cancelled != (rnd ? w4_total : 0) ||
+      c.completed != c.submitted - c.cancelled)
+    die("w4 warm: the counts are not those of the first time");
+  return w4_pass(p, rnd, total);
 }
 
 /* ---- W5, W6 ------------------------------------------------------------------ */
@@ -296,7 +369,7 @@ static void w8_any(int on_loop, uint32_t n, double secs) {
 }
 
 /* ---- W9 exit ----------------------------------------------------------------------- */
-static int w9_started, w9_closed;
+static int w9_started;
 static uint32_t w9_ended;
 static int on_w9(uvs_run_t *run) {
   (void)run;
@@ -311,10 +384,6 @@ static void w9_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   (void)status;
   (void)arg;
   w9_ended++;
-}
-static void on_closed(uvs_t *s) {
-  (void)s;
-  w9_closed = 1;
 }
 static void w9(uint32_t n) {
   uvs_task_t t;
@@ -332,7 +401,7 @@ static void w9(uint32_t n) {
   t0 = now_ns();
   uvs_close(S, on_closed);
   p_run();
-  if (uv_loop_close(L) || !w9_closed || w9_ended != n)
+  if (uv_loop_close(L) || !closed || w9_ended != n)
     die("w9: not all is over");
   emit("close_ms", (double)(now_ns() - t0) / 1e6);
   emit("ran", (double)cell_sum());
@@ -390,6 +459,10 @@ static void w10(int on_loop, uint32_t n, uint32_t total) {
     die("w10 count");
   emit("lane_ns", (double)(pool_end - w10_t0) / total);
 }
+
+/* ---- W11 flood, W12 ageing ---------------------------------------------------------------- */
+#include "flood.h"
+#include "ageing.h"
 
 /* ---- check: lanes keep their order ------------------------------------------------------ */
 /* Ten in a row to each lane, so that two of one lane lie side by side when runners look for work.
@@ -484,6 +557,24 @@ static void check_pool(void) {
   emit("check_pool_cancelled", (double)cancelled);
 }
 
+/* ---- check: W4 warm, W11 and W12 do what they time. Each dies if it did not. ------------- */
+static void check_warm(int rnd) {
+  producer *pr = w4_warm(2, rnd, 20000);
+
+  for (int i = 0; i < 2; i++)
+    pthread_join(pr[i].th, NULL);
+  uv_close((uv_handle_t *)&quit_h, NULL);
+  p_close();
+}
+static void check_new(void) {
+  check_warm(0);
+  check_warm(1);
+  flood(0, 0.2);
+  flood(1, 0.2);
+  ageing(0, 5000, 2);
+  ageing(1, 5000, 2);
+}
+
 int main(int argc, char **argv) {
   const char *w = argc > 1 ? argv[1] : "", *v = argc > 2 ? argv[2] : "";
   int pool = !strcmp(v, "pool"), loop = !strcmp(v, "loop");
@@ -501,13 +592,18 @@ int main(int argc, char **argv) {
   } else
     setenv("UV_THREADPOOL_SIZE", "2", 0);
   if (!strcmp(w, "check")) {
+    alarm(120); /* a task that is lost would be waited for without end */
     w_check();
     check_pool();
     check_lanes();
+    check_new();
   } else if (!strcmp(w, "w3") && pool && argc > 3)
     w3_pool(n);
   else if (!strcmp(w, "w4") && (pool || loop) && argc > 5)
     w4_any(pool, (int)n, !strcmp(argv[4], "rand"), (uint32_t)strtoul(argv[5], NULL, 10));
+  else if (!strcmp(w, "w4warm") && pool && argc > 5)
+    w4_report(w4_warm((int)n, !strcmp(argv[4], "rand"), (uint32_t)strtoul(argv[5], NULL, 10)),
+              (int)n);
   else if (!strcmp(w, "w5") && (pool || loop) && argc > 3) {
     periodic_on_pool = pool;
     w5_any(atof(argv[3]));
@@ -522,7 +618,13 @@ int main(int argc, char **argv) {
     w9((uint32_t)strtoul(v, NULL, 10));
   else if (!strcmp(w, "w10") && argc > 4)
     w10(loop, n, (uint32_t)strtoul(argv[4], NULL, 10));
-  else
+  else if (!strcmp(w, "w11") && (!strcmp(v, "flat") || !strcmp(v, "paced")) && argc > 3) {
+    flood(!strcmp(v, "paced"), atof(argv[3]));
+    flood_report();
+  } else if (!strcmp(w, "ageing") && (pool || loop) && argc > 4) {
+    ageing(pool, n, (uint32_t)strtoul(argv[4], NULL, 10));
+    ageing_report();
+  } else
     return loop_main(argc, argv);
   fflush(stdout);
   _exit(0);

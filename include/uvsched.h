@@ -43,7 +43,7 @@
  * Any call on a scheduler: UV_EINVAL if it is NULL; UV_ENOTSUP in a forked child, but for
  * uvs_close; UV_ESHUTDOWN after it was closed (only a thread that holds a reference, see
  * uvs_retain, may call then), but for the calls that ask whether it is shut down and terminated,
- * and uvs_await: yes.
+ * and uvs_await: yes; and uvs_counts: the final numbers.
  *
  * docs/contract.md numbers what is promised; the tests carry those numbers.
  */
@@ -86,7 +86,8 @@ typedef uint64_t uvs_lane_t; /* the same of a lane, see uvsched/lane.h */
 #define UVS_NEVER INT64_MAX
 
 /* What a body returns: 0 = this run succeeded; a negative UV_E* code = it failed; or one of these.
- * Any other positive value is a failure, reported as UV_EINVAL. */
+ * Any other positive value is a failure, reported as UV_EINVAL. If a body that was
+ * asked to stop (uvs_cancelled) returns UV_ECANCELED, the task is cancelled, not failed. */
 enum {
   UVS_STOP = 1,   /* success, and a periodic task is finished */
   UVS_PENDING = 2 /* the run ends later, when uvs_finish is called */
@@ -179,8 +180,8 @@ typedef struct {
   void (*over)(void *arg); /* optional: on the loop, after `done`, with this arg; say, to free it */
 } uvs_decoration_t;
 
-/* The loop takes an accepted task in. Called once per task that may run, also from inside calls on
- * the loop thread (uvs_submit and others that take in what has come). */
+/* An accepted task is about to wait for its first run. Called once per task that may run, in the
+ * loop's next pass, never from inside a call. Until then the task is waiting. */
 typedef void (*uvs_decorate_cb)(uvs_t *s, uvs_id_t id, uvs_decoration_t *d);
 
 /* What the rejected handler answers. Any other answer leaves the refusal standing. */
@@ -226,15 +227,15 @@ enum { UVS_KEEP_AUTO = 0, UVS_KEEP_ALWAYS, UVS_KEEP_NEVER };
  *   CALLER_RUNS     accepted, above max_pending, and run by the submitter before its call returns
  *   ASK             the rejected handler is asked
  *
- * DISCARD_OLDEST also drops a periodic one between two runs, but not one that is running or waits
- * for its lane, nor one that is due never; if there is no other, the new one. Off the loop that
- * happens at the loop's next turn. Refused with UV_EAGAIN if it made more than 2 x max_pending
- * before that.
+ * DISCARD_OLDEST also drops a periodic task between two runs. It never drops a running task, a task
+ * that waits for its lane or for a hook, or one that is due never. With no other task to drop, the
+ * new task is dropped. This happens at once, on any thread.
  *
- * CALLER_RUNS is then as usual. On the loop's thread it holds up the loop. Only one-shots that are
- * due now, with `work`, without lane, retries and limit, and without a decorate hook (of many: only
- * if all are such; not those of uvs_all and uvs_any); others are refused with UV_EAGAIN: nothing
- * starts early. A body that submits in its turn nests. */
+ * CALLER_RUNS: the task's `after`, `done` and counters work as for any other task. On the loop's
+ * thread the body holds up the loop. The submitter runs only one-shots that are due now, with
+ * `work`, without lane, retries, limit, jitter, wall clock and decorate hook; of many, only if all
+ * are such; and no tasks of uvs_all and uvs_any. Others are refused with UV_EAGAIN: nothing
+ * starts early. If such a body submits, its call may run the next body inside it. */
 enum {
   UVS_REJECT_ABORT = 0,
   UVS_REJECT_DISCARD,
@@ -429,14 +430,17 @@ static inline void uvs_task_init(uvs_task_t *t) {
 }
 
 /**
- * Schedule what *t describes. Order: earlier deadline first, equal deadlines in the order of
- * submission.
+ * Schedule the task that *t describes. Order within a priority: earlier deadline first, equal
+ * deadlines in the order of first submission. Three exceptions. A task that waited in its lane
+ * counts as due when the lane lets it in. A run that catches up counts as due no earlier than 1 s
+ * before the end of the task's previous run, so a task that never catches up delays others by a
+ * bounded time. On the loop thread, the tasks that are ready in one pass start before any run that
+ * catches up.
  *
  * Thread:  any.
  * Owns:    copies *t and its name; borrows t->arg until `done`.
- * Calls:   nothing before it returns (on the loop thread: the decorate hook; above max_pending: the
- *          rejected handler, or `work` itself); with no delay, `work` may start on another thread
- *          before.
+ * Calls:   nothing before it returns (above max_pending: the rejected handler, or `work` itself);
+ *          with no delay, `work` may start on another thread before.
  * Returns: 0, with *ret_id (may be NULL) set before `work` can start; UV_EINVAL (the spec);
  *          UV_ENOMEM; UV_EAGAIN (max_pending reached, see UVS_REJECT_ABORT ...); UV_ESHUTDOWN once
  *          shut down; with a lane: UV_ECANCELED (it is disposed), UV_EINVAL (another scheduler's),
@@ -476,10 +480,8 @@ UVS_API int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags);
 
 /**
  * Move a waiting task: its next run is due delay_ns from now (a wall-clock task: by the wall
- * clock). A fixed-rate task's grid moves with it. Off the loop, of several at the same time one
- * wins. On the loop, to push back a one-shot of the plain kind (only delay, work or after, done,
- * arg, flags) is a note in the task: its queue hears of it when the old time comes up or is near,
- * and the loop wakes for it at most once.
+ * clock). A fixed-rate task's grid moves with it. Pushing a task back to a later time is cheap:
+ * usually it is only a note in the task, and the loop wakes at most once for the old time.
  *
  * Thread:  any.
  * Returns: 0; UV_EBUSY if it is ready or running; UV_ENOENT.
@@ -566,6 +568,38 @@ enum { UVS_WAIT_SETTLED = 1 }; /* uvs_wait: do not wait until quiet */
  */
 UVS_API int uvs_wait(uvs_t *s, uvs_id_t id, int64_t timeout_ns, unsigned flags, uvs_outcome_t *ret);
 
+/* A handle by which another thread can abandon a wait: uvs_abandon, uvs_queue_abandon. The caller
+ * owns it. It serves one scheduler or one queue, and one call at a time. It must live until that
+ * call has returned. */
+typedef struct {
+  size_t size;       /* set by the initializer */
+  void *waiting;     /* ours */
+  int requested;     /* ours */
+  const void *owner; /* ours */
+} uvs_waiter_t;
+
+static inline void uvs_waiter_init(uvs_waiter_t *w) {
+  memset(w, 0, sizeof *w);
+  w->size = sizeof *w;
+}
+
+/* uvs_wait that can be abandoned by w (may be NULL). Also UV_EINTR: abandoned; the task is
+ * untouched. UV_EBUSY: w is in use. UV_EINVAL: w is not initialized. */
+UVS_API int uvs_wait_with(uvs_t *s, uvs_id_t id, int64_t timeout_ns, unsigned flags,
+                          uvs_waiter_t *w, uvs_outcome_t *ret);
+
+/**
+ * Abandon the wait that sleeps with w (uvs_wait_with, uvs_all_with, uvs_any_with, uvs_await_with):
+ * the wait answers UV_EINTR. If no call waits with w, the next call with w answers UV_EINTR at
+ * once, even if it would not have to wait. Either way the request is used up. A wait that was over
+ * just before keeps its answer, and the request is for the next call.
+ *
+ * Thread:  any.
+ * Returns: 1 (a wait is abandoned), 0 (the next one will be); UV_EINVAL (NULL, not initialized, or
+ *          a call waits with w in another scheduler or in a queue).
+ */
+UVS_API int uvs_abandon(uvs_t *s, uvs_waiter_t *w);
+
 /* Give a kept outcome back, now or when the task ends. Waits in progress still get it. Thread: any.
  * 0; UV_ENOENT (forgotten already, stale); UV_EINVAL (not kept). */
 UVS_API int uvs_forget(uvs_t *s, uvs_id_t id);
@@ -582,6 +616,12 @@ UVS_API int uvs_forget(uvs_t *s, uvs_id_t id);
 UVS_API int uvs_all(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns,
                     uvs_outcome_t *ret);
 
+/* uvs_all that can be abandoned by w (may be NULL): as if the time limit had come, but the answer
+ * is UV_EINTR. If w was abandoned before the call, nothing is submitted and ret is not written.
+ * Also UV_EBUSY (w is in use), UV_EINVAL (w is not initialized). With n = 0, w is not used. */
+UVS_API int uvs_all_with(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns,
+                         uvs_waiter_t *w, uvs_outcome_t *ret);
+
 /**
  * Submit n one-shots (n > 0) and wait for the first that succeeds; cancel the others, with token;
  * return when every body is quiet. *ret_index (may be NULL) is the winner, *ret (may be NULL) its
@@ -593,6 +633,10 @@ UVS_API int uvs_all(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns,
  */
 UVS_API int uvs_any(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns, size_t *ret_index,
                     uvs_outcome_t *ret);
+
+/* uvs_any that can be abandoned by w (may be NULL), as uvs_all_with. */
+UVS_API int uvs_any_with(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns,
+                         uvs_waiter_t *w, size_t *ret_index, uvs_outcome_t *ret);
 
 /* --------------------------------------------------------------- listen --- */
 
@@ -667,9 +711,8 @@ static inline void uvs_counts_init(uvs_counts_t *c) {
   c->size = sizeof *c;
 }
 
-/* One consistent snapshot (off the loop, heap_ops and wakeups may be of a moment later). Thread:
- * any.
- */
+/* One consistent snapshot. After close: the final numbers, for a thread that holds a reference.
+ * Thread: any. */
 UVS_API int uvs_counts(uvs_t *s, uvs_counts_t *ret);
 
 /* Print state, counters and tasks, the next due first. Thread: loop. UV_EINVAL, UV_EPERM,
@@ -799,7 +842,7 @@ UVS_API int uvs_shutdown_within(uvs_t *s, int64_t grace_ns);
 /**
  * Immediate shutdown: every task that is not running is cancelled, running bodies are asked to stop
  * (uvs_cancelled) and keep their result, none runs again. For each task that never started, `each`
- * (may be NULL) is called on the loop, before its `done`.
+ * (may be NULL) is called on the loop, before its `done`, in no special order.
  *
  * Thread:  any; the bodies learn of it at once, the rest happens on the loop.
  * Returns: 0; UV_EALREADY if it was called before (nothing happens, `each` is not called).
@@ -817,6 +860,10 @@ UVS_API int uvs_is_terminated(uvs_t *s);  /* shut down, and every task is over *
  * Returns: 0; UV_ETIMEDOUT, never early.
  */
 UVS_API int uvs_await(uvs_t *s, int64_t timeout_ns);
+
+/* uvs_await that can be abandoned by w (may be NULL). Also UV_EINTR (abandoned), UV_EBUSY (w is in
+ * use), UV_EINVAL (w is not initialized). */
+UVS_API int uvs_await_with(uvs_t *s, int64_t timeout_ns, uvs_waiter_t *w);
 
 /**
  * Close: uvs_shutdown_now, close our queues and dispose our lanes, wait (on the loop) until no body

@@ -226,6 +226,23 @@ static int on_write(const char *data, size_t size, void *arg) {
   return below(50) == 0 ? 77 : 0;
 }
 
+/* Values of the queue that are held; nobody holds one when a call has returned. */
+static long held;
+
+static void hold(void *value, void *arg) {
+  (void)arg;
+  held++;
+  if (value == NULL)
+    fail("a NULL value is held", 0);
+}
+
+static void drop(void *value, void *arg) {
+  (void)arg;
+  held--;
+  if (value == NULL)
+    fail("a NULL value is dropped", 0);
+}
+
 static void on_value(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
   (void)q;
   (void)arg;
@@ -566,37 +583,129 @@ static int e_wait(void) {
   return rc;
 }
 
+static int with_waiter(int (*fn)(void *arg)) {
+  uvs_waiter_t waiter;
+
+  uvs_waiter_init(&waiter);
+  if (chance(20))
+    waiter.size = PICK(size_t, 0, 8, sizeof waiter - 8, sizeof waiter + 8, SIZE_MAX);
+  return elsewhere(fn, &waiter);
+}
+
+/* In half of the cases the call is called off before it waits. */
+static uvs_waiter_t *any_waiter(uvs_waiter_t *waiter) {
+  int rc = chance(50) ? uvs_abandon(w.s, waiter) : 0;
+
+  if (rc != 0 && rc != UV_EINVAL && rc != UV_ESHUTDOWN)
+    fail("uvs_abandon", rc);
+  return chance(20) ? NULL : waiter;
+}
+
+static int do_wait_with(void *arg) {
+  struct block b = any_outcome();
+  int rc = uvs_wait_with(any_scheduler(), any_id(), short_ns(), chance(70) ? 0 : any_flags(),
+                         any_waiter(arg), chance(10) ? NULL : b.at);
+
+  free(b.at);
+  return rc;
+}
+
+static int e_wait_with(void) {
+  return with_waiter(do_wait_with);
+}
+
+static int do_abandon_wait(void *arg) {
+  return uvs_abandon(any_scheduler(), chance(5) ? NULL : arg);
+}
+
+static int e_abandon(void) {
+  return with_waiter(do_abandon_wait);
+}
+
 static int e_forget(void) {
   return uvs_forget(any_scheduler(), any_id());
 }
 
-static int do_group(void *arg) {
-  uvs_outcome_t o[4];
-  size_t n = below(5), index;
-  uvs_task_t *t = any_tasks(n, quick);
+/* What uvs_all and uvs_any are given. */
+struct group {
+  uvs_outcome_t outcomes[4];
+  uvs_outcome_t *o; /* or NULL */
+  size_t n, index;
+  size_t *ret_index; /* or NULL */
+  uvs_task_t *tasks;
+  const uvs_task_t *t; /* or NULL */
+};
+
+static void any_group(struct group *g) {
+  for (size_t i = 0; i < 4; i++)
+    uvs_outcome_init(&g->outcomes[i]);
+  if (chance(10))
+    g->outcomes[0].size = PICK(size_t, 0, 1, 8, sizeof g->outcomes[0] - 8, SIZE_MAX);
+  g->o = chance(20) ? NULL : g->outcomes;
+  g->ret_index = chance(20) ? NULL : &g->index;
+  g->n = below(5);
+  g->tasks = any_tasks(g->n, quick);
+  for (size_t i = 0; i < g->n; i++)
+    g->tasks[i].done = NULL;
+  g->t = chance(3) ? NULL : g->tasks;
+}
+
+static int do_all(void *arg) {
+  struct group g;
   int rc;
 
-  for (size_t i = 0; i < 4; i++)
-    uvs_outcome_init(&o[i]);
-  if (chance(10))
-    o[0].size = PICK(size_t, 0, 1, 8, sizeof o[0] - 8, SIZE_MAX);
-  for (size_t i = 0; i < n; i++)
-    t[i].done = NULL;
-  if (arg != NULL)
-    rc = uvs_all(any_scheduler(), chance(3) ? NULL : t, n, short_ns(), chance(20) ? NULL : o);
-  else
-    rc = uvs_any(any_scheduler(), chance(3) ? NULL : t, n, short_ns(), chance(20) ? NULL : &index,
-                 chance(20) ? NULL : o);
-  free(t);
+  (void)arg;
+  any_group(&g);
+  rc = uvs_all(any_scheduler(), g.t, g.n, short_ns(), g.o);
+  free(g.tasks);
+  return rc;
+}
+
+static int do_any(void *arg) {
+  struct group g;
+  int rc;
+
+  (void)arg;
+  any_group(&g);
+  rc = uvs_any(any_scheduler(), g.t, g.n, short_ns(), g.ret_index, g.o);
+  free(g.tasks);
+  return rc;
+}
+
+static int do_all_with(void *arg) {
+  struct group g;
+  int rc;
+
+  any_group(&g);
+  rc = uvs_all_with(any_scheduler(), g.t, g.n, short_ns(), any_waiter(arg), g.o);
+  free(g.tasks);
+  return rc;
+}
+
+static int do_any_with(void *arg) {
+  struct group g;
+  int rc;
+
+  any_group(&g);
+  rc = uvs_any_with(any_scheduler(), g.t, g.n, short_ns(), any_waiter(arg), g.ret_index, g.o);
+  free(g.tasks);
   return rc;
 }
 
 static int e_all(void) {
-  return elsewhere(do_group, &w);
+  return elsewhere(do_all, NULL);
 }
 
 static int e_any(void) {
-  return elsewhere(do_group, NULL);
+  return elsewhere(do_any, NULL);
+}
+
+static int e_all_with(void) {
+  return with_waiter(do_all_with);
+}
+
+static int e_any_with(void) {
+  return with_waiter(do_any_with);
 }
 
 /* --------------------------------------------------------------------- ask --- */
@@ -767,6 +876,14 @@ static int do_await(void *arg) {
 
 static int e_await(void) {
   return elsewhere(do_await, NULL);
+}
+
+static int do_await_with(void *arg) {
+  return uvs_await_with(any_scheduler(), short_ns(), any_waiter(arg));
+}
+
+static int e_await_with(void) {
+  return with_waiter(do_await_with);
 }
 
 static int e_retain(void) {
@@ -970,6 +1087,8 @@ static int e_queue_open(void) {
 
   uvs_queue_options_init(&o);
   o.left = chance(50) ? on_value : NULL;
+  o.hold = chance(30) ? hold : NULL; /* one without the other is wrong */
+  o.drop = chance(30) ? drop : NULL;
   b = block_of(&o, sizeof o);
   rc = uvs_queue_open(any_scheduler(), chance(5) ? NULL : b.at, chance(3) ? NULL : &q);
   free(b.at);
@@ -1058,15 +1177,6 @@ static int do_poll_within(void *arg) {
   return uvs_queue_poll_within(any_queue(), short_ns(), chance(30) ? NULL : arg, any_entry_place());
 }
 
-static int with_waiter(int (*fn)(void *arg)) {
-  uvs_waiter_t waiter;
-
-  uvs_waiter_init(&waiter);
-  if (chance(20))
-    waiter.size = PICK(size_t, 0, 8, sizeof waiter - 8, sizeof waiter + 8, SIZE_MAX);
-  return elsewhere(fn, &waiter);
-}
-
 static int e_queue_take(void) {
   return with_waiter(do_take);
 }
@@ -1108,7 +1218,11 @@ static int e_queue_remove_value(void) {
 }
 
 static int e_queue_peek(void) {
-  return uvs_queue_peek(any_queue(), any_entry_place());
+  int rc = uvs_queue_peek(any_queue(), any_entry_place());
+
+  if (rc == 0)
+    drop(place.value, NULL); /* it was held for us */
+  return rc;
 }
 
 static int e_queue_size(void) {
@@ -1196,7 +1310,7 @@ static int e_threads_close(void) {
 
 /* What an entry's comment in the header lets it answer besides success, UV_EINVAL and, once shut
  * down or closed, UV_ESHUTDOWN. */
-#define MAX_CODES 5
+#define MAX_CODES 6
 
 enum {
   MOVES = 1, /* an error that is no UV_EINVAL may come after something has happened (a wait) */
@@ -1211,10 +1325,20 @@ struct entry {
 };
 
 static const struct entry table[] = {
+    {"uvs_abandon", e_abandon, 0, {0}},
     {"uvs_add_cleanup", e_add_cleanup, 0, {UV_ENOENT}},
     {"uvs_all", e_all, MOVES, {UV_ETIMEDOUT, UVS_EDEADLK, UV_ECANCELED, UV_ENOENT, UV_EAGAIN}},
+    {"uvs_all_with",
+     e_all_with,
+     MOVES,
+     {UV_ETIMEDOUT, UVS_EDEADLK, UV_ECANCELED, UV_ENOENT, UV_EAGAIN, UV_EINTR}},
     {"uvs_any", e_any, MOVES, {UV_ETIMEDOUT, UVS_EDEADLK, UV_ECANCELED, UV_ENOENT, UV_EAGAIN}},
+    {"uvs_any_with",
+     e_any_with,
+     MOVES,
+     {UV_ETIMEDOUT, UVS_EDEADLK, UV_ECANCELED, UV_ENOENT, UV_EAGAIN, UV_EINTR}},
     {"uvs_await", e_await, 0, {UV_ETIMEDOUT, UVS_EDEADLK}},
+    {"uvs_await_with", e_await_with, 0, {UV_ETIMEDOUT, UVS_EDEADLK, UV_EINTR}},
     {"uvs_bucket_ns", e_bucket_ns, 0, {0}},
     {"uvs_cancel", e_cancel, 0, {UV_ENOENT, UV_EBUSY}},
     {"uvs_cancelled", e_cancelled, 0, {0}},
@@ -1308,6 +1432,7 @@ static const struct entry table[] = {
     {"uvs_version", e_version, 0, {0}},
     {"uvs_version_string", e_version_string, 0, {0}},
     {"uvs_wait", e_wait, 0, {UV_ETIMEDOUT, UV_ENOENT, UVS_EDEADLK}},
+    {"uvs_wait_with", e_wait_with, 0, {UV_ETIMEDOUT, UV_ENOENT, UVS_EDEADLK, UV_EINTR}},
 };
 #define ENTRIES (sizeof table / sizeof table[0])
 
@@ -1473,6 +1598,7 @@ static void finish_pending(void) {
 
 static void open_world(void) {
   uvs_threads_options_t t;
+  uvs_queue_options_t q;
   uvs_options_t o;
 
   memset(&w, 0, sizeof w);
@@ -1485,9 +1611,12 @@ static void open_world(void) {
   o.seed = rnd() | 1;
   uvs_threads_options_init(&t);
   t.threads = 1;
+  uvs_queue_options_init(&q);
+  q.hold = hold;
+  q.drop = drop;
   if (uv_loop_init(&w.loop) != 0 || uvs_open(&w.loop, &o, &w.s) != 0 ||
       uvs_open(&w.loop, &o, &w.other) != 0 || uvs_lane_open(w.s, NULL, &w.lane) != 0 ||
-      uvs_lane_open(w.other, NULL, &w.foreign) != 0 || uvs_queue_open(w.s, NULL, &w.q) != 0 ||
+      uvs_lane_open(w.other, NULL, &w.foreign) != 0 || uvs_queue_open(w.s, &q, &w.q) != 0 ||
       uvs_threads_open(&t, &w.threads) != 0)
     abort();
   turn();
@@ -1553,6 +1682,8 @@ static void round_of_calls(void) {
   current = "the end of a round";
   if (uvs_queue_close(w.q) != 0 || uvs_threads_close(w.threads) != 0)
     fail("cannot be closed", 0);
+  if (held != 0)
+    fail("a value is still held", (int)held);
   uvs_release(w.s);
   uvs_release(w.other);
   if (uv_loop_close(&w.loop) != 0)

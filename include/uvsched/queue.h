@@ -17,16 +17,18 @@
  *
  * THREADS. Every function may be called from any thread unless its comment says otherwise. Those
  * that sleep are refused on the loop's thread and in bodies of the scheduler: UVS_EDEADLK.
- * Callbacks are called without a lock, and may call anything:
+ * All callbacks except `hold` are called without a lock, and may call anything:
  *
  *   callback             thread
  *   consume              loop
  *   drain, clear, each   the caller's, before the call returns
+ *   hold                 the caller's, with the queue's lock
+ *   drop                 the caller's, before the call returns
  *   left                 that of uvs_queue_close, or the loop's (uvs_close)
  *
- * The scheduler's clock and allocator are called with the queue's lock, and must not use the queue.
- * Calls that look at many values, or take many out in one step, hold all others up meanwhile, the
- * loop too: less than a microsecond each, but a second for a million.
+ * The scheduler's clock and allocator, and the queue's `hold`, are called with the queue's lock,
+ * and must not use the queue. Calls that look at many values, or take many out in one step, hold
+ * all others up meanwhile, the loop too: less than a microsecond each, but a second for a million.
  *
  * TIME. Signed nanoseconds on the scheduler's monotonic clock, a replaced one too; zero or negative
  * delays mean now, UVS_NEVER means never. How long a consumer is willing to wait is real time.
@@ -62,7 +64,19 @@ typedef void (*uvs_value_cb)(uvs_queue_t *q, const uvs_entry_t *e, void *arg);
 typedef struct {
   size_t size;       /* set by the initializer; new fields go at the end */
   uvs_value_cb left; /* optional; close gives each value back that nobody took, in due order */
-  void *arg;         /* of `left` */
+  void *arg;         /* of `left`, `hold` and `drop` */
+
+  /* Optional, both or neither: for values with a reference count. uvs_queue_peek, uvs_queue_each
+   * and uvs_queue_dump show values that stay in, and that a consumer may take and free meanwhile.
+   * `hold` takes one reference to a value before it is shown; `drop` gives that reference back.
+   *   peek        calls hold; the caller gives the reference back itself
+   *   each, dump  call hold for every value of the snapshot, and drop once for each: after its
+   *               visit, or at the end if `each` stopped before it
+   * hold is called with the queue's lock, on the caller's thread. It must be brief and must not
+   * call the queue. drop is called without a lock, on the caller's thread, and may call anything.
+   */
+  void (*hold)(void *value, void *arg);
+  void (*drop)(void *value, void *arg);
 } uvs_queue_options_t;
 
 static inline void uvs_queue_options_init(uvs_queue_options_t *o) {
@@ -75,8 +89,8 @@ static inline void uvs_queue_options_init(uvs_queue_options_t *o) {
  * see uvs_queue_unref. (With UVS_KEEP_NEVER it does not.)
  *
  * Owns:    copies *o (NULL: defaults); holds a reference on s until its own memory goes.
- * Returns: 0 with *ret set; UV_EINVAL (NULL, a wrong size); UV_ENOMEM; UV_ESHUTDOWN (s is closed or
- *          about to be); or what uv_mutex_init answers.
+ * Returns: 0 with *ret set; UV_EINVAL (NULL, a wrong size, hold without drop or drop without hold);
+ *          UV_ENOMEM; UV_ESHUTDOWN (s is closed or about to be); or what uv_mutex_init answers.
  */
 UVS_API int uvs_queue_open(uvs_t *s, const uvs_queue_options_t *o, uvs_queue_t **ret);
 
@@ -131,19 +145,6 @@ UVS_API int uvs_queue_put_many(uvs_queue_t *q, uvs_entry_t *e, size_t n);
  * due; UV_EINVAL: NULL ret. */
 UVS_API int uvs_queue_poll(uvs_queue_t *q, uvs_entry_t *ret);
 
-/* A place to sleep in that another thread can call the sleeper out of: uvs_queue_abandon. Yours;
- * for one queue, and one call at a time. Must live until that call has returned. */
-typedef struct {
-  size_t size;   /* set by the initializer */
-  void *waiting; /* ours */
-  int requested; /* ours */
-} uvs_waiter_t;
-
-static inline void uvs_waiter_init(uvs_waiter_t *w) {
-  memset(w, 0, sizeof *w);
-  w->size = sizeof *w;
-}
-
 /**
  * Take the first value as soon as it is due.
  *
@@ -165,7 +166,7 @@ UVS_API int uvs_queue_poll_within(uvs_queue_t *q, int64_t timeout_ns, uvs_waiter
  * value just before keeps it, and the request is for its next call.
  *
  * Returns: 1 (a sleeper leaves), 0 (the next call will); UV_EINVAL (NULL, not initialized, or it
- *          sleeps in another queue).
+ *          sleeps in another queue, or in a call of uvsched.h).
  */
 UVS_API int uvs_queue_abandon(uvs_queue_t *q, uvs_waiter_t *w);
 
@@ -195,13 +196,16 @@ UVS_API int uvs_queue_remove_value(uvs_queue_t *q, const void *value, uvs_entry_
 
 /* ------------------------------------------------------------------ ask --- */
 
-/* The first value, due or not; it stays in. UV_ENOENT: empty; UV_EINVAL: NULL ret. */
+/* The first value, due or not; it stays in. A consumer may take and free it at any time. With
+ * `hold` in the options the caller gets a reference to the value, and must give it back. UV_ENOENT:
+ * empty; UV_EINVAL: NULL ret. */
 UVS_API int uvs_queue_peek(uvs_queue_t *q, uvs_entry_t *ret);
 UVS_API int uvs_queue_size(uvs_queue_t *q);                        /* how many are in, due or not */
 UVS_API int uvs_queue_contains(uvs_queue_t *q, const void *value); /* 1 or 0; looks at all */
 
-/* Visit a snapshot of all values in due order: what changes meanwhile is not seen. A nonzero answer
- * of `each` ends it and is returned. UV_EINVAL (NULL each), UV_ENOMEM. */
+/* Visit a snapshot of all values in due order: later changes are not seen. A nonzero answer
+ * of `each` ends it and is returned. With `hold` in the options every value of the snapshot is held
+ * until its visit is over. UV_EINVAL (NULL each), UV_ENOMEM. */
 typedef int (*uvs_entry_cb)(uvs_queue_t *q, const uvs_entry_t *e, void *arg);
 UVS_API int uvs_queue_each(uvs_queue_t *q, uvs_entry_cb each, void *arg);
 

@@ -40,6 +40,13 @@ void follow_script(uvs_task_t *t, const char *script) {
   probe_of(t)->data = (void *)(uintptr_t)script;
 }
 
+uvs_task_t retried(uvs_task_t t, int64_t retry_ns, const char *script) {
+  t.failure = UVS_FAIL_RETRY;
+  t.retry_ns = retry_ns;
+  follow_script(&t, script);
+  return t;
+}
+
 void done_counts(uvs_t *s, uvs_id_t id, int status, void *arg) {
   (void)s;
   (void)id;
@@ -48,6 +55,42 @@ void done_counts(uvs_t *s, uvs_id_t id, int status, void *arg) {
 }
 
 /* ------------------------------------------------------------------ gate --- */
+
+static int hold_body(uvs_run_t *run, struct hold *h) {
+  int64_t end_ns = (int64_t)uv_hrtime() + PATIENCE_NS + UVS_SEC(5); /* longer than a test waits */
+  int ret;
+
+  atomic_store(&h->inside, 1);
+  while (!atomic_load(&h->open) && (int64_t)uv_hrtime() < end_ns &&
+         !(h->token_ends && uvs_cancelled(run))) {
+    atomic_store(&h->saw_token, uvs_cancelled(run));
+    uv_sleep(1);
+  }
+  atomic_store(&h->saw_token, uvs_cancelled(run));
+  if (h->give != NULL)
+    uvs_set_result(run, h->give);
+  ret = h->ret;
+  atomic_store(&h->left, 1);
+  return ret;
+}
+
+int hold_act(struct probe *p, uvs_run_t *run) {
+  return hold_body(run, p->data);
+}
+
+int hold_work(uvs_run_t *run) {
+  return hold_body(run, run->arg);
+}
+
+uvs_task_t held_task(struct fixture *f, int tag, struct hold *h) {
+  uvs_task_t t = fixture_once(f, tag, 0);
+
+  memset(h, 0, sizeof *h);
+  probe_of(&t)->act = hold_act;
+  probe_of(&t)->data = h;
+  t.keep = 1;
+  return t;
+}
 
 static struct {
   uv_mutex_t lock;

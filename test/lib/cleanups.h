@@ -6,10 +6,9 @@
 #ifndef TEST_CLEANUPS_H
 #define TEST_CLEANUPS_H
 
-#include "scheduler.h"
-
 #include "bodies.h"
 #include "fixture.h"
+#include "inspect.h"
 #include "threads.h"
 
 /* An action whose arg is a probe: logs EV_USER with its tag, and then does what its `act` says,
@@ -78,17 +77,7 @@ static inline void count_up(uvs_t *s, void *arg) {
 
 /* R23: the tracking is empty. On the loop, with no thread about. */
 static inline enum greatest_test_res nothing_attached(struct fixture *f) {
-  uvs_t *s = f->s;
-
-  ASSERT_EQ(NULL, s->cleanups.now.first);
-  for (unsigned k = 0; k < UVS__CHUNKS; k++) {
-    struct uvs__cleanup_list *chunk = atomic_load(&s->cleanups.of[k]);
-
-    for (uint32_t i = 0; chunk != NULL && i < uvs__chunk_size(k); i++)
-      ASSERT_EQ(NULL, chunk[i].first);
-  }
-  for (uint32_t slot = 0; slot < uvs__slab_made(&s->agenda.slots); slot++)
-    ASSERT_U64(0, atomic_load(&uvs__slot(s, slot)->word) & UVS__CLEANUP);
+  ASSERT_U64(0, inspect_cleanups(f->s));
   PASS();
 }
 

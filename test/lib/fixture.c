@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fixture.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 
@@ -130,6 +131,10 @@ const char *log_runs(struct fixture *f, enum event_kind what, int tag) {
     number = e->number;
   }
   return text;
+}
+
+int done_status(struct fixture *f, int tag) {
+  return log_count(f, EV_DONE, tag) == 1 ? log_nth(f, EV_DONE, tag, 0)->status : INT_MAX;
 }
 
 void log_clear(struct fixture *f) {
@@ -443,6 +448,15 @@ bool fixture_alive(struct fixture *f) {
 }
 
 /* ----------------------------------------------------------------- asking --- */
+
+uvs_histogram_t histogram_of(uvs_t *s, int which) {
+  uvs_histogram_t h;
+
+  uvs_histogram_init(&h);
+  if (uvs_histogram(s, which, &h) < 0)
+    memset(&h, 0xff, sizeof h);
+  return h;
+}
 
 uvs_counts_t counts_of(uvs_t *s) {
   uvs_counts_t c;

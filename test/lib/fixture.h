@@ -53,9 +53,8 @@
 #include "fault.h"
 #include "greatest.h"
 #include "main.h"
+#include "patience.h"
 #include "vclock.h"
-
-#define PATIENCE_NS UVS_SEC(20) /* real time, for waits that end much sooner unless broken */
 
 enum event_kind { EV_WORK = 1, EV_AFTER, EV_DONE, EV_ERROR, EV_NEVER_RAN, EV_TERMINATED, EV_USER };
 
@@ -188,6 +187,8 @@ const char *log_string(struct fixture *f, enum event_kind what);
  * it. "#7": its number was 7 instead of the next; "!20": its lateness was said to be 20 ms, which
  * is not start minus ideal. Valid until the next call. */
 const char *log_runs(struct fixture *f, enum event_kind what, int tag);
+/* What `done` was told, once; INT_MAX if it was not called just once. */
+int done_status(struct fixture *f, int tag);
 void log_clear(struct fixture *f);
 void log_print(struct fixture *f); /* for a human who looks for the reason */
 
@@ -196,6 +197,8 @@ uvs_counts_t counts_of(uvs_t *s); /* all bits set if it refuses */
 bool adds_up(const uvs_counts_t *c);
 uint64_t live_tasks(uvs_t *s);       /* waiting + ready + running */
 int state_of(uvs_t *s, uvs_id_t id); /* or the error */
+
+uvs_histogram_t histogram_of(uvs_t *s, int which); /* the same */
 
 struct look {
   uvs_info_t info;

@@ -6,9 +6,8 @@
 #ifndef TEST_FULL_H
 #define TEST_FULL_H
 
-#include "scheduler.h"
-
 #include "fixture.h"
+#include "inspect.h"
 #include "threads.h"
 
 struct submission {
@@ -54,15 +53,12 @@ static inline enum greatest_test_res open_full(struct fixture *f, uint32_t cap, 
   PASS();
 }
 
-/* What we count inside is as the public counts have it, and nothing is on its way. */
+/* The counts add up, also inside, and nothing is on its way. */
 static inline enum greatest_test_res nothing_is_left(struct fixture *f) {
   uvs_counts_t c = counts_of(f->s);
 
   ASSERT(adds_up(&c));
-  ASSERT_U64(0, atomic_load(&f->s->inbox.dead));
-  ASSERT_U64(0, atomic_load(&f->s->pool.here));
-  ASSERT_U64(0, f->s->pool.callers);
-  ASSERT_U64(c.waiting + c.ready + c.running, (uint32_t)uvs__live(f->s));
+  ASSERT(inspect_idle(f->s));
   PASS();
 }
 
@@ -93,6 +89,29 @@ static inline int submit_form(uvs_t *s, int form, const uvs_task_t *t, uvs_id_t 
   default:
     return uvs_schedule_at(s, 0, probe_work, t->arg, ret_id);
   }
+}
+
+/* A group of two, for `elsewhere`. */
+struct gathering {
+  struct fixture *f;
+  uvs_task_t t[2];
+  uvs_outcome_t o[2];
+  size_t winner;
+};
+
+static inline int do_all(void *arg) {
+  struct gathering *g = arg;
+
+  uvs_outcome_init(&g->o[0]);
+  uvs_outcome_init(&g->o[1]);
+  return uvs_all(g->f->s, g->t, 2, UVS_NEVER, g->o);
+}
+
+static inline int do_any(void *arg) {
+  struct gathering *g = arg;
+
+  uvs_outcome_init(&g->o[0]);
+  return uvs_any(g->f->s, g->t, 2, UVS_NEVER, &g->winner, g->o);
 }
 
 #endif

@@ -7,9 +7,8 @@
 
 #include "uvsched/lane.h"
 
-#include "scheduler.h"
-
 #include "fixture.h"
+#include "inspect.h"
 
 /* For uvs_lane_options_t: logs EV_USER 'q' with the lane as id. The arg is the fixture. */
 static inline void logs_quiet(uvs_t *s, uvs_lane_t lane, void *arg) {
@@ -73,40 +72,12 @@ static inline enum greatest_test_res submit_loop_task(struct fixture *f, uvs_lan
 
 /* Nothing is ready or runs, and every count inside says so. */
 static inline enum greatest_test_res pool_is_idle(struct fixture *f) {
-  struct uvs__pool *p = &f->s->pool;
   uvs_counts_t c = counts_of(f->s);
 
   ASSERT(adds_up(&c));
   ASSERT_U64(0, c.ready + c.running + c.runners);
-  ASSERT_U64(c.waiting, (uint32_t)(atomic_load(&p->load) + atomic_load(&f->s->own.load)));
-  uv_mutex_lock(&p->lock);
-  uint32_t home = p->home.startable | p->home.seeking | p->home.active | p->home.out;
-  uint32_t ready = p->home.ready.count | p->due.count;
-  uint64_t counts = p->ready_count[0] | p->ready_count[1] | p->running_count;
-  for (struct uvs__lane *lane = f->s->lanes.all; lane != NULL; lane = lane->next)
-    ready |= lane->turns.running | lane->turns.ready | lane->turns.promised;
-  uv_mutex_unlock(&p->lock);
-  ASSERT_U64(0, home);
-  ASSERT_U64(0, ready);
-  ASSERT_U64(0, counts);
-  PASS();
-}
-
-static inline unsigned lanes_of(struct fixture *f) {
-  unsigned n = 0;
-
-  uv_mutex_lock(&f->s->pool.lock);
-  for (struct uvs__lane *lane = f->s->lanes.all; lane != NULL; lane = lane->next)
-    n++;
-  uv_mutex_unlock(&f->s->pool.lock);
-  return n;
-}
-
-/* So many lanes are left, none of them about to go. */
-static inline enum greatest_test_res lanes_left(struct fixture *f, unsigned n) {
-  ASSERT_U64(n, lanes_of(f));
-  ASSERT(f->s->lanes.ending == NULL);
-  ASSERT(atomic_load(&f->s->lanes.look) == NULL);
+  ASSERT_U64(0, inspect_runners_out(f->s));
+  ASSERT(inspect_idle(f->s));
   PASS();
 }
 

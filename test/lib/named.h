@@ -14,13 +14,10 @@
 
 #define NAMES_PATIENCE_NS UINT64_C(20000000000)
 
-static inline bool read_name(const char *tid, char *name, int size) {
-  char path[300];
+static inline bool read_name_at(const char *path, char *name, int size) {
+  FILE *in = fopen(path, "r");
   bool known;
-  FILE *in;
 
-  snprintf(path, sizeof path, "/proc/self/task/%s/comm", tid);
-  in = fopen(path, "r");
   if (in == NULL)
     return false;
   known = fgets(name, size, in) != NULL;
@@ -28,6 +25,18 @@ static inline bool read_name(const char *tid, char *name, int size) {
   if (known)
     name[strcspn(name, "\n")] = '\0';
   return known;
+}
+
+static inline bool read_name(const char *tid, char *name, int size) {
+  char path[300];
+
+  snprintf(path, sizeof path, "/proc/self/task/%s/comm", tid);
+  return read_name_at(path, name, size);
+}
+
+/* Of the calling thread. */
+static inline bool read_own_name(char *name, int size) {
+  return read_name_at("/proc/thread-self/comm", name, size);
 }
 
 /* Threads of this process whose name begins so; -1 where the system does not tell. */

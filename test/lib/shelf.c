@@ -105,3 +105,17 @@ enum greatest_test_res lane_on(struct fixture *f, const uvs_executor_t *e, uvs_l
   ASSERT_RC(0, uvs_lane_open(f->s, &o, ret));
   PASS();
 }
+
+enum greatest_test_res open_place(struct fixture *f, struct shelf *e, enum place place,
+                                  uvs_lane_t *ret) {
+  fixture_init(f);
+  shelf_init(e);
+  *ret = 0;
+  if (place == LANE_WITH_ITS_OWN)
+    CHECK_CALL(fixture_open_turned(f));
+  else
+    CHECK_CALL(shelf_open(f, e));
+  if (place != SCHEDULER)
+    CHECK_CALL(lane_on(f, place == LANE ? NULL : &e->table, ret));
+  PASS();
+}

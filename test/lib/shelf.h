@@ -50,4 +50,11 @@ enum greatest_test_res shelf_close(struct fixture *f, struct shelf *e);
 enum greatest_test_res lane_on(struct fixture *f, const uvs_executor_t *e, uvs_lane_t *ret);
 void log_quiet(uvs_t *s, uvs_lane_t lane, void *arg); /* arg: the fixture */
 
+/* A fixture with the shelf as executor of the scheduler, or of a lane alone; with a lane, unless
+ * place is SCHEDULER. */
+enum place { SCHEDULER, LANE, LANE_WITH_ITS_OWN, PLACES };
+
+enum greatest_test_res open_place(struct fixture *f, struct shelf *e, enum place place,
+                                  uvs_lane_t *ret);
+
 #endif

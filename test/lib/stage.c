@@ -21,23 +21,12 @@ unsigned long wakes_so_far(void) {
   return atomic_load(&wakes);
 }
 
-static bool patient(bool (*over)(const void *), const void *arg) {
-  int64_t end_ns = (int64_t)uv_hrtime() + PATIENCE_NS;
-
-  while (!over(arg)) {
-    if ((int64_t)uv_hrtime() > end_ns)
-      return false;
-    uv_sleep(1);
-  }
-  return true;
-}
-
-static bool so_many_asleep(const void *n) {
-  return atomic_load(&asleep) == *(const int *)n;
-}
-
 bool await_asleep(int n) {
-  return patient(so_many_asleep, &n);
+  uint64_t end_ns = patience_end_ns();
+
+  while (atomic_load(&asleep) != n && uv_hrtime() < end_ns)
+    uv_sleep(1);
+  return atomic_load(&asleep) == n;
 }
 
 bool await_asleep_after(int n, unsigned long wanted) {
@@ -49,14 +38,6 @@ bool await_asleep_after(int n, unsigned long wanted) {
     uv_sleep(0); /* only gives way: there are many of these */
   }
   return true;
-}
-
-static bool flag_is_set(const void *flag) {
-  return atomic_load((const _Atomic int *)flag) != 0;
-}
-
-bool await_flag(const _Atomic int *flag) {
-  return patient(flag_is_set, (const void *)flag);
 }
 
 int peek_at(uvs_t *s, uvs_id_t id, uvs_outcome_t *o) {
@@ -121,6 +102,7 @@ void waiter_main(void *arg) {
   uvs_outcome_init(&w->o);
   w->rc = uvs_wait(w->s, w->id, w->timeout_ns, w->flags, &w->o);
   w->took_ns = (int64_t)uv_hrtime() - start_ns;
+  atomic_store(&w->back, 1);
 }
 
 int waiter_start(struct waiter *w, uvs_t *s, uvs_id_t id, int64_t timeout_ns, unsigned flags) {
@@ -145,40 +127,6 @@ void gather_main(void *arg) {
 }
 
 /* ---- bodies ---- */
-
-static int hold_body(uvs_run_t *run, struct hold *h) {
-  int64_t end_ns = (int64_t)uv_hrtime() + PATIENCE_NS;
-  int ret;
-
-  atomic_store(&h->inside, 1);
-  while (!atomic_load(&h->open) && (int64_t)uv_hrtime() < end_ns &&
-         !(h->token_ends && uvs_cancelled(run)))
-    uv_sleep(1);
-  atomic_store(&h->saw_token, uvs_cancelled(run));
-  if (h->give != NULL)
-    uvs_set_result(run, h->give);
-  ret = h->ret;
-  atomic_store(&h->left, 1);
-  return ret;
-}
-
-int hold_act(struct probe *p, uvs_run_t *run) {
-  return hold_body(run, p->data);
-}
-
-int hold_work(uvs_run_t *run) {
-  return hold_body(run, run->arg);
-}
-
-uvs_task_t held_task(struct fixture *f, int tag, struct hold *h) {
-  uvs_task_t t = fixture_once(f, tag, 0);
-
-  memset(h, 0, sizeof *h);
-  probe_of(&t)->act = hold_act;
-  probe_of(&t)->data = h;
-  t.keep = 1;
-  return t;
-}
 
 int give_arg(uvs_run_t *run) {
   return uvs_set_result(run, run->arg);

@@ -9,6 +9,7 @@
 #ifndef TEST_STAGE_H
 #define TEST_STAGE_H
 
+#include "bodies.h"
 #include "fixture.h"
 
 /* Open it; the clock is virtual unless `real`. Or fixture_init, change f.options, and
@@ -25,7 +26,6 @@ void stage_advance(struct fixture *f, int64_t ns);
 int asleep_now(void);
 unsigned long wakes_so_far(void);
 bool await_asleep(int n); /* all of these: false if it does not come to it in PATIENCE_NS */
-bool await_flag(const _Atomic int *flag);
 bool await_asleep_after(int n, unsigned long wakes); /* and so many wake-ups since the start */
 
 /* Only a look: legal everywhere. */
@@ -39,6 +39,7 @@ struct waiter {
   unsigned flags;
   int rc;
   int64_t took_ns;
+  _Atomic int back; /* its wait has returned */
   uvs_outcome_t o;
   uv_thread_t thread;
 };
@@ -46,20 +47,6 @@ struct waiter {
 void waiter_main(void *waiter);
 int waiter_start(struct waiter *w, uvs_t *s, uvs_id_t id, int64_t timeout_ns, unsigned flags);
 void waiter_join(struct waiter *w);
-
-/* A body that stays inside until it is let go, or until it is asked to stop if token_ends. */
-struct hold {
-  _Atomic int inside, open, saw_token;
-  _Atomic int left; /* set as its last deed */
-  bool token_ends;
-  void *give;
-  int ret;
-};
-
-int hold_act(struct probe *p, uvs_run_t *run); /* p->data: a hold */
-int hold_work(uvs_run_t *run);                 /* its arg: a hold */
-/* One that is kept, with a probe; clears *h. */
-uvs_task_t held_task(struct fixture *f, int tag, struct hold *h);
 
 /* Bodies. */
 int give_arg(uvs_run_t *run); /* as the result */

@@ -19,8 +19,8 @@
 #define ITEMS 16
 #define EVENTS 8192
 #define WORDS 4096
-#define SETTLE_MOST 8 /* turns per step: a task may be late for ever */
-#define SERIALS 4096
+#define SETTLE_MOST 8   /* turns per step: a task may be late for ever */
+#define SLOTS 0x3ffffff /* the lower bits of an id say which slot the task has */
 #define SHUT_STEPS 60
 #define START_NS UVS_SEC(1)
 #define START_WALL_NS UVS_SEC(1700000000)
@@ -114,7 +114,6 @@ struct side {
   struct record record[TAGS];
   unsigned head;
   int kept;
-  uint64_t accepted;
   uvs_lane_t lane[LANES];
   int lane_cleanups[LANES];
   unsigned lanes;
@@ -146,10 +145,9 @@ static bool tracing;
 /* What a program has more of than others. */
 enum { PLAIN = 0, LANED = 1, LIMITED = 2, PENDING = 4, FAILING = 8 };
 static unsigned flavour;
-static bool has_far;            /* so do other threads */
-static unsigned live_most;      /* below 64, the batch in which a turn takes up what is due */
-static uint64_t place[SERIALS]; /* of the n-th task that the library accepted */
-static unsigned turns_taken;    /* in this step, by the library */
+static bool has_far;         /* so do other threads */
+static unsigned live_most;   /* below 64, the batch in which a turn takes up what is due */
+static unsigned turns_taken; /* in this step, by the library */
 static bool slept;
 
 static void note(enum what what, int tag, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e,
@@ -253,8 +251,22 @@ static void finish_early(const struct record *r, uint64_t h) {
 }
 
 static int perform(uvs_run_t *run, uint64_t salt) {
-  static const int returns[16] = {
-      0, 0, 0, 0, 0, 0, 0, 0, UV_EIO, UV_EIO, UVS_PENDING, UVS_STOP, 7, UV_ECONNRESET, 0, -5000};
+  static const int returns[16] = {0,
+                                  0,
+                                  0,
+                                  0,
+                                  0,
+                                  0,
+                                  0,
+                                  0,
+                                  UV_EIO,
+                                  UV_EIO,
+                                  UVS_PENDING,
+                                  UVS_STOP,
+                                  7,
+                                  UV_ECONNRESET,
+                                  UV_ECANCELED,
+                                  -5000};
   static const int64_t takes[8] = {0, 0, 0, 0, UVS_US(10), UVS_MS(1), UVS_MS(3), UVS_MS(9)};
   const struct record *r = run->arg;
   uint64_t h = mix(r->script + run->number * 1000003 + salt);
@@ -276,6 +288,8 @@ static int perform(uvs_run_t *run, uint64_t salt) {
   maybe_act(h >> 11, 24);
   if (returned == UVS_PENDING && at->in_turn)
     finish_early(r, h >> 54);
+  if ((h >> 40 & 1) != 0 && BOTH(uvs_cancelled(run), model_cancelled(run)))
+    returned = UV_ECANCELED; /* it gives up, as it was asked to */
   note(EV_CALL, r->tag, BOTH(uvs_cancelled(run), model_cancelled(run)), returned, 0, 0, 0, 0);
   return returned;
 }
@@ -675,11 +689,8 @@ static void submit(struct bytes *b, size_t n, bool narrow) {
       r[i]->kept = r[i]->live = false;
       continue;
     }
-    if (at->s != NULL)
-      place[at->accepted % SERIALS] = r[i]->id & 0x3ffffff; /* its place in memory */
-    else
-      model_set_place(at->m, r[i]->id, place[at->accepted % SERIALS]);
-    at->accepted++;
+    /* The lowest that is free. */
+    note(EV_CALL, r[i]->tag, BOTH(r[i]->id & SLOTS, r[i]->id % MODEL_TASKS), 0, 0, 0, 0, 0);
   }
 }
 
@@ -720,7 +731,7 @@ static void op_reschedule(struct bytes *b) {
 }
 
 static void op_finish(struct bytes *b) {
-  static const int statuses[] = {0, 0, 0, UVS_STOP, UV_EIO, 7, UVS_PENDING, -5000};
+  static const int statuses[] = {0, 0, UV_ECANCELED, UVS_STOP, UV_EIO, 7, UVS_PENDING, -5000};
   struct record *r = pick(b, 4) == 0 ? some_record(b) : record_in(b, UVS_RUNNING);
   int status = statuses[pick(b, 8)];
   uvs_lane_t lane = at->lane[pick(b, LANES)];
@@ -1396,7 +1407,7 @@ static void open_both(struct bytes *b) {
     fprintf(stderr, "open: hooks %d%d%d%d max_pending %u rejection %d survive %d %d keep %d\n",
             hooks & 1, hooks >> 1 & 1, hooks >> 2 & 1, (hooks & 24) == 24, o.max_pending,
             o.rejection, o.survive_delayed, o.survive_periodic, o.keep_alive);
-  has_far = pick(b, 10) == 0 && o.max_pending == 0 && o.decorate == NULL;
+  has_far = pick(b, 5) == 0;
   for (int i = 0; i < 2; i++) {
     struct side *a = &sides[i];
 
@@ -1424,9 +1435,7 @@ static void close_side(void) {
   at->events = at->words = 0;
   at->acts = 1000; /* from here on nothing new */
   if (at->s != NULL) {
-    uvs_t *s = at->s;
-
-    if (uvs_close(s, on_closed) != 0)
+    if (uvs_close(uvs_retain(at->s), on_closed) != 0)
       abort();
   } else {
     model_close(at->m);
@@ -1445,6 +1454,9 @@ static void close_side(void) {
     }
   }
   note(EV_CLOSED, -1, at->closed, 0, 0, 0, 0, 0);
+  put_counts(); /* which can still be asked for */
+  if (at->s != NULL)
+    uvs_release(at->s);
   for (int i = 0; i < QUEUES && at->s != NULL; i++)
     if (at->queue[i] != NULL)
       uvs_queue_close(at->queue[i]);
@@ -1505,7 +1517,7 @@ struct driver_result driver_run(struct bytes program, uint64_t steps, bool trace
       at = &sides[i];
       close_side();
     }
-    result.differs = !same_events();
+    result.differs = !same();
   }
   if (!result.differs && allocated != 0) {
     fprintf(stderr, "%ld allocations are left\n", allocated);

@@ -39,24 +39,29 @@ struct lane {
 struct task {
   int state;
   uvs_id_t id;
-  uint64_t seq, place;
+  uint64_t seq;
   uvs_task_t t; /* as submitted */
   char name[UVS_NAME_MAX + 1];
   uvs_decoration_t decoration;
   struct lane *lane;
   bool in_lane; /* dispose has not yet come by */
   bool narrow;
-  bool plain; /* of the kind that does not remember how late it was */
+  bool plain;     /* of the kind that does not remember how late it was, */
+  bool remembers; /* but it had become another when its last run began */
 
   int64_t due, since, until;
-  bool queued; /* it waits where the nearest deadline is looked for */
-  bool known;  /* the loop has taken it in */
+  bool queued;   /* it waits where the nearest deadline is looked for */
+  bool in_todo;  /* the loop owes it a callback */
+  bool decorate; /* the decorate hook is still to be called */
+  bool here;     /* its submitter is about to run it */
   bool ref, cancelled, timed_out, token, spared, never_ran, forgotten;
   int status;
 
   /* ready */
-  uint64_t rank; /* its place among those of its lane; or of all, if `listed` */
-  bool listed;   /* it waits among all others */
+  bool listed; /* it waits among all others, at the place that this key says: */
+  int64_t key_ns;
+  uint64_t key_seq;
+  uint64_t rank; /* else: its place among those of its lane */
   int64_t ready, turn, wall_late, step;
   int64_t limit_due;
   bool limited, limit_final;
@@ -81,7 +86,6 @@ struct task {
   int failed_news;
   uint64_t missed_news;
   int missed_reason;
-  bool has_news;
 
   struct cleanups cleanups;
 };
@@ -113,12 +117,13 @@ struct model {
 
   uint64_t last_seq, last_serial, last_rank, last_item;
   unsigned wheel; /* whose turn is it: high, normal or low? */
-  struct list inbox, todo, now, ending;
-  struct list look; /* lanes that were disposed from afar, the newest last */
+  struct list todo, now, ending;
 
   bool far; /* the caller is not the loop */
-  bool in_turn, owed, shut, stop, now_called, stop_seen, terminated, closing;
-  unsigned policy, policy_seen;
+  bool had_turn, shut, stop, terminated, closing;
+  bool policy_changed;        /* the next turn looks at all tasks */
+  bool wall_wanted, wall_was; /* the first task of the wall clock has come: the next turn looks */
+  int64_t recent;             /* when something last became ready, or a run was over */
   int survive[2], rejection;
   int64_t turn_ns, shutdown_ns, shutdown_wall, kill_ns;
   bool wall_known;
@@ -212,8 +217,8 @@ static void settle(struct model *m, uint64_t *outcome) {
   m->live--;
 }
 
-static void owe(struct model *m) {
-  m->owed = true;
+static int limit_status(const struct task *k) {
+  return k->t.substitute ? k->t.limit_status : UV_ETIMEDOUT;
 }
 
 /* ---- why was it late? ---- */
@@ -269,30 +274,36 @@ static void miss(struct model *m, struct task *k, uint64_t n, int reason) {
   k->missed_total += n;
   m->counts.missed += n;
   if (m->o.missed != NULL) {
-    k->missed_news = n;
+    k->missed_news += n;
     k->missed_reason = reason;
   }
 }
 
-static bool news_of(const struct model *m, const struct task *k) {
-  (void)m;
-  return k->failed_news != 0 || k->missed_news != 0;
+static bool owes_hook(const struct task *k) {
+  return k->decorate || k->failed_news != 0 || k->missed_news != 0;
+}
+
+static void decorate(struct model *m, struct task *k) {
+  if (!k->decorate)
+    return;
+  k->decorate = false;
+  m->o.decorate(seen_as(m), k->id, &k->decoration);
+  if (k->decoration.work == NULL) /* not a body: it stays as it was */
+    k->decoration.work = k->t.work != NULL ? k->t.work : k->t.after;
 }
 
 static void tell(struct model *m, struct task *k) {
   int status = k->failed_news;
-  uint64_t n;
+  uint64_t n = k->missed_news;
 
+  k->failed_news = 0;
+  k->missed_news = 0;
   if (status != 0) {
-    k->failed_news = 0;
     k->seen = status;
     m->o.error(seen_as(m), k->id, status, k->t.arg);
   }
-  n = k->missed_news;
-  if (n != 0) {
-    k->missed_news = 0;
+  if (n != 0)
     m->o.missed(seen_as(m), k->id, n, k->missed_reason, k->t.arg);
-  }
 }
 
 /* ---- clean-ups ---- */
@@ -341,18 +352,13 @@ static void call_cleanups(struct model *m, struct cleanups *l) {
 }
 
 /* The outcome is decided: who asked for that hears of it at the next turn. */
-static bool cleanups_settled(struct model *m, const struct cleanups *l) {
-  bool any = false;
-
+static void cleanups_settled(struct model *m, const struct cleanups *l) {
   for (int i = 0; i < l->count; i++) {
     struct cleanup *c = &m->cleanup[l->of[i]];
 
-    if (c->when_settled && c->cb != NULL && c->lists == 1) {
+    if (c->when_settled && c->cb != NULL && c->lists == 1)
       cleanup_now(m, l->of[i]);
-      any = true;
-    }
   }
-  return any;
 }
 
 /* ---- lanes and turns ---- */
@@ -364,6 +370,10 @@ static int class_of(const struct task *k) {
 /* 8 : 4 : 1; 0 is high. */
 static const int turns[13] = {0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 2};
 
+static bool is_before(const struct task *a, const struct task *b) {
+  return a->key_ns != b->key_ns ? a->key_ns < b->key_ns : a->key_seq < b->key_seq;
+}
+
 /* Who of those that wait among all others starts next? */
 static struct task *first_ready(struct model *m) {
   struct task *best[3] = {NULL, NULL, NULL};
@@ -372,7 +382,7 @@ static struct task *first_ready(struct model *m) {
     struct task *k = &m->task[i];
     struct task **b = &best[class_of(k)];
 
-    if (k->state == UVS_READY && k->listed && (*b == NULL || k->rank < (*b)->rank))
+    if (k->state == UVS_READY && k->listed && (*b == NULL || is_before(k, *b)))
       *b = k;
   }
   if (best[turns[m->wheel]] != NULL)
@@ -380,17 +390,10 @@ static struct task *first_ready(struct model *m) {
   return best[0] != NULL ? best[0] : best[1] != NULL ? best[1] : best[2];
 }
 
-static void list_ready(struct model *m, struct task *k) {
-  k->listed = true;
-  k->rank = ++m->last_rank;
-}
-
-/* If the lane may start one more, the first that waits in it waits among all others. */
-static void admit(struct model *m, struct lane *l) {
+/* The first that waits in a lane. */
+static struct task *first_in_lane(struct model *m, const struct lane *l) {
   struct task *first = NULL;
 
-  if (l->next >= 0 || l->disposed || l->running >= l->width)
-    return;
   for (int i = 0; i < m->top; i++) {
     struct task *k = &m->task[i];
 
@@ -398,10 +401,35 @@ static void admit(struct model *m, struct lane *l) {
         (first == NULL || k->rank < first->rank))
       first = k;
   }
-  if (first != NULL) {
-    l->next = index_of(m, first);
-    list_ready(m, first);
-  }
+  return first;
+}
+
+static bool has_room(const struct lane *l) {
+  return l->next < 0 && !l->disposed && l->running < l->width;
+}
+
+/* If the lane may start one more, the first that waits in it waits among all others: behind those
+ * that are ready already, so that lanes take turns. */
+static void admit(struct model *m, struct lane *l) {
+  struct task *first = has_room(l) ? first_in_lane(m, l) : NULL;
+
+  if (first == NULL)
+    return;
+  l->next = index_of(m, first);
+  first->listed = true;
+  if (first->key_ns < m->recent)
+    first->key_ns = m->recent;
+  first->key_seq = ++m->last_seq;
+}
+
+/* It has become ready. */
+static void list_ready(struct model *m, struct task *k) {
+  struct lane *l = k->lane;
+
+  k->rank = ++m->last_rank;
+  k->listed = l == NULL || (has_room(l) && first_in_lane(m, l) == k);
+  if (l != NULL && k->listed)
+    l->next = index_of(m, k);
 }
 
 /* It is ready no more. */
@@ -426,8 +454,6 @@ static void maybe_end_lane(struct model *m, struct lane *l) {
     return;
   l->ending = true;
   push(&m->ending, (int)(l - m->lane));
-  if (!m->in_turn)
-    owe(m);
 }
 
 /* ---- the end of a task ---- */
@@ -447,23 +473,38 @@ static bool unseen_failure(const struct task *k) {
   return !k->cancelled && !k->timed_out && k->t.done == NULL && k->status < 0 && k->seen == 0;
 }
 
+static void owe(struct model *m, struct task *k) {
+  k->in_todo = true;
+  push(&m->todo, index_of(m, k));
+}
+
+static bool is_heard(const struct model *m, const struct task *k) {
+  return k->t.done != NULL || (k->never_ran && m->never_ran != NULL) || k->cleanups.count > 0 ||
+         (m->o.error != NULL && unseen_failure(k)) || k->failed_news != 0 || k->missed_news != 0 ||
+         k->decoration.over != NULL;
+}
+
 /* No run is in progress and none will start. If somebody is to hear of that: at the next turn. */
 static void conclude(struct model *m, struct task *k) {
+  k->state = UVS_ENDED;
   k->limited = false;
   k->queued = false;
   k->in_lane = false;
-  if (k->t.done != NULL || (k->never_ran && m->never_ran != NULL) || k->cleanups.count > 0 ||
-      (m->o.error != NULL && unseen_failure(k)) || news_of(m, k) || k->decoration.over != NULL)
-    push(&m->todo, index_of(m, k));
+  if (k->in_todo)
+    return; /* the loop comes to it */
+  if (is_heard(m, k))
+    owe(m, k);
   else
     retire(m, k);
 }
 
 static void call_back_end(struct model *m, struct task *k) {
+  bool error = m->o.error != NULL && unseen_failure(k);
+
   if (k->never_ran && m->never_ran != NULL)
     m->never_ran(seen_as(m), k->id, m->never_ran_arg);
   tell(m, k);
-  if (m->o.error != NULL && unseen_failure(k))
+  if (error)
     m->o.error(seen_as(m), k->id, outcome_of(k), k->t.arg);
   call_cleanups(m, &k->cleanups);
   if (k->t.done != NULL)
@@ -472,18 +513,6 @@ static void call_back_end(struct model *m, struct task *k) {
     k->decoration.over(k->decoration.arg);
   call_cleanups(m, &k->cleanups); /* some were added since */
   retire(m, k);
-}
-
-/* It is on its way to the loop, which will see to it. */
-static bool travels(const struct model *m, const struct task *k) {
-  int me = index_of(m, k);
-
-  if (k->has_news)
-    return true;
-  for (int i = 0; i < m->inbox.count; i++)
-    if (m->inbox.of[i] == me)
-      return true;
-  return false;
 }
 
 /* Cancelled or dropped before a run. */
@@ -495,14 +524,7 @@ static void end_unstarted(struct model *m, struct task *k, uint64_t *outcome) {
   if (was_ready)
     unlist(m, k);
   settle(m, outcome);
-  if (travels(m, k)) {
-    if (!m->in_turn)
-      owe(m);
-  } else if (m->far) {
-    push(&m->inbox, index_of(m, k));
-  } else {
-    conclude(m, k);
-  }
+  conclude(m, k);
 }
 
 /* ---- may it run? ---- */
@@ -522,8 +544,6 @@ static bool may_run(const struct model *m, const struct task *k) {
 }
 
 static void end_refused(struct model *m, struct task *k) {
-  if (k->state != UVS_WAITING && k->state != UVS_READY)
-    return;
   k->never_ran = m->stop && k->runs == 0;
   end_unstarted(m, k, &m->counts.cancelled);
 }
@@ -543,34 +563,12 @@ static void wait_for_due(struct model *m, struct task *k) {
   k->limited = false;
   if (!may_run(m, k)) {
     end_refused(m, k);
-    return;
-  }
-  if (is_wall(k) && !m->wall_known)
-    step_of_wall(m);
-  k->queued = true;
-}
-
-/* The loop hears of what was sent to it. */
-static void take_in(struct model *m) {
-  while (m->inbox.count > 0) {
-    struct task *k = &m->task[pop(&m->inbox)];
-    bool fresh = !k->known;
-
-    k->known = true;
-    if (fresh) {
-      k->seq = ++m->last_seq;
-      k->in_lane = k->lane != NULL;
-    }
-    if (k->state == UVS_WAITING && !fresh && news_of(m, k)) {
-      k->has_news = true;
-      push(&m->todo, index_of(m, k));
-    } else if (k->state == UVS_WAITING) {
-      wait_for_due(m, k);
-    } else if (k->state == UVS_RUNNING) {
-      push(&m->todo, index_of(m, k));
-    } else if (k->state == UVS_ENDED) {
-      conclude(m, k);
-    }
+  } else if (owes_hook(k)) {
+    owe(m, k);
+  } else if (k->due != UVS_NEVER) {
+    k->queued = true;
+    m->wall_wanted |= is_wall(k) && !m->wall_was;
+    m->wall_was |= is_wall(k);
   }
 }
 
@@ -618,7 +616,9 @@ static bool plan_retry(struct model *m, struct task *k, int64_t end) {
   for (uint64_t i = 1; i < k->failures && wait < most; i++)
     wait = wait > most / 2 ? most : wait * 2;
   if (is_wall(k)) {
-    from = wall_of(m) - (now_of(m) - end);
+    /* A run that did not begin: as that clock went when it became ready. */
+    from =
+        k->start == 0 ? k->due + k->wall_late + (end - k->ready) : wall_of(m) - (now_of(m) - end);
     if (from < 0)
       from = 0;
   }
@@ -653,77 +653,58 @@ static bool plan_next(struct model *m, struct task *k, int status, int64_t end) 
   return goes_on;
 }
 
-/* The run is over. Then the task waits, or has ended. */
-static void end_run(struct model *m, struct task *k, int status, bool goes_on) {
-  bool failed = status < 0;
-  bool decided;
+static void settle_running(struct model *m, struct task *k, uint64_t *outcome) {
+  settle(m, outcome);
+  cleanups_settled(m, &k->cleanups);
+}
 
-  if (k->lane != NULL && k->lane->disposed && !settled(k)) { /* the loop does not know it yet */
-    k->cancelled = true;
-    settle(m, &m->counts.cancelled);
+/* The run is over. Then the task waits, or has ended. */
+static void end_run(struct model *m, struct task *k, int status, int64_t end) {
+  bool goes_on = !settled(k) && plan_next(m, k, status, end);
+
+  m->recent = now_of(m);
+  m->counts.failed_runs +=
+      k->timed_out ? k->status < 0 : status < 0 && !(status == UV_ECANCELED && k->cancelled);
+  if (!settled(k) && status >= 0) {
+    if (!k->run_timed_out)
+      k->result = k->run_result;
+    else if (!goes_on)
+      k->result = k->t.limit_result;
   }
-  decided = settled(k);
-  if (status == UVS_STOP && k->failure < 0)
-    status = k->failure;
-  k->token = k->pending = k->finished = k->to_after = false;
+  k->pending = k->finished = k->to_after = false;
   if (k->lane != NULL) {
     k->lane->running--;
     admit(m, k->lane);
   }
-  m->counts.failed_runs += k->timed_out ? k->status < 0 : failed;
-  if (goes_on && !decided) {
-    if (status >= 0 && !k->run_timed_out)
-      k->result = k->run_result;
+  if (goes_on) {
     k->state = UVS_WAITING;
-    return;
-  }
-  k->state = UVS_ENDED;
-  k->failed_news = 0;
-  if (decided) {
-    if (!k->timed_out)
-      k->status = 0;
-    return;
-  }
-  if (status >= 0)
-    k->result = k->run_timed_out ? k->t.limit_result : k->run_result;
-  k->status = status;
-  settle(m, k->run_timed_out ? &m->counts.timed_out
-            : status < 0     ? &m->counts.failed
-                             : &m->counts.completed);
-}
-
-static void end_run_on_loop(struct model *m, struct task *k, int status, bool goes_on) {
-  bool news = news_of(m, k);
-
-  end_run(m, k, status, goes_on);
-  if (k->state == UVS_ENDED) {
-    conclude(m, k);
-  } else if (news) {
-    k->has_news = true;
-    push(&m->todo, index_of(m, k));
-  } else {
     wait_for_due(m, k);
+    return;
   }
+  if (!settled(k)) {
+    k->status = status;
+    settle(m, k->run_timed_out ? &m->counts.timed_out
+              : status < 0     ? &m->counts.failed
+                               : &m->counts.completed);
+  }
+  conclude(m, k);
 }
 
 /* ---- a run ---- */
-
-static int limit_status(const struct task *k) {
-  return k->t.substitute ? k->t.limit_status : UV_ETIMEDOUT;
-}
 
 static bool limit_passed(const struct task *k, int64_t at) {
   return k->t.limit_ns != 0 && k->limit_due != UVS_NEVER && at >= k->limit_due;
 }
 
-/* Its limit has passed before it could start. Returns the status. */
-static int time_out_unstarted(struct task *k) {
+/* Its limit has passed before it could start: it ends without having begun. */
+static void time_out_unstarted(struct model *m, struct task *k, int64_t now) {
+  start(m, k);
   k->ideal = k->due;
   k->start = k->end = 0;
   k->missed = k->merged = 0;
   k->failure = k->seen = k->runner = 0;
   k->run_timed_out = true;
-  return limit_status(k);
+  end_run(m, k, limit_status(k), now);
 }
 
 static int heed_limit(struct task *k, int status, int64_t end) {
@@ -796,6 +777,21 @@ static void begin(struct model *m, struct task *k, int runner) {
   k->failure = k->seen = 0;
   k->run_timed_out = false;
   k->run_result = k->result;
+  k->token = k->spared = false;
+  k->remembers = !k->plain;
+}
+
+static bool was_asked_to_stop(const struct model *m, const struct task *k, int64_t end) {
+  return k->token || m->stop || end >= m->kill_ns ||
+         (k->lane != NULL && k->lane->disposed && k->lane->token && !k->spared);
+}
+
+/* A body, or `after`, that was asked to stop and answers UV_ECANCELED is cancelled. */
+static void answer_cancelled(struct model *m, struct task *k, int64_t at) {
+  if (settled(k) || !was_asked_to_stop(m, k, at))
+    return;
+  k->cancelled = true;
+  settle_running(m, k, &m->counts.cancelled);
 }
 
 static void run_after(struct model *m, struct task *k) {
@@ -813,11 +809,22 @@ static void run_after(struct model *m, struct task *k) {
   k->inside = false;
   if (worked < 0 || status == 0 || k->run_timed_out)
     status = worked;
-  end_run_on_loop(m, k, status, plan_next(m, k, status, k->end));
+  else if (status == UV_ECANCELED)
+    answer_cancelled(m, k, now_of(m));
+  end_run(m, k, status, k->end);
+}
+
+/* The next run would be after the end time: a success, unless the last one failed. */
+static void complete_waiting(struct model *m, struct task *k) {
+  k->status = k->failure;
+  settle(m, k->run_timed_out ? &m->counts.timed_out
+            : k->failure < 0 ? &m->counts.failed
+                             : &m->counts.completed);
+  conclude(m, k);
 }
 
 /* SKIP, and a whole period has gone by while it waited for its turn. */
-static bool leave_out(struct model *m, struct task *k, int *status) {
+static bool leave_out(struct model *m, struct task *k) {
   int64_t by[UVS_LATE_CAUSES];
   int64_t now = now_of(m);
   uint64_t n;
@@ -830,8 +837,29 @@ static bool leave_out(struct model *m, struct task *k, int *status) {
   miss(m, k, n, why_late(m, k, k->due, now, true, by));
   k->missed_next += n;
   k->due = times_later(k->due, n, k->t.period_ns);
-  *status = k->due > k->until ? UVS_STOP : 0;
+  k->state = UVS_WAITING;
+  k->limited = false;
+  unlist(m, k);
+  if (k->due > k->until)
+    complete_waiting(m, k);
+  else
+    wait_for_due(m, k);
   return true;
+}
+
+/* The body has returned, or is finished, and does not go on. */
+static void end_body(struct model *m, struct task *k, int status) {
+  status = heed_limit(k, status, k->end);
+  if (status == UV_ECANCELED && !k->run_timed_out)
+    answer_cancelled(m, k, k->end);
+  if (k->t.work != NULL && k->t.after != NULL) {
+    if (!k->timed_out)
+      k->status = status;
+    k->to_after = true;
+    owe(m, k);
+  } else {
+    end_run(m, k, status, k->end);
+  }
 }
 
 /* One run, from its start to its end unless it becomes pending. It is RUNNING already. */
@@ -839,15 +867,6 @@ static void run(struct model *m, struct task *k, int runner) {
   uvs_run_t r;
   int status;
 
-  if (limit_passed(k, now_of(m))) {
-    status = time_out_unstarted(k);
-    end_run_on_loop(m, k, status, plan_next(m, k, status, now_of(m)));
-    return;
-  }
-  if (leave_out(m, k, &status)) {
-    end_run_on_loop(m, k, status, status == 0);
-    return;
-  }
   m->counts.runs++;
   begin(m, k, runner);
   r = run_of(m, k, runner);
@@ -871,27 +890,7 @@ static void run(struct model *m, struct task *k, int runner) {
     }
     status = k->status;
   }
-  status = heed_limit(k, status_of(status), k->end);
-  if (k->t.work != NULL && k->t.after != NULL) {
-    if (!k->timed_out)
-      k->status = status;
-    k->to_after = true;
-    if (runner == UVS_ON_CALLER)
-      push(&m->inbox, index_of(m, k));
-    else
-      run_after(m, k);
-  } else if (runner == UVS_ON_CALLER) {
-    bool unheard = k->plain && k->t.done == NULL && k->cleanups.count == 0 && !k->pending &&
-                   (k->cancelled || status >= 0);
-
-    end_run(m, k, status, plan_next(m, k, status, k->end));
-    if (unheard)
-      retire(m, k);
-    else
-      push(&m->inbox, index_of(m, k));
-  } else {
-    end_run_on_loop(m, k, status, plan_next(m, k, status, k->end));
-  }
+  end_body(m, k, status_of(status));
 }
 
 int model_finish(struct model *m, uvs_id_t id, int status) {
@@ -902,17 +901,13 @@ int model_finish(struct model *m, uvs_id_t id, int status) {
   if (k == NULL || k->state != UVS_RUNNING || k->finished || k->to_after)
     return UV_ENOENT;
   k->finished = true;
-  if (!k->timed_out)
-    k->status = status_of(status);
-  if (!k->pending)
+  if (!k->pending) {
+    if (!k->timed_out)
+      k->status = status_of(status);
     return 0; /* its body is about to return */
+  }
   k->end = now_of(m);
-  status = heed_limit(k, k->status, k->end);
-  if (k->t.work != NULL && k->t.after != NULL)
-    k->to_after = true;
-  else
-    end_run(m, k, status, plan_next(m, k, status, k->end));
-  push(&m->inbox, index_of(m, k));
+  end_body(m, k, status_of(status));
   return 0;
 }
 
@@ -1012,6 +1007,7 @@ static struct task *make(struct model *m, const uvs_task_t *t, uvs_lane_t narrow
   memset(k, 0, sizeof *k);
   k->state = UVS_WAITING;
   k->id = ++m->last_serial * MODEL_TASKS + (uvs_id_t)index_of(m, k);
+  k->seq = ++m->last_seq;
   k->t = *t;
   if (t->name != NULL)
     memcpy(k->name, t->name, strlen(t->name));
@@ -1020,11 +1016,13 @@ static struct task *make(struct model *m, const uvs_task_t *t, uvs_lane_t narrow
   k->plain = m->o.decorate == NULL && t->kind == UVS_ONCE && t->from != UVS_FROM_WALL &&
              (t->from == UVS_FROM_NOW || instant(t, t->delay_ns, now) >= now) &&
              (t->work == NULL || t->after == NULL) && t->jitter_ns == 0 && t->name == NULL &&
-             !t->keep && t->lane == 0 && narrow == 0 && t->priority == 0 &&
-             t->failure == UVS_FAIL_STOP && t->limit_ns == 0;
+             !t->keep && t->lane == 0 && narrow == 0 && t->failure == UVS_FAIL_STOP &&
+             t->limit_ns == 0;
   k->lane = find_lane(m, narrow != 0 ? narrow : t->lane);
   if (k->lane != NULL)
     k->lane->tasks++;
+  k->in_lane = k->lane != NULL;
+  k->decorate = m->o.decorate != NULL;
   k->ref = (t->flags & UVS_UNREF) == 0;
   k->due = instant(t, t->delay_ns, now);
   k->until = t->until_ns == 0 ? UVS_NEVER : instant(t, t->until_ns, now);
@@ -1039,9 +1037,8 @@ static int64_t remaining_of(const struct model *m, const struct task *k) {
   return k->due - (is_wall(k) ? wall_of(m) : now_of(m));
 }
 
-/* The one that comes first of those that wait for their time. `by_due`: as the numbers are, even
- * of two clocks. */
-static struct task *first_waiting(struct model *m, bool by_due) {
+/* The one that comes first of those that wait for their time. */
+static struct task *first_waiting(struct model *m) {
   struct task *best = NULL;
 
   for (int i = 0; i < m->top; i++) {
@@ -1054,24 +1051,25 @@ static struct task *first_waiting(struct model *m, bool by_due) {
       best = k;
       continue;
     }
-    mine = by_due ? k->due : remaining_of(m, k);
-    its = by_due ? best->due : remaining_of(m, best);
+    mine = remaining_of(m, k);
+    its = remaining_of(m, best);
     if (mine != its ? mine < its : is_wall(k) != is_wall(best) ? is_wall(best) : k->seq < best->seq)
       best = k;
   }
   return best;
 }
 
-/* DISCARD_OLDEST. False if the newcomer itself had to go. */
-static bool make_room(struct model *m, struct task *newcomer) {
+/* DISCARD_OLDEST. False if the newcomer itself has to go. */
+static bool make_room(struct model *m) {
   struct task *oldest;
 
-  if (m->live <= m->o.max_pending || !may_run(m, newcomer))
+  if (m->live <= m->o.max_pending)
     return true;
   oldest = first_ready(m);
   if (oldest == NULL)
-    oldest = first_waiting(m, false);
-  end_unstarted(m, oldest != NULL ? oldest : newcomer, &m->counts.dropped);
+    oldest = first_waiting(m);
+  if (oldest != NULL)
+    end_unstarted(m, oldest, &m->counts.dropped);
   return oldest != NULL;
 }
 
@@ -1082,14 +1080,16 @@ static bool fits_here(const struct model *m, const uvs_task_t *t, int64_t now) {
 }
 
 static void run_here(struct model *m, struct task *k) {
-  if (k->state == UVS_WAITING && !m->stop && k->due <= now_of(m)) {
-    k->state = UVS_RUNNING;
-    k->known = true;
-    k->turn = k->ready = now_of(m);
-    run(m, k, UVS_ON_CALLER);
-  } else {
-    push(&m->inbox, index_of(m, k));
+  if (!k->here)
+    return; /* cancelled or moved meanwhile */
+  k->here = false;
+  if (!may_run(m, k)) {
+    end_refused(m, k);
+    return;
   }
+  k->state = UVS_RUNNING;
+  k->turn = k->ready = m->recent = now_of(m);
+  run(m, k, UVS_ON_CALLER);
 }
 
 enum terms { ROOM, DROP, PUSH, HERE };
@@ -1097,7 +1097,6 @@ enum terms { ROOM, DROP, PUSH, HERE };
 /* UV_EAGAIN and UV_ESHUTDOWN: refused. */
 static int take(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narrow, enum terms terms,
                 int64_t now, uvs_id_t *ids) {
-  uint64_t most = terms == PUSH ? UINT64_C(2) * m->o.max_pending : m->o.max_pending;
   struct task *k[16];
 
   if (m->shut)
@@ -1107,45 +1106,30 @@ static int take(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narro
   for (size_t i = 0; i < n && terms == HERE; i++)
     if (!fits_here(m, &t[i], now) || narrow != 0)
       return UV_EAGAIN;
-  if (terms != DROP && terms != HERE && m->o.max_pending != 0 && m->live + n > most)
+  if (terms == ROOM && m->o.max_pending != 0 && m->live + n > m->o.max_pending)
     return UV_EAGAIN;
-  if (terms != DROP)
-    m->live += n;
+  m->live += n;
   m->counts.submitted += n;
+  if (terms == HERE) {
+    for (size_t i = 0; i < n; i++) {
+      k[i] = make(m, &t[i], narrow, now);
+      k[i]->here = true;
+      ids[i] = k[i]->id;
+    }
+    for (size_t i = 0; i < n; i++)
+      if (find(m, ids[i]) == k[i])
+        run_here(m, k[i]);
+    return 0;
+  }
   for (size_t i = 0; i < n; i++) {
+    bool dropped = terms == DROP || (terms == PUSH && !make_room(m));
+
     k[i] = make(m, &t[i], narrow, now);
     ids[i] = k[i]->id;
-  }
-  if (terms == HERE) {
-    for (size_t i = 0; i < n; i++)
-      run_here(m, k[i]);
-    if (!m->in_turn && m->inbox.count > 0)
-      owe(m);
-    return 0;
-  }
-  if (m->far) {
-    for (size_t i = 0; i < n; i++)
-      push(&m->inbox, index_of(m, k[i]));
-    return 0;
-  }
-  take_in(m);
-  for (size_t i = 0; i < n; i++) {
-    k[i]->known = true;
-    k[i]->seq = ++m->last_seq;
-    if (m->o.decorate != NULL && terms != DROP) {
-      m->o.decorate(seen_as(m), k[i]->id, &k[i]->decoration);
-      if (k[i]->decoration.work == NULL) /* not a body: it stays as it was */
-        k[i]->decoration.work = t[i].work != NULL ? t[i].work : t[i].after;
-    }
-    k[i]->in_lane = k[i]->lane != NULL;
-    if (terms == DROP) {
-      k[i]->state = UVS_ENDED;
-      k[i]->cancelled = true;
-      m->counts.dropped++;
-      conclude(m, k[i]);
-    } else if (terms != PUSH || make_room(m, k[i])) {
+    if (dropped)
+      end_unstarted(m, k[i], &m->counts.dropped);
+    else
       wait_for_due(m, k[i]);
-    }
   }
   return 0;
 }
@@ -1191,20 +1175,7 @@ void model_set_far(struct model *m, bool far) {
   m->far = far;
 }
 
-void model_set_place(struct model *m, uvs_id_t id, uint64_t place) {
-  struct task *k = find(m, id);
-
-  if (k != NULL)
-    k->place = place;
-}
-
 /* ---- act on a task ---- */
-
-/* Nobody hears of its end, and it is of the simplest kind: the loop need not look around first. */
-static bool goes_unheard(const struct task *k) {
-  return k->plain && k->t.done == NULL && k->cleanups.count == 0 && k->state == UVS_WAITING &&
-         k->known;
-}
 
 int model_cancel(struct model *m, uvs_id_t id, unsigned flags) {
   struct task *k = find(m, id);
@@ -1214,10 +1185,7 @@ int model_cancel(struct model *m, uvs_id_t id, unsigned flags) {
   if (k == NULL)
     return UV_ENOENT;
   if (k->state == UVS_WAITING || k->state == UVS_READY) {
-    if (!m->far && !goes_unheard(k))
-      take_in(m);
-    if (k->state != UVS_WAITING && k->state != UVS_READY)
-      return UV_ENOENT;
+    k->here = false;
     end_unstarted(m, k, &m->counts.cancelled);
     return UVS_NEVER_RUNS;
   }
@@ -1228,9 +1196,7 @@ int model_cancel(struct model *m, uvs_id_t id, unsigned flags) {
   k->token |= (flags & UVS_CANCEL_TOKEN) != 0;
   if (!k->cancelled) {
     k->cancelled = true;
-    settle(m, &m->counts.cancelled);
-    if (cleanups_settled(m, &k->cleanups))
-      owe(m);
+    settle_running(m, k, &m->counts.cancelled);
   }
   return UVS_RUN_FINISHES;
 }
@@ -1256,9 +1222,11 @@ int model_reschedule(struct model *m, uvs_id_t id, int64_t delay_ns) {
     return UV_EBUSY;
   k->due = later(is_wall(k) ? wall_of(m) : now_of(m), delay_ns);
   k->grid = k->due;
-  if (m->far && !travels(m, k)) {
-    k->queued = false;
-    push(&m->inbox, index_of(m, k));
+  if (k->in_todo)
+    return 0; /* after its hooks */
+  if (!k->queued || is_wall(k) || k->due == UVS_NEVER) {
+    k->queued = k->here = false;
+    wait_for_due(m, k);
   }
   return 0;
 }
@@ -1268,7 +1236,6 @@ int model_set_ref(struct model *m, uvs_id_t id, bool ref) {
 
   if (m->far)
     return UV_EPERM;
-  take_in(m);
   k = find(m, id);
   if (k == NULL || k->state > UVS_RUNNING)
     return UV_ENOENT;
@@ -1295,16 +1262,12 @@ int model_add_cleanup(struct model *m, uvs_id_t id, uvs_cleanup_cb cb, void *arg
   c = make_cleanup(m, cb, arg, flags);
   if (k == NULL || k->state == OVER) {
     cleanup_now(m, c);
-    owe(m);
     return 0;
   }
+  k->plain = false;
   own_cleanup(m, &k->cleanups, c);
-  if (k->state == UVS_ENDED) {
-    owe(m);
-  } else if ((flags & UVS_WHEN_SETTLED) != 0 && settled(k)) {
+  if (k->state != UVS_ENDED && (flags & UVS_WHEN_SETTLED) != 0 && settled(k))
     cleanup_now(m, c);
-    owe(m);
-  }
   return 0;
 }
 
@@ -1379,11 +1342,11 @@ static void look(const struct model *m, const struct task *k, uvs_info_t *ret) {
   ret->arg = k->t.arg;
   memcpy(ret->name, k->name, sizeof ret->name);
   ret->work = k->t.work != NULL ? k->t.work : k->t.after;
-  ret->failures = k->plain && k->cancelled ? 0 : k->failures; /* the result was discarded */
+  ret->failures = k->failures;
   ret->timed_out = k->timed_out;
   ret->priority = k->t.priority;
   ret->culprit = -1;
-  for (int i = 0; i < UVS_LATE_CAUSES && !k->plain; i++) {
+  for (int i = 0; i < UVS_LATE_CAUSES && k->remembers; i++) {
     ret->late_by_ns[i] = k->late_by[i];
     ret->late_ns += k->late_by[i];
     if (k->late_by[i] > 0 && (ret->culprit < 0 || k->late_by[i] > k->late_by[ret->culprit]))
@@ -1403,7 +1366,6 @@ int model_info(struct model *m, uvs_id_t id, uvs_info_t *ret) {
 int model_each(struct model *m, uvs_each_cb each, void *arg) {
   int rc = 0;
 
-  take_in(m);
   for (int i = 0; i < m->top && rc == 0; i++) {
     struct task *k = &m->task[i];
     uvs_info_t info;
@@ -1428,6 +1390,18 @@ int model_counts(struct model *m, uvs_counts_t *ret) {
   return 0;
 }
 
+static bool has_callbacks(const struct model *m) {
+  return m->todo.count > 0 || m->ending.count > 0 || m->now.count > 0;
+}
+
+/* Is every task over? */
+static bool can_terminate(const struct model *m) {
+  for (int i = 0; i < m->top; i++)
+    if (m->task[i].state != FREE && m->task[i].state != OVER)
+      return false;
+  return m->shut && !m->terminated && !m->policy_changed;
+}
+
 static int64_t queue_wants(const struct model_queue *q) {
   if (q->closed)
     return q->seen_closed ? UVS_NEVER : 0;
@@ -1438,7 +1412,6 @@ int model_next_due(struct model *m, int64_t *ret_ns) {
   int64_t now = now_of(m);
   int64_t next = UVS_NEVER;
 
-  take_in(m);
   for (int i = 0; i < m->top; i++) {
     const struct task *k = &m->task[i];
 
@@ -1451,8 +1424,8 @@ int model_next_due(struct model *m, int64_t *ret_ns) {
     next = min64(next, queue_wants(m->queue[i]));
   if (!m->stop)
     next = min64(next, m->kill_ns);
-  if (m->owed || m->todo.count > 0 || m->ending.count > 0 || first_ready(m) != NULL ||
-      m->policy != m->policy_seen)
+  if (!m->had_turn || has_callbacks(m) || first_ready(m) != NULL || m->policy_changed ||
+      m->wall_wanted || can_terminate(m))
     next = now;
   *ret_ns = next;
   return 0;
@@ -1464,7 +1437,7 @@ bool model_keeps_loop(struct model *m) {
   if (m->o.keep_alive == UVS_KEEP_ALWAYS)
     keep |= !m->terminated;
   if (m->o.keep_alive == UVS_KEEP_AUTO) {
-    keep |= m->owed || m->todo.count > 0 || m->ending.count > 0;
+    keep |= has_callbacks(m) || m->policy_changed || !m->had_turn;
     for (int i = 0; i < m->top; i++) {
       const struct task *k = &m->task[i];
 
@@ -1491,34 +1464,27 @@ int64_t model_calm_ns(struct model *m, int64_t n) {
 
 /* ---- lifecycle ---- */
 
-static void notice(struct model *m) {
-  m->policy++;
-  owe(m);
-}
-
 static void shut(struct model *m) {
   if (!m->shut) {
     m->shutdown_ns = now_of(m);
     m->shutdown_wall = wall_of(m);
   }
   m->shut = true;
+  m->policy_changed = true;
 }
 
 static bool stop_now(struct model *m, uvs_never_ran_cb each, void *arg) {
-  if (m->now_called)
+  if (m->stop)
     return false;
-  m->now_called = true;
   m->never_ran = each;
   m->never_ran_arg = arg;
   shut(m);
   m->stop = true;
-  notice(m);
   return true;
 }
 
 int model_shutdown(struct model *m) {
   shut(m);
-  notice(m);
   return 0;
 }
 
@@ -1527,8 +1493,6 @@ int model_shutdown_within(struct model *m, int64_t grace_ns) {
   shut(m);
   if (grace_ns <= 0)
     stop_now(m, NULL, NULL);
-  else
-    notice(m);
   return 0;
 }
 
@@ -1553,7 +1517,7 @@ int model_set_survive(struct model *m, int which, int on) {
   if ((which != UVS_SURVIVE_DELAYED && which != UVS_SURVIVE_PERIODIC) || (on != 0 && on != 1))
     return UV_EINVAL;
   m->survive[which] = on;
-  notice(m);
+  m->policy_changed |= m->shut;
   return 0;
 }
 
@@ -1609,12 +1573,10 @@ static void sweep(struct model *m, struct lane *l) {
   while ((k = first_of_lane(m, l)) != NULL) {
     k->in_lane = false;
     if (k->state == UVS_WAITING || k->state == UVS_READY) {
-      end_unstarted(m, k, &m->counts.cancelled);
+      end_refused(m, k);
     } else if (k->state == UVS_RUNNING && !settled(k)) {
       k->cancelled = true;
-      settle(m, &m->counts.cancelled);
-      if (cleanups_settled(m, &k->cleanups))
-        owe(m);
+      settle_running(m, k, &m->counts.cancelled);
     }
   }
   maybe_end_lane(m, l);
@@ -1629,22 +1591,7 @@ static void dispose(struct model *m, struct lane *l, bool token) {
     m->task[l->next].listed = false; /* nothing of it starts any more */
   l->next = -1;
   cleanups_settled(m, &l->cleanups);
-  if (m->far) {
-    l->tasks++; /* until the loop has looked */
-    push(&m->look, (int)(l - m->lane));
-  } else {
-    sweep(m, l);
-  }
-  owe(m);
-}
-
-static void look_at_lanes(struct model *m) {
-  while (m->look.count > 0) {
-    struct lane *l = &m->lane[m->look.of[--m->look.count]];
-
-    l->tasks--;
-    sweep(m, l);
-  }
+  sweep(m, l);
 }
 
 /* Who is inside a body of this lane, and disposes it there, is not asked to stop. */
@@ -1693,10 +1640,8 @@ int model_lane_add_cleanup(struct model *m, uvs_lane_t number, uvs_cleanup_cb cb
   c = make_cleanup(m, cb, arg, flags);
   if (!l->gone)
     own_cleanup(m, &l->cleanups, c);
-  if (now) {
+  if (now)
     cleanup_now(m, c);
-    owe(m);
-  }
   return 0;
 }
 
@@ -1717,62 +1662,23 @@ static void end_lane(struct model *m, struct lane *l) {
 
 /* ---- the turn ---- */
 
-static struct task *by_place(struct model *m, uint64_t above, bool any) {
-  struct task *first = NULL;
-
-  for (int i = 0; i < m->top; i++) {
-    struct task *k = &m->task[i];
-
-    if ((k->state == UVS_WAITING || k->state == UVS_READY) && k->known &&
-        (any || k->place > above) && (first == NULL || k->place < first->place))
-      first = k;
-  }
-  return first;
-}
-
-static void stop_everything(struct model *m) {
-  struct task *k;
-
-  while ((k = first_ready(m)) != NULL)
-    end_refused(m, k);
-  while ((k = first_waiting(m, true)) != NULL)
-    end_refused(m, k);
-  while ((k = by_place(m, 0, true)) != NULL)
-    end_refused(m, k);
-}
-
 static void follow_policies(struct model *m) {
   if (m->turn_ns >= m->kill_ns)
     stop_now(m, NULL, NULL);
-  if (m->policy == m->policy_seen)
-    return;
-  m->policy_seen = m->policy;
-  if (!m->shut)
-    return;
-  if (m->stop) {
-    if (!m->stop_seen)
-      stop_everything(m);
-    m->stop_seen = true;
-    return;
-  }
-  for (struct task *k = by_place(m, 0, true); k != NULL;) {
-    uint64_t place = k->place;
+  for (int i = 0; i < m->top && m->policy_changed && m->shut; i++) {
+    struct task *k = &m->task[i];
 
-    if (!may_run(m, k))
+    if ((k->state == UVS_WAITING || k->state == UVS_READY) && !may_run(m, k))
       end_refused(m, k);
-    k = by_place(m, place, false);
   }
+  m->policy_changed = false;
 }
 
 /* A limit has passed of a run that waits for its turn, or is pending. */
 static void pass_limit(struct model *m, struct task *k) {
-  int status;
-
   k->limited = false;
   if (k->state == UVS_READY) {
-    start(m, k);
-    status = time_out_unstarted(k);
-    end_run_on_loop(m, k, status, plan_next(m, k, status, m->turn_ns));
+    time_out_unstarted(m, k, m->turn_ns);
     return;
   }
   if (k->state != UVS_RUNNING || k->finished || k->to_after)
@@ -1782,9 +1688,7 @@ static void pass_limit(struct model *m, struct task *k) {
     return;
   k->timed_out = true;
   k->status = limit_status(k);
-  settle(m, &m->counts.timed_out);
-  if (cleanups_settled(m, &k->cleanups))
-    owe(m);
+  settle_running(m, k, &m->counts.timed_out);
   if (m->o.error != NULL && k->status < 0 && k->t.done == NULL && k->t.after == NULL)
     m->o.error(seen_as(m), k->id, k->status, k->t.arg);
 }
@@ -1818,33 +1722,27 @@ static bool run_is_final(const struct task *k) {
 }
 
 static void make_ready(struct model *m, struct task *k, int64_t wall, int64_t step) {
+  int64_t least = k->runs == 0 ? 0 : k->since - UVS_SEC(1);
+
   k->state = UVS_READY;
-  k->turn = k->ready = m->turn_ns;
+  k->turn = k->ready = m->recent = m->turn_ns;
+  k->key_ns = k->due;
+  k->key_seq = k->seq;
   if (is_wall(k)) {
     k->wall_late = wall - k->due;
     k->step = step;
+    k->key_ns = m->turn_ns - k->wall_late;
   }
+  if (k->key_ns < least) /* one that catches up does not hold up all others for ever */
+    k->key_ns = least;
+  if (k->key_ns < 0)
+    k->key_ns = 0;
   if (k->t.limit_ns != 0) {
     k->limit_due = later(k->ready, k->t.limit_ns);
     k->limit_final = run_is_final(k);
     k->limited = k->limit_due != UVS_NEVER;
   }
-  if (k->lane == NULL) {
-    list_ready(m, k);
-  } else {
-    k->rank = ++m->last_rank;
-    admit(m, k->lane);
-  }
-}
-
-/* The next run would be after the end time: a success, unless the last one failed. */
-static void complete_waiting(struct model *m, struct task *k) {
-  k->state = UVS_ENDED;
-  k->status = k->failure;
-  settle(m, k->run_timed_out ? &m->counts.timed_out
-            : k->failure < 0 ? &m->counts.failed
-                             : &m->counts.completed);
-  conclude(m, k);
+  list_ready(m, k);
 }
 
 /* It is due: ready, unless its point of the grid is left out, or lies after the end time. */
@@ -1866,19 +1764,13 @@ static void come_due(struct model *m, struct task *k, int64_t wall, int64_t step
     miss(m, k, n, why_late(m, k, k->due, m->turn_ns, false, by));
     k->missed_next += n;
     k->due = due;
-    k->has_news = news_of(m, k);
-    if (k->has_news)
-      push(&m->todo, index_of(m, k));
-    else
-      k->queued = true;
+    wait_for_due(m, k);
   }
 }
 
 static void hand_over(struct model *m) {
-  int order[MODEL_TASKS];
   int64_t wall = 0, step = 0;
   bool any_wall = false;
-  int n = 0;
 
   for (int i = 0; i < m->top; i++) {
     const struct task *k = &m->task[i];
@@ -1891,43 +1783,53 @@ static void hand_over(struct model *m) {
   } else {
     m->wall_known = false;
   }
-  /* All that is due now, what has been due for longer first. A point that is left out moves its
-   * task on, if only to now: that is for the next turn. */
-  for (struct task *k; (k = first_waiting(m, false)) != NULL && remaining_of(m, k) <= 0;) {
+  /* All that is due now, what has been due for longer first. */
+  for (struct task *k; (k = first_waiting(m)) != NULL && remaining_of(m, k) <= 0;) {
     k->queued = false;
-    order[n++] = index_of(m, k);
+    come_due(m, k, wall, step);
   }
-  for (int i = 0; i < n; i++)
-    come_due(m, &m->task[order[i]], wall, step);
 }
 
+/* The next one that starts. A body may have shut the scheduler down: then the next turn decides who
+ * may still run. */
+static struct task *start_next(struct model *m) {
+  struct task *k = NULL;
+
+  while (!m->policy_changed && (k = first_ready(m)) != NULL) {
+    if (limit_passed(k, now_of(m))) {
+      time_out_unstarted(m, k, now_of(m));
+    } else if (!leave_out(m, k)) {
+      start(m, k);
+      m->wheel = (m->wheel + 1) % 13;
+      return k;
+    }
+  }
+  return NULL;
+}
+
+/* All that are ready, and those whose lane lets them start then. */
 static void run_ready(struct model *m) {
   struct task *k;
 
-  while (m->policy == m->policy_seen && (k = first_ready(m)) != NULL) {
-    m->wheel = (m->wheel + 1) % 13;
-    start(m, k);
+  while ((k = start_next(m)) != NULL)
     run(m, k, UVS_ON_LOOP);
-  }
 }
 
 static void make_callbacks(struct model *m) {
   for (int n = m->todo.count; n > 0; n--) { /* what these add waits for the next turn */
     struct task *k = &m->task[pop(&m->todo)];
 
-    if (k->has_news) {
-      if (k->state == UVS_WAITING)
-        tell(m, k);
-      k->has_news = false;
-      if (k->state != UVS_WAITING)
-        conclude(m, k);
-      else
-        wait_for_due(m, k);
-    } else if (k->state == UVS_RUNNING) {
-      run_after(m, k);
-    } else {
-      call_back_end(m, k);
+    if (k->state == UVS_WAITING) {
+      decorate(m, k);
+      tell(m, k);
     }
+    k->in_todo = false;
+    if (k->state == UVS_WAITING)
+      wait_for_due(m, k);
+    else if (k->state == UVS_RUNNING)
+      run_after(m, k);
+    else
+      call_back_end(m, k);
   }
 }
 
@@ -1936,10 +1838,9 @@ static void close_queues(struct model *m);
 
 void model_turn(struct model *m) {
   model_of_run = m;
-  m->in_turn = true;
-  m->owed = false;
+  m->had_turn = true;
+  m->wall_wanted = false;
   m->turn_ns = now_of(m);
-  take_in(m);
   follow_policies(m);
   if (m->closing) {
     close_queues(m);
@@ -1947,7 +1848,6 @@ void model_turn(struct model *m) {
       if (!m->lane[i].gone)
         dispose(m, &m->lane[i], false);
   }
-  look_at_lanes(m);
   expire_limits(m);
   hand_over(m);
   serve_queues(m);
@@ -1957,20 +1857,11 @@ void model_turn(struct model *m) {
     call_cleanup(m, pop(&m->now));
   for (int n = m->ending.count; n > 0; n--)
     end_lane(m, &m->lane[pop(&m->ending)]);
-  take_in(m);
-  if (m->shut && !m->terminated) {
-    bool any = false;
-
-    for (int i = 0; i < m->top; i++)
-      any |= m->task[i].state != FREE && m->task[i].state != OVER;
-    if (!any) {
-      m->terminated = true;
-      if (m->o.terminated != NULL)
-        m->o.terminated(seen_as(m));
-    }
+  if (can_terminate(m)) {
+    m->terminated = true;
+    if (m->o.terminated != NULL)
+      m->o.terminated(seen_as(m));
   }
-  m->owed |= m->todo.count > 0 || m->ending.count > 0 || m->now.count > 0;
-  m->in_turn = false;
 }
 
 /* ---- open and close ---- */
@@ -1981,7 +1872,6 @@ struct model *model_open(const uvs_options_t *o) {
   if (m == NULL)
     abort();
   m->o = *o;
-  m->owed = true; /* the first turn */
   m->kill_ns = UVS_NEVER;
   m->survive[UVS_SURVIVE_DELAYED] = o->survive_delayed;
   m->survive[UVS_SURVIVE_PERIODIC] = o->survive_periodic;
@@ -1999,7 +1889,6 @@ void model_free(struct model *m) {
 void model_close(struct model *m) {
   m->closing = true;
   stop_now(m, NULL, NULL);
-  owe(m);
 }
 
 bool model_is_closed(struct model *m) {
@@ -2209,8 +2098,6 @@ int model_queue_each(struct model_queue *q, uvs_entry_cb each, void *arg) {
 
 /* Each consumer gets what is due and was in before its first call. */
 static void serve_queues(struct model *m) {
-  for (int i = 0; i < m->queues; i++) /* what a consumer closes is seen in the next turn */
-    m->queue[i]->seen_closed = m->queue[i]->closed;
   for (int i = m->queues; i-- > 0;) { /* the newest first */
     struct model_queue *q = m->queue[i];
     uint64_t bound = q->last_seq;
@@ -2221,6 +2108,8 @@ static void serve_queues(struct model *m) {
       q->consume(queue_seen_as(q), &e, q->consume_arg);
     }
   }
+  for (int i = 0; i < m->queues; i++)
+    m->queue[i]->seen_closed = m->queue[i]->closed;
 }
 
 static void close_queues(struct model *m) {

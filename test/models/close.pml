@@ -1,321 +1,231 @@
 /* SPDX-License-Identifier: MIT
  *
- * close: shutdown and close against submit. docs/models.md says what this is.
+ * close: uvs_close against threads that submit and against a runner of an executor that comes back.
+ * docs/testing.md says what this is.
  *
- * The tag on the inbox (src/inbox.c, src/submit.c, src/shutdown.c), who is terminated and when
- * (check_terminated in src/tick.c), the senders that close waits for (src/ticker.c), and the
- * references that memory goes with (src/scheduler.c). A task here only comes in and ends: what
- * else may happen to one is word.pml's.
+ * Asked: an accepted task has its `done` before `terminated`, a refused one has none. Nothing is sent
+ * to a handle that is closed. Nobody touches the scheduler's memory when it is gone. Close comes to
+ * its end. The code: src/api/open.c (uvs_close), src/core/wake.c, src/loop/pass.c (check_terminated),
+ * src/loop/close.c, src/port/ticker.c (hold, send, mute), src/pool/crew.c (run_and_return).
  *
- * SUBMITTERS=n threads submit one task each, slot n, with a reference of their own (UNREF: without;
- * then the program must have joined them before it closes). CALLER: the last of them runs its task
- * itself (UVS_REJECT_CALLER_RUNS). The loop's thread closes at any moment; SHUTTER: another thread shuts down, too.
+ * A critical section is one step. SUBMITTERS=n threads, each with a reference, submit one task each;
+ * GROWS: they release the lock to allocate. CHANGER calls uvs_clock_changed, with a reference. RUNNER:
+ * a runner is out at first; it has no reference.
  */
 #ifndef SUBMITTERS
-#define SUBMITTERS 2
+#define SUBMITTERS 1
 #endif
 
-#define TAG 8 /* UVS__SHUTDOWN_TAG; below it the slots on the inbox, as bits */
-
-byte head;
-bool asleep;           /* next_wake is not UVS__AWAKE, so who pushes sends */
-byte senders;          /* ticker.senders */
-bool sendable = true;  /* ticker.sendable */
-bool pending = true;   /* the uv_async was sent: by uvs_open */
-byte callers;          /* pool.callers */
-byte here;             /* pool.here: tasks that their submitters started, and the loop has not counted */
-byte refs = 1;         /* uvs_t.refs */
-byte taken;            /* tasks that the loop knows */
-bool closing, terminated, closed, freed, handles_closed;
-
-/* Only to ask. */
-byte accepted, done; /* slots, as bits */
-byte left = SUBMITTERS;
-
-/* Anybody touches the scheduler's memory. */
-#define touch() assert(!freed)
-
-/* uvs__ticker_wake. */
-inline wake() {
-#ifdef BROKEN_SENDER_NOT_COUNTED
-  touch();
+/* What the lock protects. */
+bool shut, policy_changed, terminated, mute, in_pass, sent;
+byte waiting, owed, returned, out;
+#define live (waiting + owed)
+#define can_terminate \
+  (shut && !terminated && live == 0 && (out == 0 || TERMINATES_WITH_RUNNERS) && !policy_changed)
+#define loop_work (owed > 0 || policy_changed || returned > 0 || waiting > 0 || can_terminate)
+#ifdef BROKEN_RUNNERS_NOT_AWAITED
+#define TERMINATES_WITH_RUNNERS true
 #else
-  atomic { touch(); senders++ }; /* uvs__ticker_hold */
+#define TERMINATES_WITH_RUNNERS false
 #endif
-  atomic { touch(); may = sendable };
-#ifdef BROKEN_SEND_UNASKED
-  may = true;
-#endif
-  if
-  :: may -> /* uv_async_send: not to a handle that is closed, its file may be another's */
-    atomic { touch(); assert(!handles_closed); pending = true }
-  :: else
-  fi;
-#ifndef BROKEN_SENDER_NOT_COUNTED
-  atomic { touch(); senders-- }
+
+/* What it does not. */
+bool sendable = true; /* of the ticker */
+byte senders;
+byte refs; /* the owner's, and one for each submitter */
+bool gone; /* the memory */
+bool pending, event, handle_closed, closed;
+byte accepted, dones;
+
+inline async_send() {
+  atomic {
+    assert(!handle_closed);
+    event = event || !pending;
+    pending = true
+  }
+}
+
+/* uvs__wake_decide, at the end of a section; uvs__ticker_hold in it. */
+inline decide() {
+  send = !in_pass && !mute && !sent && loop_work;
+  sent = sent || send;
+#ifndef BROKEN_HELD_AFTER_UNLOCKING
+  senders = senders + send
 #endif
 }
 
-/* uvs_release. */
+/* uvs__ticker_send, after unlocking. */
+inline wake() {
+  if
+  :: send ->
+#ifdef BROKEN_HELD_AFTER_UNLOCKING
+    senders++;
+#endif
+    assert(!gone);
+    send = sendable;
+    if
+    :: send -> async_send()
+    :: else
+    fi;
+    atomic { assert(!gone); senders-- }
+  :: else
+  fi
+}
+
 inline release() {
   atomic {
-    touch();
     refs--;
+    gone = gone || refs == 0
+  }
+}
+
+proctype Submitter() {
+  bool send, taken;
+  if
+  :: closed -> goto leave /* uvs__enter */
+  :: else
+  fi;
+  assert(!gone);
+#ifdef GROWS
+  if
+  :: shut -> goto leave
+  :: else
+  fi; /* the lock is released: memory is allocated */
+#endif
+  d_step {
+    assert(!gone);
+#ifndef BROKEN_SHUT_NOT_ASKED_AGAIN
+    taken = !shut;
+#else
+    taken = true;
+#endif
     if
-    :: refs == 0 -> assert(senders == 0 && callers == 0); freed = true /* destroy */
+    :: taken -> accepted++; waiting++
+    :: else
+    fi;
+    decide()
+  };
+  wake();
+leave:
+  release()
+}
+
+#ifdef CHANGER
+proctype Changer() { /* uvs__wake_loop */
+  bool send;
+  if
+  :: closed -> goto leave
+  :: else
+  fi;
+  d_step {
+    send = !mute && !sent;
+    sent = sent || send;
+    senders = senders + send
+  };
+  wake();
+leave:
+  release()
+}
+#endif
+
+#ifdef RUNNER
+proctype Runner() { /* run_and_return */
+  bool send;
+  d_step {
+    assert(!gone);
+    returned++;
+    decide()
+  };
+  wake()
+}
+#endif
+
+inline check_terminated() {
+  d_step {
+    if
+    :: can_terminate ->
+      terminated = true;
+      assert(accepted == dones)
     :: else
     fi
   }
 }
 
-/* uvs__inbox_push of a submission; and what must follow. */
-inline push_fresh(slot) {
-#ifdef BROKEN_CHECK_THEN_PUSH
-  atomic { touch(); ok = (head & TAG) == 0 };
+inline pass() {
+  d_step { in_pass = true; sent = false; out = out - returned; returned = 0 };
   if
-  :: ok -> atomic { touch(); head = head | slot; accepted = accepted | slot }
+  :: shut -> d_step { owed = owed + waiting; waiting = 0; policy_changed = false }
+  :: else -> d_step { owed = owed + waiting; waiting = 0 } /* they are due, and run on the loop */
+  fi;
+  if
+  :: owed > 0 -> d_step { owed--; dones++ }
   :: else
   fi;
-#else
-  atomic { /* the CAS; a failed one looks again */
-    touch();
-    ok = (head & TAG) == 0;
-    if
-    :: ok -> head = head | slot; accepted = accepted | slot
-    :: else
-    fi
+  check_terminated();
+  d_step {
+    in_pass = false;
+    send = !mute && !sent && loop_work;
+    sent = sent || send;
+    senders = senders + send
   };
-#endif
   if
-  :: ok ->
-    atomic { touch(); may = asleep };
-    if
-    :: may -> wake()
-    :: else
-    fi
+  :: send ->
+    async_send();
+    senders--
   :: else
   fi
 }
 
-/* uvs_submit in src/submit.c. */
-proctype Submitter(byte slot) {
-  bool ok, may;
-  atomic { touch(); ok = !closed }; /* uvs__enter */
-  if
-  :: ok -> push_fresh(slot)
-  :: else
-  fi;
-#ifdef UNREF
-  left--
+/* uvs__ticker_mute */
+inline await_senders() {
+#ifndef BROKEN_SENDERS_NOT_AWAITED
+  senders == 0
 #else
-  atomic { release(); left-- }
+  skip
 #endif
 }
 
-/* accept_made, UVS__TERMS_HERE: uvs__caller_enters and uvs__caller_runs in src/reject.c. */
-proctype Caller(byte slot) {
-  bool ok, may;
-  atomic { touch(); ok = !closed };
-  if
-  :: !ok -> goto out
-  :: else
-  fi;
-#ifdef BROKEN_CALLER_LOOKS_FIRST
-  atomic { touch(); ok = (head & TAG) == 0 };
-  atomic { touch(); callers++ };
-#else
-  atomic { touch(); callers++ };
-  atomic { touch(); ok = (head & TAG) == 0 };
-#endif
-  if
-  :: !ok ->
-    atomic { touch(); callers-- };
-    wake(); /* it may have waited for us */
-    goto out
-  :: else
-  fi;
-  atomic { touch(); accepted = accepted | slot; here++ }; /* start_here */
-  /* uvs__run_here: the end of the run is pushed, tag or not */
-  atomic { touch(); head = head | slot };
-  atomic { touch(); may = asleep };
-  if
-  :: may -> wake()
-  :: else
-  fi;
-#ifndef BROKEN_CALLER_STAYS
-  atomic { touch(); callers-- };
-#endif
-#ifndef BROKEN_CALLER_LEAVES_SILENTLY
-  atomic { touch(); may = (head & TAG) != 0 };
-  if
-  :: may -> wake() /* call_the_loop */
-  :: else
-  fi;
-#endif
-out:
-#ifdef UNREF
-  left--
-#else
-  atomic { release(); left-- }
-#endif
-}
-
-/* uvs_shutdown, off the loop, by somebody with a reference. */
-proctype Shutter() {
-  bool ok, may;
-  atomic { touch(); ok = !closed };
-  if
-  :: ok ->
-    atomic { touch(); head = head | TAG }; /* uvs__inbox_shut */
-    wake() /* notice */
-  :: else
-  fi;
-  release()
-}
-
-/* Of what was taken, one task ends after the other: `done`, and it is over. */
-inline end_tasks() {
-  do
-  :: got != 0 ->
-    atomic {
-      if
-      :: got & 1 -> slot = 1
-      :: (got & 1) == 0 && (got & 2) -> slot = 2
-      :: else -> slot = 4
-      fi;
-      assert(!(done & slot));
-      assert(!terminated);
-      done = done | slot;
-      got = got & ~slot;
-      assert(taken > 0);
-      taken--;
-      slot = 0
-    }
-  :: else -> break
-  od
-}
-
-/* take_in_until. What its submitter started is TAKEN already, and counted by uvs__learn_of_here. */
-inline take_in() {
-#ifdef BROKEN_HERE_LEARNT_FIRST
-  atomic { taken = taken + here; here = 0 };
-#endif
+init { /* the loop */
+  bool send, closing;
+  byte n;
   atomic {
-    got = head & ~TAG;
-    head = head & TAG; /* uvs__inbox_take */
-    fresh = got;
-#ifdef CALLER
-    fresh = got & ~(1 << (SUBMITTERS - 1))
-#endif
-  };
-#ifndef BROKEN_HERE_LEARNT_FIRST
-  atomic { taken = taken + here; here = 0 };
-#endif
-  atomic { taken = taken + (fresh & 1) + ((fresh >> 1) & 1) + ((fresh >> 2) & 1); fresh = 0 };
-  end_tasks()
-}
-
-active proctype Loop() {
-  byte got, fresh, slot, i;
-  bool may, ok, close_called;
-
-  atomic {
-    i = 0;
+    refs = 1;
     do
-    :: i < SUBMITTERS ->
-#ifndef UNREF
-      refs++; /* uvs_retain, by who hands the scheduler over */
-#endif
-      if
-#ifdef CALLER
-      :: i == SUBMITTERS - 1 -> run Caller(1 << i)
-#endif
-      :: else -> run Submitter(1 << i)
-      fi;
-      i++
+    :: n < SUBMITTERS -> refs++; run Submitter(); n++
     :: else -> break
     od;
-#ifdef SHUTTER
+#ifdef CHANGER
     refs++;
-    run Shutter();
+    run Changer();
 #endif
-    i = 0
+#ifdef RUNNER
+    out = 1;
+    run Runner();
+#endif
+    n = 0
   };
-
-poll:
-  if
-  :: atomic { pending -> pending = false }
-#ifdef UNREF
-  :: atomic { left == 0 && !close_called -> close_called = true }; /* the program has joined them */
-#else
-  :: atomic { !close_called -> close_called = true };
-#endif
-    /* uvs_close: uvs__stop_now, uvs__owe_turn */
+  do
+  :: event && !terminated -> event = false; pending = false; pass()
+  :: !closing -> /* uvs_close, and the pass that its nudge brings */
     closing = true;
-    head = head | TAG;
-    asleep = false;
-    wake();
-    goto poll
-  fi;
-
-  asleep = false; /* uvs__tick */
-  take_in();
-again:
-  take_in();
-  /* check_terminated, in this order */
-  atomic { ok = (head & TAG) != 0 && !terminated };
-#ifndef BROKEN_CALLERS_NOT_ASKED
-  if
-  :: ok ->
-#ifdef CALLER
-    atomic { ok = callers == 0 };
-    atomic { taken = taken + here; here = 0 } /* uvs__callers_inside */
-#endif
-  :: else
-  fi;
-#endif
-#ifdef BROKEN_DRAINED_NOT_ASKED
-  atomic { ok = ok && taken == 0 };
-#else
-  atomic { ok = ok && head == TAG && taken == 0 };
-#endif
-  if
-  :: ok -> terminated = true
-  :: else
-  fi;
-  asleep = true; /* uvs__inbox_sleep */
-  if
-  :: (head & ~TAG) != 0 -> asleep = false; goto again
-  :: (head & ~TAG) == 0
-  fi;
-  if
-  :: !(closing && terminated) -> goto poll
-  :: else
-  fi;
-
-  /* uvs__close_handles, uvs__ticker_close: uvs__ticker_mute */
-#ifdef BROKEN_MUTE_AFTER_WAIT
-  senders == 0;
+    d_step { shut = true; policy_changed = true };
+    pass()
+  :: closing && terminated -> break
+  od;
+  skip; /* close_handles */
+#ifdef BROKEN_MUTE_AFTER_THE_WAIT
+  await_senders();
+  d_step { mute = true };
   sendable = false;
 #else
+  d_step { mute = true };
+#ifndef BROKEN_SENDABLE_STAYS
   sendable = false;
-#ifndef BROKEN_SENDERS_NOT_AWAITED
-  senders == 0;
 #endif
+  await_senders();
 #endif
-  handles_closed = true; /* uv_close */
-  /* on_closed, finish_close: in a later turn */
+  handle_closed = true;
   closed = true;
-#ifdef BROKEN_FREE_WITH_CLOSE
-  atomic { freed = true }
-#else
-  release()
-#endif
-}
-
-/* Nobody can do anything any more. */
-active proctype Watch() {
-  timeout ->
-  assert(terminated && closed && freed && left == 0);
-  assert(accepted == done) /* one `done` for each that was accepted, and for no other */
+  release();
+  assert(accepted == dones)
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model.h"
 #include "weave.h"
 
 #define ROOM ((size_t)4 << 20)
@@ -32,6 +33,7 @@ static void *take(size_t size, void *arg) {
   size_t rounded = (size + GRAIN + 15) / GRAIN * GRAIN; /* and some room between two */
 
   (void)arg;
+  WEAVE_CHECK(!model_is_guarded());
   weave_flush();
   if (made == PIECES || ROOM - used < rounded)
     weave_fail("the arena is too small");
@@ -47,6 +49,7 @@ static void *take(size_t size, void *arg) {
 
 static void give(void *ptr, void *arg) {
   (void)arg;
+  WEAVE_CHECK(!model_is_guarded());
   weave_flush();
   for (unsigned i = made; i > 0; i--) {
     if (pieces[i - 1].at != ptr)

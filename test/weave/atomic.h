@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Takes the place of src/atomic.h in the weave build (it is included before everything else, and
- * has that header's guard): each operation first asks who goes on. Not one line of src/ knows.
+ * Takes the place of src/port/atomic.h in the weave build (it is included before everything else,
+ * and has that header's guard): each operation first asks who goes on. Not one line of src/ knows.
  *
  * A store that is not seq_cst may stay in its thread's buffer for a while, as on most processors
  * (weave_buffer_stores): others see it later, the thread itself at once. An operation that reads
@@ -82,11 +82,24 @@ bool weave_fails(void); /* a CAS may, for no reason */
                  : atomic_compare_exchange_strong_explicit((p), (expected), (v), order, \
                                                            memory_order_relaxed))
 
-/* Locks are ours as well here, so others may come in between. */
-#define uvs__locked_load uvs__load
-#define uvs__locked_store uvs__store
-#define uvs__locked_add uvs__add
-#define uvs__locked_sub uvs__sub
-#define uvs__locked_cas uvs__cas
+/* Inside a lock, and for statistics: no steps. */
+#define uvs__locked_load(p, order) \
+  __extension__({ \
+    __auto_type weave_p = (p); \
+    WEAVE_TYPE(weave_p) weave_value; \
+    if (!weave_buffered(weave_p, &weave_value, sizeof weave_value)) \
+      weave_value = atomic_load_explicit(weave_p, memory_order_##order); \
+    weave_value; \
+  })
+#define WEAVE_LOCKED(p, operation, ...) (weave_flush(), operation((p), __VA_ARGS__))
+#define uvs__locked_store(p, v, order) \
+  WEAVE_LOCKED(p, atomic_store_explicit, (v), memory_order_##order)
+#define uvs__locked_add(p, v, order) \
+  WEAVE_LOCKED(p, atomic_fetch_add_explicit, (v), memory_order_##order)
+#define uvs__locked_sub(p, v, order) \
+  WEAVE_LOCKED(p, atomic_fetch_sub_explicit, (v), memory_order_##order)
+#define uvs__locked_cas(p, expected, v, order) \
+  WEAVE_LOCKED(p, atomic_compare_exchange_strong_explicit, (expected), (v), memory_order_##order, \
+               memory_order_relaxed)
 
 #endif

@@ -5,7 +5,7 @@
  *
  *   --list                   the scenes
  *   --scene ROOM[/NAME]      only these; up to 8 times
- *   --short, --long          so much time and so many for each (short: below a minute in all)
+ *   --short, --long          so much time and so many for each (short: about a minute in all)
  *   --preemptions N          2 unless told
  *   --all N                  how many all schedules of a scene may be; 0: leave them out
  *   --random N               so many schedules by chance
@@ -30,8 +30,8 @@
 #include "scenes.h"
 
 static const struct weave_scene *const rooms[] = {
-    scenes_inbox,  scenes_slab, scenes_word,  scenes_limit, scenes_recur,
-    scenes_runner, scenes_lane, scenes_queue, scenes_wait,  scenes_close};
+    scenes_wake,   scenes_submit, scenes_control, scenes_limit, scenes_recur,
+    scenes_runner, scenes_lane,   scenes_queue,   scenes_wait,  scenes_close};
 
 #define WANTED 8
 #define JOBS 8
@@ -200,8 +200,8 @@ static int expect_failure(const struct wish *w) {
 }
 
 static void set_length(struct wish *w, bool is_long) {
-  w->all.most = is_long ? 300000 : 6000;
-  w->random.most = is_long ? 100000 : 4000;
+  w->all.most = is_long ? 300000 : 5000;
+  w->random.most = is_long ? 100000 : 3000;
 }
 
 int main(int argc, char **argv) {

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alarm.h"
-#include "clock.h"
-#include "fork.h"
-#include "thread.h"
+#include "port/alarm.h"
+#include "port/clock.h"
+#include "port/fork.h"
+#include "port/self.h"
 #include "weave.h"
 
 #define MS UINT64_C(1000000)
@@ -35,6 +35,7 @@ _Static_assert(sizeof(struct cond) <= sizeof(uv_cond_t), "it has room");
 #define ALIVE 0x10c4
 
 static int locks; /* that exist, and conditions */
+static const struct mutex *guard;
 
 static struct {
   struct cond *cond; /* waits for it; NULL: no more */
@@ -65,6 +66,8 @@ int uv_mutex_init(uv_mutex_t *m) {
 
 void uv_mutex_destroy(uv_mutex_t *m) {
   WEAVE_SAME(0, mutex_of(m)->owner);
+  if (mutex_of(m) == guard)
+    guard = NULL;
   mutex_of(m)->alive = 0;
   locks--;
 }
@@ -78,24 +81,45 @@ static void take(struct mutex *m) {
     weave_fail("a lock that this strand has already");
   weave_sleep(is_free, m, WEAVE_NEVER);
   m->owner = weave_self() + 1;
+  weave_locked(1);
 }
 
+/* A lock that is not free lets others go on anyway: then it is no step of its own. */
 void uv_mutex_lock(uv_mutex_t *m) {
-  PLACE("lock", m);
+  if (is_free(mutex_of(m)))
+    PLACE("lock", m);
   weave_flush();
   take(mutex_of(m));
 }
 
-/* Who tries does so until he has it: so this is as good, and shorter. */
 int uv_mutex_trylock(uv_mutex_t *m) {
-  uv_mutex_lock(m);
+  PLACE("trylock", m);
+  weave_flush();
+  if (!is_free(mutex_of(m)))
+    return UV_EBUSY;
+  take(mutex_of(m));
   return 0;
 }
 
-void uv_mutex_unlock(uv_mutex_t *m) {
-  WEAVE_SAME(weave_self() + 1, mutex_of(m)->owner);
+/* Others may come before this strand reads anything else. */
+static void release(struct mutex *m) {
+  WEAVE_SAME(weave_self() + 1, m->owner);
   weave_flush();
-  mutex_of(m)->owner = 0;
+  m->owner = 0;
+  weave_locked(-1);
+}
+
+void uv_mutex_unlock(uv_mutex_t *m) {
+  release(mutex_of(m));
+  weave_after();
+}
+
+void model_guard(uv_mutex_t *m) {
+  guard = m == NULL ? NULL : mutex_of(m);
+}
+
+bool model_is_guarded(void) {
+  return guard != NULL && weave_self() >= 0 && guard->owner == weave_self() + 1;
 }
 
 int uv_cond_init(uv_cond_t *c) {
@@ -121,7 +145,7 @@ static bool wait_for(uv_cond_t *c, uv_mutex_t *m, uint64_t until_ns) {
 
   waiting[self].cond = cond_of(c);
   waiting[self].turn = cond_of(c)->waits++;
-  uv_mutex_unlock(m);
+  release(mutex_of(m));
   called = weave_sleep(is_called, &self, until_ns);
   waiting[self].cond = NULL;
   take(mutex_of(m));
@@ -158,14 +182,6 @@ void uv_cond_broadcast(uv_cond_t *c) {
     if (waiting[i].cond == cond_of(c))
       waiting[i].cond = NULL;
   }
-}
-
-unsigned model_sleepers(uv_cond_t *c) {
-  unsigned n = 0;
-
-  for (int i = 0; i < WEAVE_STRANDS; i++)
-    n += waiting[i].cond == cond_of(c);
-  return n;
 }
 
 int sched_yield(void) {
@@ -265,6 +281,7 @@ int uv_timer_start(uv_timer_t *h, uv_timer_cb cb, uint64_t timeout_ms, uint64_t 
 
   WEAVE_SAME(0, repeat_ms);
   WEAVE_SAME(0, weave_self());
+  WEAVE_CHECK(!model_is_guarded());
   if (k->closing)
     return UV_EINVAL;
   k->active = true;
@@ -289,10 +306,11 @@ int uv_async_init(uv_loop_t *l, uv_async_t *h, uv_async_cb cb) {
   return 0;
 }
 
-/* A relaxed look first, as libuv does. */
+/* A relaxed look first, as libuv does. On a handle that is closed, libuv aborts. */
 int uv_async_send(uv_async_t *h) {
   struct handle *k = found((uv_handle_t *)h);
 
+  WEAVE_CHECK(!model_is_guarded());
   PLACE("look whether it was sent", &k->pending);
   if (k->pending)
     return 0;
@@ -407,6 +425,10 @@ static uint64_t next_ns(void) {
   if (guest_ns > weave_now_ns && guest_ns < ns)
     ns = guest_ns;
   return alarm != NULL && alarm->due_ns < ns ? alarm->due_ns : ns;
+}
+
+uint64_t model_sleeps_until(void) {
+  return next_ns() == WEAVE_NEVER ? 0 : next_ns();
 }
 
 static bool has_come(const void *arg) {
@@ -574,6 +596,7 @@ static void serve(void *arg) {
 int uv_queue_work(uv_loop_t *l, uv_work_t *req, uv_work_cb work, uv_after_work_cb after) {
   (void)l;
   WEAVE_SAME(0, weave_self());
+  WEAVE_CHECK(!model_is_guarded());
   PLACE("queue work", &queued);
   weave_flush();
   push(&queued, (struct job){req, work, after});
@@ -672,6 +695,7 @@ void model_reset(int pool_threads) {
   handle_count = requests = 0;
   guest_ns = 0;
   locks = 0;
+  guard = NULL;
   loop_ms = weave_now_ns / MS;
   for (int i = 0; i < pool_threads; i++)
     weave_spawn(i == 0 ? "pool" : i == 1 ? "pool2" : "pool3", serve, NULL, true);

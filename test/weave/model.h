@@ -16,6 +16,8 @@ uv_loop_t *model_loop(void);
 /* One pass of the loop, which sleeps if there is nothing to do. False: all others sleep for ever,
  * and so would it. Strand 0. */
 bool model_turn(void);
+/* The loop's own next time, by timer or alarm; 0: none. */
+uint64_t model_sleeps_until(void);
 /* Somebody else keeps the loop until then. */
 void model_guest_until(uint64_t ns);
 /* Would uv_run stay? */
@@ -24,8 +26,9 @@ bool model_alive(void);
 void model_check_closed(void);
 /* Nor a lock or a condition. */
 void model_check_locks(void);
-/* So many sleep there. */
-unsigned model_sleepers(uv_cond_t *c);
+/* Under this lock there is no user code and no system call; does this strand have it? */
+void model_guard(uv_mutex_t *m);
+bool model_is_guarded(void);
 /* Time passes, whatever is going on. */
 void model_pass_ms(uint64_t ms);
 

@@ -11,9 +11,9 @@
  * scene from then on, so that a schedule is the same run wherever it comes. */
 extern const struct weave_scene scene_to_begin_with;
 
-extern const struct weave_scene scenes_inbox[];
-extern const struct weave_scene scenes_slab[];
-extern const struct weave_scene scenes_word[];
+extern const struct weave_scene scenes_wake[];
+extern const struct weave_scene scenes_submit[];
+extern const struct weave_scene scenes_control[];
 extern const struct weave_scene scenes_limit[];
 extern const struct weave_scene scenes_recur[];
 extern const struct weave_scene scenes_runner[];

@@ -6,7 +6,6 @@
 #include "scenes.h"
 
 #include "model.h"
-#include "scheduler.h"
 #include "stage.h"
 
 /* Holds a reference, as whoever may call during a close must. */
@@ -208,6 +207,54 @@ static void close_meets_attach(void) {
   WEAVE_SAME(attached, called);
 }
 
+static void resize_held(void *arg) {
+  int rc = uvs_set_concurrency(stage.s, *(int *)arg);
+
+  WEAVE_CHECK(rc == 0 || rc == UV_ESHUTDOWN);
+  uvs_release(stage.s);
+}
+
+static void close_meets_resize(void) {
+  static int three = 3;
+
+  stage_open(1);
+  stage_part('a')->others_cancel = true;
+  stage_submit(&stage.parts[0]);
+  held("resize", resize_held, &three);
+  stage_go();
+  close_now();
+}
+
+static void shutdown_held(void *arg) {
+  int rc = uvs_shutdown(stage.s);
+
+  (void)arg;
+  WEAVE_CHECK(rc == 0 || rc == UV_ESHUTDOWN);
+  uvs_release(stage.s);
+}
+
+static void close_meets_shutdown(void) {
+  stage_open(1);
+  stage_part('a')->others_cancel = true;
+  stage_submit(&stage.parts[0]);
+  held("shutdown", shutdown_held, NULL);
+  held("submit", submit_held, stage_part('b'));
+  stage_go();
+  close_now();
+}
+
+/* Its runner may be on its way home, and wakes nobody then. */
+static void close_meets_the_end_of_a_run(void) {
+  stage_open(1);
+  stage_part('a')->others_cancel = true;
+  stage_add_after(&stage.parts[0]);
+  stage_submit(&stage.parts[0]);
+  held("cancel", cancel_held, &stage.parts[0]);
+  stage_go();
+  model_turn();
+  close_now();
+}
+
 /* ---- shutdown ---- */
 
 static void submit_maybe(void *arg) {
@@ -299,43 +346,6 @@ static void shutdown_meets_a_dropped_one(void) {
   end_terminated();
 }
 
-/* More has come in than the loop takes in, in both of its looks, before it asks for the time. */
-#define FILLERS 128
-
-static void submit_fillers_and_one(void *arg) {
-  uvs_id_t id;
-
-  for (int i = 0; i < FILLERS; i++) {
-    uvs_task_t t = stage.parts[0].spec;
-
-    t.delay_ns = UVS_NEVER;
-    t.flags = UVS_UNREF;
-    t.done = NULL;
-    WEAVE_SAME(0, uvs_submit(stage.s, &t, &id));
-    WEAVE_SAME(UVS_NEVER_RUNS, uvs_cancel(stage.s, id, 0));
-  }
-  stage_submit(arg);
-}
-
-static void pass_5ms(void *arg) {
-  (void)arg;
-  model_pass_ms(5);
-}
-
-static void shutdown_meets_a_full_inbox(void) {
-  struct part *a;
-
-  stage_open(1);
-  a = stage_part('a');
-  a->late_ns = UVS_MS(5);
-  weave_spawn("submit", submit_fillers_and_one, a, false);
-  weave_yield(); /* the loop has not looked yet */
-  WEAVE_SAME(0, a->rc);
-  WEAVE_SAME(0, uvs_shutdown(stage.s));
-  weave_spawn("clock", pass_5ms, NULL, false);
-  end_terminated();
-}
-
 static void shutdown_meets_cancel(void) {
   stage_open(1);
   stage_part('a')->spec.delay_ns = UVS_NEVER;
@@ -365,7 +375,7 @@ static void shutdown_meets_two_awaits(void) {
 
 static bool awaits(const void *arg) {
   (void)arg;
-  return model_sleepers(&stage.s->terminated_cond) > 0;
+  return stage_is_awaited();
 }
 
 /* Who waits needs no reference of its own: it may be the last to go. */
@@ -530,7 +540,6 @@ const struct weave_scene scenes_close[] = {
     {"close", "close-of-runners-elsewhere", close_of_runners_elsewhere},
     {"close", "shutdown-meets-submit", shutdown_meets_submit},
     {"close", "shutdown-meets-a-dropped-one", shutdown_meets_a_dropped_one},
-    {"close", "shutdown-meets-a-full-inbox", shutdown_meets_a_full_inbox},
     {"close", "shutdown-meets-cancel", shutdown_meets_cancel},
     {"close", "shutdown-meets-finish", shutdown_meets_finish},
     {"close", "shutdown-meets-await", shutdown_meets_await},
@@ -545,5 +554,8 @@ const struct weave_scene scenes_close[] = {
     {"close", "shutdown-in-a-callers-body", shutdown_in_a_callers_body},
     {"close", "shutdown-meets-a-caller", shutdown_meets_a_caller},
     {"close", "close-meets-a-caller", close_meets_a_caller},
+    {"close", "close-meets-resize", close_meets_resize},
+    {"close", "close-meets-shutdown", close_meets_shutdown},
+    {"close", "close-meets-the-end-of-a-run", close_meets_the_end_of_a_run},
     {NULL, NULL, NULL},
 };

@@ -9,7 +9,6 @@
 #include "uvsched/lane.h"
 
 #include "model.h"
-#include "scheduler.h"
 #include "stage.h"
 
 static struct {
@@ -245,8 +244,7 @@ static void loop_is_told_by_who_stayed(void) {
   stage.options.concurrency = 1;
   stage.options.precise_ns = 1;
   stage_open_with(1);
-  stage.s->pool.home.brief = UVS__BRIEF_MANY; /* as after many runs that were over at once */
-  stage.s->pool.home.usual_ns = UVS__BRIEF_NS;
+  stage_runs_are_brief();
   uvs_lane_options_init(&o);
   o.width = 2;
   WEAVE_SAME(0, uvs_lane_open(stage.s, &o, &lane.number));
@@ -324,59 +322,6 @@ static void many_meet_dispose(void) {
   in_lane(stage_part('b'));
   weave_spawn("submit", submit_both_at_once, &stage.parts[0], false);
   weave_spawn("dispose", dispose, NULL, false);
-  end(1);
-}
-
-static uvs_allocator_t memory;
-static bool is_scarce;
-
-static void *alloc_slowly(size_t size, void *arg) {
-  (void)arg;
-  if (!is_scarce)
-    return memory.alloc(size, memory.arg);
-  is_scarce = false;
-  weave_yield();
-  return NULL;
-}
-
-static bool is_over(const void *part) {
-  return ((const struct part *)part)->dones > 0;
-}
-
-static void submit_without_memory(void *arg) {
-  struct part *p = arg;
-  uvs_task_t specs[2] = {p[0].spec, p[0].spec};
-  int rc;
-
-  stage_submit(p); /* makes room for all that the next two need, but for the limit */
-  weave_sleep(is_over, p, WEAVE_NEVER);
-  is_scarce = true;
-  specs[1].limit_ns = UVS_MS(1); /* that is what it is wanted for */
-  rc = uvs_submit_many(stage.s, specs, 2, NULL);
-  is_scarce = false;
-  WEAVE_CHECK(rc == UV_ENOMEM || rc == UV_ECANCELED || rc == UV_ESHUTDOWN);
-}
-
-/* The first has joined, for the second there is no memory; and while that turns out the loop
- * disposes the lane. Who leaves it last brings its end about, and must not look at it any more. */
-static void refusal_meets_the_end(void) {
-  stage_init();
-  memory = stage.options.allocator;
-  stage.options.allocator.alloc = alloc_slowly;
-  stage.options.concurrency = 1;
-  is_scarce = false;
-  stage_open_with(1);
-  open_lane(0);
-  in_lane(stage_part('a'));
-  weave_spawn("submit", submit_without_memory, &stage.parts[0], false);
-  weave_yield();
-  while (stage.parts[0].dones == 0)
-    WEAVE_CHECK(model_turn());
-  stage_go();
-  weave_yield();
-  dispose(NULL);
-  WEAVE_SAME(0, uvs_shutdown(stage.s)); /* so that the loop looks in any case */
-  weave_yield();
   end(1);
 }
 
@@ -665,6 +610,48 @@ static void finish(void *arg) {
   WEAVE_SAME(0, uvs_finish(stage.s, ((struct part *)arg)->id, 0));
 }
 
+static void finish_when_it_runs(void *arg) {
+  stage_await_run(arg);
+  stage_sleep_ms(1); /* its runner has gone */
+  WEAVE_SAME(0, uvs_finish(stage.s, ((struct part *)arg)->id, 0));
+}
+
+/* 'b' may start as soon as 'a' is finished. One runner has gone home, the other is at something
+ * long: only the loop can send one. */
+static void finish_lets_b_start(bool in_a_pass) {
+  struct part *a;
+
+  stage_open(2);
+  open_lane(0);
+  stage_part('x')->act = sleep_3ms;
+  stage_submit(&stage.parts[0]);
+  a = stage_part('a');
+  a->spec.lane = lane.number;
+  a->spec.done = NULL;
+  a->ret = UVS_PENDING;
+  stage_submit(a);
+  stage_part('b')->spec.lane = lane.number;
+  stage.parts[2].late_ns = UVS_MS(1);
+  stage_submit(&stage.parts[2]);
+  stage_part('z')->spec.delay_ns = UVS_MS(50);
+  stage_submit(&stage.parts[3]);
+  if (in_a_pass) {
+    stage_loop_part('l')->spec.delay_ns = UVS_MS(1);
+    stage_submit(&stage.parts[4]);
+  }
+  weave_spawn("finish", finish_when_it_runs, a, false);
+  end(0);
+}
+
+static void finish_lets_the_next_start(void) {
+  finish_lets_b_start(false);
+}
+
+/* The pass has sent its runners when 'a' is finished. */
+static void finish_in_a_pass_lets_the_next_start(void) {
+  finish_lets_b_start(true);
+}
+
 /* The last task of a disposed lane comes in while the loop cancels another, outside a turn: the
  * loop stays until the lane is quiet. */
 static void loop_stays_until_it_is_quiet(void) {
@@ -736,7 +723,6 @@ const struct weave_scene scenes_lane[] = {
     {"lane", "dispose-meets-run", dispose_meets_run},
     {"lane", "refusal-meets-dispose", refusal_meets_dispose},
     {"lane", "many-meet-dispose", many_meet_dispose},
-    {"lane", "refusal-meets-the-end", refusal_meets_the_end},
     {"lane", "two-dispose", two_dispose},
     {"lane", "loop-and-other-dispose", loop_and_other_dispose},
     {"lane", "dispose-meets-cancel", dispose_meets_cancel},
@@ -754,5 +740,7 @@ const struct weave_scene scenes_lane[] = {
     {"lane", "cancel-meets-the-next-of-the-slot", cancel_meets_the_next_of_the_slot},
     {"lane", "loop-stays-until-it-is-quiet", loop_stays_until_it_is_quiet},
     {"lane", "cleanup-meets-dispose", cleanup_meets_dispose},
+    {"lane", "finish-lets-the-next-start", finish_lets_the_next_start},
+    {"lane", "finish-in-a-pass-lets-the-next-start", finish_in_a_pass_lets_the_next_start},
     {NULL, NULL, NULL},
 };

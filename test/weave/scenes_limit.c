@@ -110,6 +110,53 @@ static void limit_with_after(void) {
   play(a);
 }
 
+/* The limit does not end the task: it only raises the token, and the next run has one of its own.
+ */
+static void limit_of_a_periodic_one(void) {
+  struct part *a = limited();
+
+  a->spec.keep = 0;
+  a->spec.kind = UVS_DELAY;
+  a->spec.period_ns = UVS_MS(1);
+  a->spec.failure = UVS_FAIL_GO_ON;
+  a->stops_at = 2;
+  a->late_ns = UVS_MS(6);
+  stage_submit(a);
+  weave_spawn("clock", clock_3ms, NULL, false);
+  stage_play();
+  WEAVE_CHECK(a->status == 0 || a->status == UV_ETIMEDOUT);
+  stage_close();
+}
+
+static void wait_settled(void *arg) {
+  struct part *p = arg;
+  uvs_outcome_t o;
+
+  uvs_outcome_init(&o);
+  WEAVE_SAME(0, uvs_wait(stage.s, p->id, UVS_NEVER, UVS_WAIT_SETTLED, &o));
+  WEAVE_SAME(UV_ETIMEDOUT, o.status);
+  WEAVE_CHECK((int64_t)weave_now_ns <= p->not_before_ns + UVS_MS(3));
+}
+
+static void finish_at_6ms(void *arg) {
+  struct part *p = arg;
+
+  stage_await_run(p);
+  stage_sleep_ms(6);
+  WEAVE_SAME(0, uvs_finish(stage.s, p->id, 0));
+}
+
+/* Settled by its limit while the body goes on: who waits for that is woken then. */
+static void limit_meets_wait(void) {
+  struct part *a = limited();
+
+  a->ret = UVS_PENDING;
+  stage_submit(a);
+  weave_spawn("wait", wait_settled, a, false);
+  weave_spawn("finish", finish_at_6ms, a, false);
+  play(a);
+}
+
 const struct weave_scene scenes_limit[] = {
     {"limit", "limit-meets-end", limit_meets_end},
     {"limit", "limit-in-the-body", limit_in_the_body},
@@ -117,5 +164,7 @@ const struct weave_scene scenes_limit[] = {
     {"limit", "limit-meets-finish", limit_meets_finish},
     {"limit", "limit-while-ready", limit_while_ready},
     {"limit", "limit-with-after", limit_with_after},
+    {"limit", "limit-of-a-periodic-one", limit_of_a_periodic_one},
+    {"limit", "limit-meets-wait", limit_meets_wait},
     {NULL, NULL, NULL},
 };

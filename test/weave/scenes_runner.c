@@ -11,7 +11,6 @@
 #include "uvsched/lane.h"
 
 #include "model.h"
-#include "scheduler.h"
 #include "stage.h"
 
 static struct part *add(char name) {
@@ -126,6 +125,44 @@ static void runners_come(void) {
   add('a');
   add('b');
   weave_spawn("set", set_concurrency, &one, false);
+  play();
+}
+
+static void sleep_5ms(uvs_run_t *run, struct part *p) {
+  (void)run;
+  (void)p;
+  stage_sleep_ms(5);
+}
+
+static void take_away_when_it_runs(void *arg) {
+  stage_await_run(arg);
+  WEAVE_SAME(0, uvs_set_concurrency(stage.s, 0));
+}
+
+/* The one runner is busy, and there is to be none: the loop runs 'b' itself, at once. */
+static void runners_are_taken_away_while_busy(void) {
+  struct part *a;
+
+  stage_open(1);
+  a = add('a');
+  a->act = sleep_5ms;
+  add('b');
+  weave_spawn("set", take_away_when_it_runs, a, false);
+  play();
+}
+
+static void toggle(void *arg) {
+  (void)arg;
+  WEAVE_SAME(0, uvs_set_concurrency(stage.s, 0));
+  WEAVE_SAME(0, uvs_set_concurrency(stage.s, 1));
+}
+
+static void runners_go_and_come(void) {
+  stage_open(1);
+  add('a');
+  add('b');
+  weave_spawn("toggle", toggle, NULL, false);
+  weave_spawn("submit", stage_submit_arg, stage_part('c'), false);
   play();
 }
 
@@ -295,9 +332,7 @@ static void open_precise(void) {
   stage.options.concurrency = 1;
   stage.options.precise_ns = 1;
   stage_open_with(1);
-  /* As after many runs that were over at once. */
-  stage.s->pool.home.brief = UVS__BRIEF_MANY;
-  stage.s->pool.home.usual_ns = UVS__BRIEF_NS;
+  stage_runs_are_brief();
 }
 
 /* 'b' is due while the runner of 'a' stays for it, or has just left. */
@@ -413,5 +448,7 @@ const struct weave_scene scenes_runner[] = {
     {"runner", "oldest-is-dropped", oldest_is_dropped},
     {"runner", "submitter-runs-it", submitter_runs_it},
     {"runner", "submitter-runs-and-another-cancels", submitter_runs_and_another_cancels},
+    {"runner", "runners-are-taken-away-while-busy", runners_are_taken_away_while_busy},
+    {"runner", "runners-go-and-come", runners_go_and_come},
     {NULL, NULL, NULL},
 };

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "model.h"
-#include "scheduler.h"
 #include "stage.h"
 
 static char results[4];
@@ -68,7 +67,7 @@ static void wait_2ms(void *arg) {
 static void forget(void *arg) {
   struct part *p = arg;
 
-  waits = model_sleepers(&stage.s->pool.settled);
+  waits = stage_waiters(p);
   p->forgotten = true;
   WEAVE_SAME(0, uvs_forget(stage.s, p->id));
 }
@@ -332,6 +331,188 @@ static void two_groups(void) {
   play_group(1, all_of_two, any_where_one_fails);
 }
 
+/* ---- calling a wait off ---- */
+
+static uvs_waiter_t waiter;
+static int interrupted, abandoned;
+
+static void open_with_waiter(void) {
+  stage_open(1);
+  uvs_waiter_init(&waiter);
+  interrupted = abandoned = 0;
+  answered = 0;
+}
+
+static void wait_or_leave(void *arg) {
+  struct part *p = arg;
+  uvs_outcome_t o;
+  int rc;
+
+  uvs_outcome_init(&o);
+  rc = uvs_wait_with(stage.s, p->id, UVS_NEVER, 0, &waiter, &o);
+  WEAVE_CHECK(rc == 0 || rc == UV_EINTR);
+  interrupted += rc == UV_EINTR;
+  if (rc == 0)
+    check_outcome(p, &o);
+}
+
+static void await_or_leave(void *arg) {
+  int rc = uvs_await_with(stage.s, UVS_NEVER, &waiter);
+
+  (void)arg;
+  WEAVE_CHECK(rc == 0 || rc == UV_EINTR);
+  interrupted += rc == UV_EINTR;
+}
+
+static void abandon(void *arg) {
+  int rc = uvs_abandon(stage.s, &waiter);
+
+  (void)arg;
+  WEAVE_CHECK(rc == 0 || rc == 1);
+  abandoned += rc;
+}
+
+/* It sleeps until it is abandoned: the task never ends by itself. */
+static void abandon_meets_sleep(void) {
+  open_with_waiter();
+  kept('a')->spec.delay_ns = UVS_NEVER;
+  stage.parts[0].stays = true;
+  stage_submit(&stage.parts[0]);
+  weave_spawn("wait", wait_or_leave, &stage.parts[0], false);
+  weave_spawn("abandon", abandon, NULL, false);
+  stage_play();
+  WEAVE_SAME(1, interrupted);
+  stage.parts[0].others_cancel = true;
+  WEAVE_SAME(UVS_NEVER_RUNS, uvs_cancel(stage.s, stage.parts[0].id, 0));
+  WEAVE_SAME(0, uvs_forget(stage.s, stage.parts[0].id));
+  stage.parts[0].forgotten = true;
+  stage_play();
+  stage_close();
+}
+
+/* Who was told that the sleeper leaves can rely on it; else the next call leaves. */
+static void abandon_meets_end(void) {
+  open_with_waiter();
+  stage_submit(kept('a'));
+  weave_spawn("wait", wait_or_leave, &stage.parts[0], false);
+  weave_spawn("abandon", abandon, NULL, false);
+  stage_play();
+  WEAVE_CHECK(interrupted >= abandoned);
+  end(&stage.parts[0]);
+}
+
+static void abandon_meets_cancel(void) {
+  open_with_waiter();
+  kept('a')->spec.delay_ns = UVS_MS(50);
+  stage_submit(&stage.parts[0]);
+  weave_spawn("wait", wait_or_leave, &stage.parts[0], false);
+  weave_spawn("abandon", abandon, NULL, false);
+  weave_spawn("cancel", stage_cancel_arg, &stage.parts[0], false);
+  stage_play();
+  WEAVE_CHECK(interrupted >= abandoned);
+  end(&stage.parts[0]);
+}
+
+static void abandon_meets_termination(void) {
+  open_with_waiter();
+  weave_spawn("await", await_or_leave, NULL, false);
+  weave_spawn("abandon", abandon, NULL, false);
+  weave_spawn("shutdown", shut_down, NULL, false);
+  stage_play();
+  WEAVE_CHECK(interrupted >= abandoned);
+  stage_close();
+}
+
+static void all_or_leave(void *arg) {
+  uvs_task_t t[2];
+  uvs_outcome_t o[2];
+  int rc;
+
+  (void)arg;
+  two_specs(t, body_a, body_b);
+  t[1].delay_ns = UVS_MS(2);
+  uvs_outcome_init(&o[0]);
+  rc = uvs_all_with(stage.s, t, 2, UVS_NEVER, &waiter, o);
+  WEAVE_CHECK(rc == 0 || rc == UV_EINTR);
+  interrupted += rc == UV_EINTR;
+  if (rc == 0)
+    WEAVE_CHECK(o[0].status == 0 && o[1].status == 0);
+  answered++;
+}
+
+static void any_or_leave(void *arg) {
+  uvs_task_t t[2];
+  size_t winner = 7;
+  int rc;
+
+  (void)arg;
+  two_specs(t, body_a, body_fails);
+  rc = uvs_any_with(stage.s, t, 2, UVS_NEVER, &waiter, &winner, NULL);
+  WEAVE_CHECK(rc == 0 || rc == UV_EINTR);
+  interrupted += rc == UV_EINTR;
+  if (rc == 0)
+    WEAVE_SAME(0, winner);
+  answered++;
+}
+
+static void play_abandoned_group(void (*fn)(void *arg)) {
+  open_with_waiter();
+  weave_spawn("group", fn, NULL, false);
+  weave_spawn("abandon", abandon, NULL, false);
+  stage_play();
+  WEAVE_SAME(1, answered);
+  WEAVE_CHECK(interrupted >= abandoned);
+  stage_close();
+}
+
+static void abandon_meets_all(void) {
+  play_abandoned_group(all_or_leave);
+}
+
+static void abandon_meets_any(void) {
+  play_abandoned_group(any_or_leave);
+}
+
+/* The time of one waiter is over, another goes on: it must not be forgotten with the first. */
+static void one_of_two_leaves(void) {
+  stage_open(1);
+  kept('a')->takes_ms = 2;
+  stage_submit(&stage.parts[0]);
+  weave_spawn("2ms", wait_2ms, &stage.parts[0], false);
+  weave_spawn("quiet", wait_quiet, &stage.parts[0], false);
+  weave_spawn("cancel", cancel_in_its_run, &stage.parts[0], false);
+  end(&stage.parts[0]);
+}
+
+static void shut_down_now(void *arg) {
+  (void)arg;
+  WEAVE_SAME(0, uvs_shutdown_now(stage.s, NULL, NULL));
+}
+
+static void all_or_shut(void *arg) {
+  uvs_task_t t[2];
+  uvs_outcome_t o[2];
+  int rc;
+
+  (void)arg;
+  two_specs(t, body_a, body_b);
+  t[1].delay_ns = UVS_MS(2);
+  uvs_outcome_init(&o[0]);
+  rc = uvs_all(stage.s, t, 2, UVS_NEVER, o);
+  WEAVE_CHECK(rc == 0 || rc == UV_ESHUTDOWN);
+  answered++;
+}
+
+static void all_meets_shutdown_now(void) {
+  stage_open(1);
+  answered = 0;
+  weave_spawn("all", all_or_shut, NULL, false);
+  weave_spawn("now", shut_down_now, NULL, false);
+  stage_play();
+  WEAVE_SAME(1, answered);
+  stage_close();
+}
+
 /* ---- close ---- */
 
 static void wait_held(void *arg) {
@@ -395,5 +576,13 @@ const struct weave_scene scenes_wait[] = {
     {"wait", "two-groups", two_groups},
     {"wait", "close-meets-wait", close_meets_wait},
     {"wait", "close-meets-all", close_meets_all},
+    {"wait", "abandon-meets-sleep", abandon_meets_sleep},
+    {"wait", "abandon-meets-end", abandon_meets_end},
+    {"wait", "abandon-meets-cancel", abandon_meets_cancel},
+    {"wait", "abandon-meets-termination", abandon_meets_termination},
+    {"wait", "abandon-meets-all", abandon_meets_all},
+    {"wait", "abandon-meets-any", abandon_meets_any},
+    {"wait", "one-of-two-leaves", one_of_two_leaves},
+    {"wait", "all-meets-shutdown-now", all_meets_shutdown_now},
     {NULL, NULL, NULL},
 };

@@ -5,7 +5,9 @@
 
 #include "arena.h"
 #include "model.h"
-#include "scheduler.h"
+#include "lib/inspect.h"
+
+#include "core/moves.h"
 
 #define UNKNOWN 1 /* the submission has not yet returned */
 
@@ -24,6 +26,7 @@ static struct part *part_of(uvs_run_t *run) {
 static int body(uvs_run_t *run) {
   struct part *p = part_of(run);
 
+  WEAVE_SAME(0, weave_locks());
   WEAVE_SAME(p->id, run->id);
   WEAVE_CHECK(!p->inside && !p->must_not_run);
   WEAVE_CHECK(!stage.terminated);
@@ -51,6 +54,7 @@ static int after(uvs_run_t *run) {
   struct part *p = part_of(run);
 
   WEAVE_SAME(0, weave_self());
+  WEAVE_SAME(0, weave_locks());
   WEAVE_SAME(p->id, run->id);
   WEAVE_CHECK(!p->inside && p->dones == 0);
   p->afters++;
@@ -78,6 +82,7 @@ static void on_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
 
   (void)s;
   WEAVE_SAME(0, weave_self());
+  WEAVE_SAME(0, weave_locks());
   WEAVE_SAME(p->id, id);
   WEAVE_CHECK(!p->inside);
   if (p->dones++ > 0)
@@ -85,6 +90,7 @@ static void on_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   WEAVE_CHECK(!stage.terminated);
   check_prompt(p);
   p->status = status;
+  p->done_ns = (int64_t)weave_now_ns;
 }
 
 static void on_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
@@ -92,11 +98,14 @@ static void on_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
   (void)id;
   (void)status;
   (void)arg;
+  WEAVE_SAME(0, weave_self());
+  WEAVE_SAME(0, weave_locks());
 }
 
 static void on_terminated(uvs_t *s) {
   (void)s;
   WEAVE_CHECK(!stage.terminated);
+  WEAVE_SAME(0, weave_locks());
   stage.terminated = true;
   for (unsigned i = 0; i < stage.part_count; i++) {
     struct part *p = &stage.parts[i];
@@ -107,10 +116,27 @@ static void on_terminated(uvs_t *s) {
   }
 }
 
+/* ---- checks ---- */
+
+/* All lists of a delay queue are looked at, at each unlock: by far the most of the time. Here that
+ * is done only if something was put in, moved or taken out. */
+bool __real_uvs__delay_check(const struct uvs__delay *d);
+bool __wrap_uvs__delay_check(const struct uvs__delay *d);
+
+static uint64_t checked; /* d->ops, + 1 */
+
+bool __wrap_uvs__delay_check(const struct uvs__delay *d) {
+  if (checked == d->ops + 1)
+    return true;
+  checked = d->ops + 1;
+  return __real_uvs__delay_check(d);
+}
+
 /* ---- open ---- */
 
 void stage_init(void) {
   memset(&stage, 0, sizeof stage);
+  checked = 0;
   arena_reset();
   uvs_options_init(&stage.options);
   stage.options.allocator = arena_option();
@@ -122,6 +148,7 @@ void stage_init(void) {
 
 void stage_open_again(void) {
   WEAVE_SAME(0, uvs_open(model_loop(), &stage.options, &stage.s));
+  model_guard(&stage.s->lock);
   while (model_turn()) { /* the loop knows its thread from here on */
   }
 }
@@ -217,6 +244,27 @@ static bool has_id(const void *arg) {
 
 void stage_await_id(struct part *p) {
   weave_sleep(has_id, p, WEAVE_NEVER);
+}
+
+unsigned stage_waiters(const struct part *p) {
+  uint32_t slot;
+  const struct uvs__task *t = uvs__table_find(&stage.s->table, p->id, &slot);
+  unsigned n = 0;
+
+  if (t == NULL || t->extra == 0)
+    return 0;
+  for (const struct uvs__waiter *w = uvs__extra(stage.s, t)->waiters; w != NULL; w = w->next)
+    n++;
+  return n;
+}
+
+bool stage_is_awaited(void) {
+  return stage.s->terminated_waiters != NULL;
+}
+
+void stage_runs_are_brief(void) {
+  stage.s->home.brief = UVS__BRIEF_MANY;
+  stage.s->home.usual_ns = UVS__BRIEF_NS;
 }
 
 void stage_check_counts(void) {
@@ -323,15 +371,6 @@ static void check_counts(void) {
   WEAVE_SAME(0, c.ready);
 }
 
-/* Every element that was made is free, or somebody's. */
-static void check_slab(const struct uvs__slab *b, uint32_t in_use) {
-  uint32_t n = b->spare_count + b->own.count + in_use;
-
-  for (unsigned i = 0; i < UVS__STRIPES; i++)
-    n += b->stripe[i].count;
-  WEAVE_SAME(uvs__slab_made(b), n);
-}
-
 /* All tasks are over: only outcomes that are still kept have a slot. */
 static void check_slots(uvs_t *s) {
   uint32_t kept = 0;
@@ -341,15 +380,14 @@ static void check_slots(uvs_t *s) {
 
     kept += p->spec.keep != 0 && p->rc == 0 && p->sent && !p->forgotten;
   }
-  check_slab(&s->agenda.slots, kept);
-  check_slab(&s->agenda.colds, kept);
+  WEAVE_SAME(kept, inspect_records(s));
 }
 
 void stage_on_closed(uvs_t *s) {
   WEAVE_CHECK(s == stage.s && !stage.closed);
   stage.closed = true;
   if (weave_unfinished() == NULL &&
-      !stage.on_their_way) /* else somebody may be inside a call, and have one */
+      !stage.on_their_way) /* else somebody may be inside a call, and hold a record */
     check_slots(s);
   for (unsigned i = 0; i < stage.part_count; i++) {
     struct part *p = &stage.parts[i];

@@ -44,6 +44,7 @@ struct part {
   int runs, afters, dones, status, never_ran;
   int64_t settled_ns; /* a cancel said so: `done` is to come at once */
   int64_t ended_ns;   /* its body has returned */
+  int64_t done_ns;    /* `done` was called */
   bool must_not_run;  /* no run may start any more */
   bool forgotten;     /* uvs_forget was called */
   bool inside;        /* its body */
@@ -61,7 +62,7 @@ struct stage {
   uvs_t *s;
   bool closed;
   bool terminated;
-  bool on_their_way; /* when it is closed, slots may still be in the inbox: they go with the rest */
+  bool on_their_way; /* somebody may hold a record when it is closed */
   unsigned starts;
   unsigned part_count;
   struct part parts[PARTS];
@@ -91,6 +92,9 @@ void stage_sleep_ms(uint64_t ms);
 void stage_await_run(struct part *p); /* until its body has begun */
 void stage_await_id(struct part *p);  /* until its id is known: perhaps before it is accepted */
 void stage_check_counts(void);
+unsigned stage_waiters(const struct part *p); /* threads that sleep until it is over */
+bool stage_is_awaited(void);                  /* one sleeps until it has terminated */
+void stage_runs_are_brief(void);              /* as after many runs that were over at once */
 
 /* Strand 0: others may act from here on; turn the loop until all sleep. */
 void stage_go(void);

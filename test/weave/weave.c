@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "arena.h"
-#include "thread.h"
+#include "port/self.h"
 
 #define STACK_SIZE ((size_t)256 << 10)
 #define STEPS_MOST 20000   /* a schedule that takes more never comes to rest */
@@ -55,6 +55,7 @@ struct strand {
   char tls[TLS_MOST];
   struct pending buffer[BUFFER];
   unsigned buffered;
+  int locks; /* that it has */
 };
 
 struct choice {
@@ -246,6 +247,7 @@ int weave_spawn(const char *name, void (*fn)(void *arg), void *arg, bool servant
   s->until_ns = WEAVE_NEVER;
   s->last = steps;
   s->buffered = 0;
+  s->locks = 0;
   s->stack = stack;
   memset(s->tls, 0, sizeof s->tls);
   memcpy(s->tls + ((char *)&uvs__thread - __start_weave_tls), &self, sizeof self);
@@ -254,6 +256,14 @@ int weave_spawn(const char *name, void (*fn)(void *arg), void *arg, bool servant
 
 int weave_self(void) {
   return current;
+}
+
+void weave_locked(int more) {
+  strands[current].locks += more;
+}
+
+int weave_locks(void) {
+  return current < 0 ? 0 : strands[current].locks;
 }
 
 bool weave_is_calm(void) {
@@ -525,20 +535,22 @@ void weave_step(struct weave_site *site, const volatile void *at) {
     flush_some(&strands[current], 1 + random_below(strands[current].buffered));
   if (order->mode == WEAVE_ALL && (!site->shared || preemptions >= bound))
     return;
+  if (strands[current].locks > 0 && !site->writes)
+    return;
   n = others(who);
   n = choose(n + 1, true);
   if (n > 0)
     change_to(who[n - 1]);
 }
 
-/* Others may come between an operation that hands something over and a plain field that is read
- * behind it. Mostly that is the same as to stop before the next step: so only by chance, and as the
- * only preemption that there is. */
+/* Others may come between an operation that hands something over, or an unlock, and a plain field
+ * that is read behind it. Mostly that is the same as to stop before the next step: so only by
+ * chance, and as the only preemption that there is. */
 void weave_after(void) {
   uint8_t who[WEAVE_STRANDS];
   unsigned n;
 
-  if (calm || current < 0)
+  if (calm || current < 0 || strands[current].locks > 0)
     return;
   count_step();
   if (order->mode == WEAVE_ALL && (bound != 1 || preemptions > 0))

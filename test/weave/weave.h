@@ -3,17 +3,18 @@
  * weave: threads of a test that take turns, one at a time, in an order that is chosen.
  *
  * A strand is such a thread: a stack of its own on the one thread that there is. Before each atomic
- * operation and each call of a lock (a step) it may have to stop for another. A schedule is the
- * list of those choices: the same choices make the same run, to the last instruction. So a program
- * of a few strands (a scene) can be run under every schedule with few preemptions, or under many
- * that chance has chosen, and each can be run again.
+ * operation and each call of a lock (a step), and after each unlock, it may have to stop for
+ * another. With a lock in its hands it stops only before it writes to an atomic: the rest is nobody
+ * else's. A schedule is the list of those choices: the same choices make the same run, to the last
+ * instruction. So a program of a few strands (a scene) can be run under every schedule with few
+ * preemptions, or under many that chance has chosen, and each can be run again.
  *
  * A preemption: a strand that could go on has to stop. To go on when another sleeps is none.
  */
 #ifndef WEAVE_H
 #define WEAVE_H
 
-#include "atomic.h"
+#include "port/atomic.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,6 +41,9 @@ bool weave_rest(bool (*ready)(const void *arg), const void *arg, uint64_t until_
 /* Time passes only when all sleep, or so. */
 extern uint64_t weave_now_ns;
 int weave_self(void); /* which strand; -1: none */
+/* This strand has so many locks more, or fewer; how many it has. */
+void weave_locked(int more);
+int weave_locks(void);
 bool weave_is_calm(void);
 bool weave_is_over(int strand);
 /* Which strand, of all but strand 0 and the servants, has not ended? NULL: all have. */

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * api: what the files that implement uvsched.h share with each other. They need no lock
+ * unless they say so.
+ */
+#ifndef UVS__API_API_H
+#define UVS__API_API_H
+
+#include "core/moves.h"
+#include "core/wake.h"
+#include "util/sizes.h"
+
+/* ---- open.c ---- */
+
+/* Is this the loop's thread, or, before the first pass, the one that opened the scheduler? */
+bool uvs__owns_loop(const uvs_t *s);
+/* As uvs__enter, for calls of the loop thread; also UV_EPERM. If that thread has ended, the
+ * calling thread takes its place. */
+int uvs__enter_loop(uvs_t *s);
+
+/* ---- spec.c ---- */
+
+/* A copy of the caller's spec of `size` bytes, with defaults for missing fields. */
+int uvs__read_spec(const void *given, size_t size, uvs_task_t *ret);
+/* 0, UV_EINVAL. */
+int uvs__check_spec(const uvs_task_t *t);
+
+/* ---- outcome.c ---- */
+
+/* UVS_EDEADLK on the loop's thread and in a body of this scheduler; else 0. */
+int uvs__may_wait(uvs_t *s);
+/* `lock` is held. Waits until cond is signalled, or wakes spuriously. 0, UV_ETIMEDOUT. */
+int uvs__wait_on(uv_cond_t *cond, uv_mutex_t *lock, uint64_t until_ns);
+/* Lock held. Sleep until z is woken: 0; UV_EINTR (abandoned), UV_ETIMEDOUT. */
+int uvs__sleep(uvs_t *s, struct uvs__sleeper *z, uint64_t until_ns);
+/* May we write to the caller's struct? It may be NULL. */
+int uvs__check_outcome(const uvs_outcome_t *ret);
+/* Write as much of *o as the caller's struct of `size` bytes has room for. */
+void uvs__give_outcome(void *ret, size_t size, const uvs_outcome_t *o);
+
+/* ---- submit.c ---- */
+
+/* As uvs_submit_many, of specs that were checked and are kept. Links waiters[i], which has its
+ * sleeper, to task i in the section that accepts it. `given` is what the rejected handler sees. */
+int uvs__submit_watched(uvs_t *s, const uvs_task_t *given, const uvs_task_t *specs, size_t n,
+                        uvs_id_t *ret_ids, struct uvs__waiter *waiters);
+
+/* As uvs_submit, to this lane; the callbacks do not see the scheduler. */
+int uvs__submit_to_lane(uvs_t *s, uvs_lane_t lane, const uvs_task_t *t, uvs_id_t *ret_id);
+
+/* ---- make.c ---- */
+
+/* Lock held, but released to allocate: room for so many more. 0, UV_ENOMEM. */
+int uvs__reserve(uvs_t *s, size_t tasks, size_t extras);
+
+/* ---- reject.c ---- */
+
+bool uvs__rejection_known(int rejection, uvs_rejected_cb handler);
+
+/* ---- cleanup.c ---- */
+
+/* An allocated action. UV_EINVAL, UV_ENOMEM. */
+int uvs__cleanup_make(uvs_t *s, uvs_cleanup_cb cb, void *arg, unsigned flags,
+                      struct uvs__cleanup **ret);
+/* Lock held: may an action no longer be attached to something that is over? */
+bool uvs__cleanup_refused(const uvs_t *s, bool on_loop);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * make: a task from a spec that was checked, and the memory for it.
+ */
+#include "api/submit.h"
+
+/* A plain one-shot needs none. (One that was due before it was submitted has to remember when that
+ * was.) */
+bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
+  return s->decorate_cb != NULL || t->kind != UVS_ONCE || t->from == UVS_FROM_WALL ||
+         (t->from == UVS_FROM_MONOTONIC && uvs__instant(t->delay_ns) < now_ns) ||
+         (t->work != NULL && t->after != NULL) || t->jitter_ns != 0 || t->name != NULL ||
+         t->keep != 0 || t->lane != 0 || t->failure != UVS_FAIL_STOP || t->limit_ns != 0;
+}
+
+static void fill_extra(const uvs_t *s, struct uvs__task *k, struct uvs__extra *x,
+                       const uvs_task_t *t, uint64_t now_ns) {
+  uint64_t jitter_ns = uvs__jitter(s->seed, uvs__id_of(k, x->slot), 0, (uint64_t)t->jitter_ns);
+
+  x->after = t->work != NULL ? t->after : NULL;
+  x->period_ns = (uint64_t)t->period_ns;
+  x->policy = (uint8_t)t->missed;
+  x->max_burst = t->max_burst;
+  x->max_runs = t->max_runs;
+  x->until_ns = t->until_ns == 0 ? UVS__NEVER : uvs__instant_of(t, t->until_ns, now_ns);
+  x->jitter_ns = (uint64_t)t->jitter_ns;
+  x->failure = (uint8_t)t->failure;
+  x->max_failures = t->max_failures;
+  x->retry_ns = (uint64_t)t->retry_ns;
+  x->retry_max_ns = t->retry_max_ns == 0 ? UVS__NEVER : (uint64_t)t->retry_max_ns;
+  x->retry_jitter = (uint8_t)t->retry_jitter;
+  x->limit_ns = t->limit_ns == 0 ? UVS__NEVER : (uint64_t)t->limit_ns;
+  x->limit_due_ns = UVS__NEVER;
+  x->limit_status = t->substitute != 0 ? t->limit_status : UV_ETIMEDOUT;
+  x->limit_result = t->limit_result;
+  x->since_ns = now_ns;
+  x->decorate = s->decorate_cb != NULL;
+  x->decoration = (uvs_decoration_t){k->fn, k->arg, NULL};
+  x->result = x->run_result = t->result; /* also if its first run is left out */
+  x->lane_previous = x->lane_next = UVS__NONE;
+  if (t->name != NULL)
+    memcpy(x->name, t->name, strlen(t->name));
+  uvs__set_due(k, x, k->due_ns, jitter_ns);
+}
+
+static uint16_t flags_of(const uvs_t *s, const uvs_task_t *t, uint64_t due_ns, uint64_t now_ns) {
+  unsigned flags = (unsigned)(UVS__NORMAL - t->priority) << UVS__CLASS_SHIFT;
+
+  if (t->work == NULL)
+    flags |= UVS__LOOP;
+  if (t->keep != 0)
+    flags |= UVS__KEPT;
+  if (t->from == UVS_FROM_WALL)
+    flags |= UVS__WALL;
+  if ((t->flags & UVS_UNREF) == 0)
+    flags |= UVS__REF;
+  if (due_ns > now_ns && uvs__waits_by_ms(s))
+    flags |= UVS__DELAYED;
+  return (uint16_t)flags;
+}
+
+uint32_t uvs__make_task(uvs_t *s, const uvs_task_t *t, bool extra, uint64_t now_ns) {
+  uint32_t slot = uvs__table_take(&s->table, extra);
+  struct uvs__task *k = uvs__task(s, slot);
+
+  k->due_ns = uvs__instant_of(t, t->delay_ns, now_ns);
+  k->seq = s->table.next_seq++ & ((UINT64_C(1) << UVS__SEQ_BITS) - 1);
+  k->fn = t->work != NULL ? t->work : t->after;
+  k->arg = t->arg;
+  k->done = t->done;
+  k->kind = (unsigned)t->kind & 3u;
+  k->flags = flags_of(s, t, k->due_ns, now_ns);
+  uvs__set_state(k, UVS__WAITING);
+  if (extra)
+    fill_extra(s, k, uvs__extra(s, k), t, now_ns);
+  return slot;
+}
+
+/* ---- room ---- */
+
+/* Lock held, but released to allocate. 0, UV_ENOMEM. */
+static int grow(uvs_t *s, struct uvs__slots *slots) {
+  struct uvs__slots_chunk c;
+  unsigned k = slots->chunks;
+  int rc;
+
+  uvs__unlock(s);
+  rc = uvs__slots_prepare(slots, k, &s->mem, &c);
+  uvs__lock(s);
+  if (rc < 0)
+    return UV_ENOMEM;
+  uvs__table_attach(&s->table, slots, &c);
+  if (c.raw == NULL)
+    return 0;
+  uvs__unlock(s); /* another thread was faster */
+  uvs__mem_free(&s->mem, c.raw);
+  uvs__lock(s);
+  return 0;
+}
+
+int uvs__reserve(uvs_t *s, size_t tasks, size_t extras) {
+  for (;;) {
+    bool lacks_tasks = uvs__slots_room(&s->table.tasks) < tasks;
+    int rc;
+
+    if (!lacks_tasks && uvs__slots_room(&s->table.extras) >= extras)
+      return 0;
+    rc = grow(s, lacks_tasks ? &s->table.tasks : &s->table.extras);
+    if (rc < 0)
+      return rc;
+  }
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * submit: from a spec to an accepted task.
+ *
+ * First everything that can fail: the spec, the cap, memory. Then one critical section accepts:
+ * from there on the tasks count, and end in one `done` each. They are made and filed in the same
+ * section, 64 at a time: between two batches the lock is released. If there is no room, reject.c
+ * names other terms, and the submission is tried once more.
+ */
+#include "api/submit.h"
+
+#include "util/directory.h"
+
+#include <string.h>
+
+/* Tasks that are submitted together, all or none. */
+struct batch {
+  const char *specs; /* n checked ones, `stride` apart */
+  size_t stride;
+  size_t n;
+  const uvs_task_t *given;     /* as the caller has them, for the handler */
+  uvs_id_t *ret_ids;           /* or NULL */
+  uvs_lane_t narrow;           /* they come in by this lane; 0: they do not */
+  struct uvs__waiter *waiters; /* one each, or NULL */
+  uint64_t now_ns;
+  uint64_t wall_ns; /* 0: no task is of the wall clock */
+  /* What they need, see check_batch. */
+  size_t refs, extras;
+  bool lanes;
+};
+
+/* ---- specs ---- */
+
+/* The i-th spec: the caller's own if it is as ours, else as ours in *room. NULL: it cannot be read.
+ */
+static const uvs_task_t *nth(const struct batch *b, size_t i, uvs_task_t *room) {
+  const char *given = b->specs + i * b->stride;
+
+  if (b->stride == sizeof *room && b->narrow == 0) {
+    const uvs_task_t *t = (const void *)given;
+
+    return t->size == sizeof *t ? t : NULL;
+  }
+  if (uvs__read_spec(given, b->stride, room) < 0)
+    return NULL;
+  if (b->narrow != 0) {
+    if (room->lane != 0 && room->lane != b->narrow)
+      return NULL;
+    room->lane = b->narrow;
+  }
+  return room;
+}
+
+/* ---- room ---- */
+
+static inline uint64_t pending(const uvs_t *s) {
+  return s->counts.waiting + s->counts.ready + s->counts.running;
+}
+
+/* Lock held, but released to allocate: may they come in, on these terms? Then they count. */
+static int accept_batch(uvs_t *s, const struct batch *b, const struct uvs__gate *g,
+                        enum uvs__terms terms) {
+  int rc = s->shut ? UV_ESHUTDOWN : uvs__reserve(s, b->n, b->extras);
+
+  if (rc < 0)
+    return rc;
+  if (s->shut) /* since we asked */
+    return UV_ESHUTDOWN;
+  if (g != NULL && g->shut)
+    return UV_ECANCELED;
+  if (terms == UVS__TERMS_ROOM && s->max_pending != 0 && pending(s) + b->n > s->max_pending)
+    return UV_EAGAIN;
+  s->table.tasks.reserved += (uint32_t)b->n;
+  s->table.extras.reserved += (uint32_t)b->extras;
+  s->unfiled += b->n;
+  s->counts.submitted += b->n;
+  s->counts.waiting += b->n;
+  s->live += b->n;
+  s->live_refs += b->refs;
+  return 0;
+}
+
+/* Lock held: a task that was accepted gets its slot. */
+static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const uvs_task_t *t,
+                              struct uvs__gate *g) {
+  bool extra = uvs__needs_extra(s, t, b->now_ns);
+  uint32_t slot;
+
+  s->table.tasks.reserved--;
+  s->table.extras.reserved -= extra;
+  s->unfiled--;
+  slot = uvs__make_task(s, t, extra, b->now_ns);
+  if (b->ret_ids != NULL)
+    b->ret_ids[i] = uvs__id_of(uvs__task(s, slot), slot); /* before the body can start */
+  if (extra) {
+    struct uvs__extra *x = uvs__extra(s, uvs__task(s, slot));
+
+    x->narrow = b->narrow != 0;
+    if (b->waiters != NULL)
+      uvs__waiter_link(x, &b->waiters[i]);
+    if (g != NULL) {
+      g->live++;
+      uvs__gate_join(s, g, slot);
+    }
+  }
+  return slot;
+}
+
+/* A wall-clock task is due at an instant of the monotonic clock, as the two go now; or the loop
+ * looks at that clock. */
+static void note_wall(uvs_t *s, const struct batch *b, const struct uvs__task *t) {
+  uint64_t due_ns = b->now_ns + UVS__WALL_CAP_NS;
+
+  if (t->due_ns <= b->wall_ns)
+    due_ns = b->now_ns;
+  else if (t->due_ns - b->wall_ns < UVS__WALL_CAP_NS)
+    due_ns = b->now_ns + (t->due_ns - b->wall_ns);
+  uvs__note_due(s, due_ns);
+}
+
+/* Lock held, but where reject.c says so: one that was accepted is made and filed, on these terms.
+ */
+static void take_in(uvs_t *s, const struct batch *b, size_t i, const uvs_task_t *t,
+                    struct uvs__gate *g, enum uvs__terms terms) {
+  bool pushed = terms != UVS__TERMS_PUSH || pending(s) <= s->max_pending ||
+                uvs__drop_oldest(s, b->now_ns, b->wall_ns);
+  uint32_t slot = make_accepted(s, b, i, t, g);
+
+  if (terms == UVS__TERMS_DROP || !pushed) {
+    uvs__end_unstarted(s, slot, UVS__DROPPED, 0);
+    return;
+  }
+  if (t->from == UVS_FROM_WALL)
+    note_wall(s, b, uvs__task(s, slot));
+  uvs__file(s, slot, b->now_ns);
+}
+
+/* Lock held, but released after each batch: tasks without lanes. */
+static void take_in_batches(uvs_t *s, const struct batch *b, enum uvs__terms terms) {
+  for (size_t i = 0; i < b->n; i++) {
+    uvs_task_t room;
+
+    if (i > 0 && i % UVS__BATCH == 0) { /* let others in */
+      uvs__unlock_and_wake(s, b->now_ns);
+      uvs__lock(s);
+    }
+    take_in(s, b, i, nth(b, i, &room), NULL, terms);
+  }
+}
+
+/* The first n tasks do not count in their lanes any more: see join_lanes. */
+static void leave_lanes(uvs_t *s, const struct batch *b, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    uvs_task_t room;
+    uvs_lane_t lane = nth(b, i, &room)->lane;
+    struct uvs__gate *g;
+    bool was;
+
+    if (lane == 0)
+      continue;
+    g = uvs__directory_hold(lane, &was); /* it is there: it is not quiet */
+    uvs__lock(s);
+    uvs__gate_left(s, g, 1);
+    uvs__unlock_and_wake(s, b->now_ns);
+    uvs__gate_let_go(g);
+  }
+}
+
+/* Each of several tasks counts in its lane before it is accepted, so that the lane is not quiet
+ * before the task is over. 0, or why not. */
+static int join_lanes(uvs_t *s, const struct batch *b) {
+  for (size_t i = 0; i < b->n; i++) {
+    uvs_task_t room;
+    uvs_lane_t lane = nth(b, i, &room)->lane;
+    struct uvs__gate *g;
+    int rc;
+
+    if (lane == 0)
+      continue;
+    g = uvs__gate_hold(s, lane, &rc);
+    if (g != NULL) {
+      uvs__lock(s);
+      rc = g->shut ? UV_ECANCELED : 0;
+      g->live += rc == 0;
+      uvs__unlock(s);
+      uvs__gate_let_go(g);
+    }
+    if (rc < 0) {
+      leave_lanes(s, b, i);
+      return rc;
+    }
+  }
+  return 0;
+}
+
+/* Lock held, but released before each: several tasks, some of them of lanes. A lane that is
+ * disposed by now ends what was accepted before. */
+static void take_in_with_lanes(uvs_t *s, const struct batch *b, enum uvs__terms terms) {
+  for (size_t i = 0; i < b->n; i++) {
+    struct uvs__gate *g = NULL;
+    uvs_task_t room;
+    const uvs_task_t *t = nth(b, i, &room);
+    bool was;
+
+    uvs__unlock_and_wake(s, b->now_ns);
+    if (t->lane != 0)
+      g = uvs__directory_hold(t->lane, &was);
+    uvs__lock(s);
+    take_in(s, b, i, t, g, terms);
+    if (g == NULL)
+      continue;
+    uvs__gate_left(s, g, 1); /* see join_lanes */
+    uvs__unlock_and_wake(s, b->now_ns);
+    uvs__gate_let_go(g);
+    uvs__lock(s);
+  }
+}
+
+/* Lock held, but where reject.c says so. Meanwhile the task counts in its lane, as in join_lanes.
+ */
+static void take_in_one(uvs_t *s, const struct batch *b, struct uvs__gate *g,
+                        enum uvs__terms terms) {
+  uvs_task_t room;
+
+  if (g != NULL)
+    g->live++;
+  take_in(s, b, 0, nth(b, 0, &room), g, terms);
+  if (g != NULL)
+    uvs__gate_left(s, g, 1);
+}
+
+/* Lock held, but released after each batch and during bodies. First all are made, so that their ids
+ * are known. Until this thread comes to them, their place is WITH_CALLER. */
+static void run_all_here(uvs_t *s, const struct batch *b, uvs_id_t *ids) {
+  for (size_t i = 0; i < b->n; i++) {
+    uvs_task_t room;
+    uint32_t slot;
+
+    if (i > 0 && i % UVS__BATCH == 0) {
+      uvs__unlock_and_wake(s, b->now_ns);
+      uvs__lock(s);
+    }
+    slot = make_accepted(s, b, i, nth(b, i, &room), NULL);
+    ids[i] = uvs__id_of(uvs__task(s, slot), slot);
+    uvs__task(s, slot)->place = UVS__WITH_CALLER;
+  }
+  for (size_t i = 0; i < b->n; i++) {
+    struct uvs__task *t;
+    uint64_t now_ns;
+    uint32_t slot;
+
+    uvs__unlock_and_wake(s, b->now_ns);
+    now_ns = uvs__now(s);
+    uvs__lock(s);
+    t = uvs__table_find(&s->table, ids[i], &slot);
+    if (t == NULL || t->state != UVS__WAITING || t->place != UVS__WITH_CALLER)
+      continue; /* cancelled or moved meanwhile */
+    t->place = UVS__NOWHERE;
+    uvs__run_here(s, slot, now_ns);
+  }
+}
+
+/* 0; UV_EAGAIN and UV_ESHUTDOWN, which are not yet counted as refusals; UV_ECANCELED (its lane was
+ * disposed meanwhile); UV_ENOMEM. `ids`: for UVS__TERMS_HERE. */
+static int submit_on(uvs_t *s, const struct batch *b, enum uvs__terms terms, uvs_id_t *ids) {
+  uvs_task_t room;
+  struct uvs__gate *g = NULL;
+  int rc = 0;
+
+  if (b->n >= UVS__INDEX_MAX)
+    return UV_ENOMEM;
+  if (b->lanes && b->n == 1) {
+    g = uvs__gate_hold(s, nth(b, 0, &room)->lane, &rc);
+    if (rc < 0)
+      return rc;
+  }
+  if (b->lanes && b->n > 1)
+    rc = join_lanes(s, b);
+  if (rc < 0)
+    return rc;
+  uvs__lock(s);
+  rc = accept_batch(s, b, g, terms);
+  if (rc == 0 && terms == UVS__TERMS_HERE)
+    run_all_here(s, b, ids);
+  else if (rc == 0 && b->n == 1)
+    take_in_one(s, b, g, terms);
+  else if (rc == 0 && b->lanes)
+    take_in_with_lanes(s, b, terms);
+  else if (rc == 0)
+    take_in_batches(s, b, terms);
+  uvs__unlock_and_wake(s, b->now_ns);
+  if (rc < 0 && b->lanes && b->n > 1)
+    leave_lanes(s, b, b->n);
+  if (g != NULL)
+    uvs__gate_let_go(g);
+  return rc;
+}
+
+/* ---- all or none ---- */
+
+static bool all_fit_here(const uvs_t *s, const struct batch *b) {
+  for (size_t i = 0; i < b->n; i++) {
+    uvs_task_t room;
+    const uvs_task_t *t = nth(b, i, &room);
+
+    if (!uvs__fits_here(s, t, uvs__instant_of(t, t->delay_ns, b->now_ns), b->now_ns,
+                        b->waiters != NULL))
+      return false;
+  }
+  return true;
+}
+
+/* Are they as they should be, and what do they need? */
+static int check_batch(uvs_t *s, struct batch *b) {
+  b->refs = b->extras = 0;
+  b->lanes = false;
+  for (size_t i = 0; i < b->n; i++) {
+    uvs_task_t room;
+    const uvs_task_t *t = nth(b, i, &room);
+    int rc = t == NULL ? UV_EINVAL : uvs__is_plain(t) ? 0 : uvs__check_spec(t);
+
+    if (rc == 0 && t->lane != 0)
+      rc = uvs__gate_check(s, t->lane);
+    if (rc < 0)
+      return rc;
+    b->refs += (t->flags & UVS_UNREF) == 0;
+    b->extras += uvs__needs_extra(s, t, b->now_ns);
+    b->lanes |= t->lane != 0;
+    if (t->from == UVS_FROM_WALL && b->wall_ns == 0)
+      b->wall_ns = uvs__clock_wall(&s->clock);
+  }
+  return 0;
+}
+
+static bool is_refusal(int rc) {
+  return rc == UV_EAGAIN || rc == UV_ESHUTDOWN;
+}
+
+/* The submitter runs them. */
+static int submit_here(uvs_t *s, const struct batch *b) {
+  uvs_id_t one;
+  uvs_id_t *ids = &one;
+  bool shut;
+  int rc;
+
+  uvs__lock(s);
+  shut = s->shut;
+  uvs__unlock(s);
+  if (shut)
+    return UV_ESHUTDOWN;
+  if (!all_fit_here(s, b))
+    return UV_EAGAIN;
+  if (b->n > 1)
+    ids = uvs__mem_alloc(&s->mem, b->n, sizeof *ids, 0);
+  if (ids == NULL)
+    return UV_ENOMEM;
+  rc = submit_on(s, b, UVS__TERMS_HERE, ids);
+  if (ids != &one)
+    uvs__mem_free(&s->mem, ids);
+  return rc;
+}
+
+/* There was no room, or it is too late: rc says which. The policy decides. */
+static int submit_without_room(uvs_t *s, struct batch *b, int rc) {
+  enum uvs__terms terms = uvs__terms_without_room(s, b->given, b->n, rc);
+
+  if (terms != UVS__TERMS_REFUSED) {
+    /* The handler may have had its hands on the caller's specs. */
+    rc = b->specs == (const char *)b->given ? check_batch(s, b) : 0;
+    if (terms == UVS__TERMS_PUSH && b->wall_ns == 0)
+      b->wall_ns = uvs__clock_wall(&s->clock);
+    if (rc == 0)
+      rc = terms == UVS__TERMS_HERE ? submit_here(s, b) : submit_on(s, b, terms, NULL);
+  }
+  if (is_refusal(rc)) {
+    uvs__lock(s);
+    s->counts.rejected++;
+    uvs__unlock(s);
+  }
+  return rc;
+}
+
+static int submit(uvs_t *s, struct batch *b) {
+  int rc = check_batch(s, b);
+
+  if (rc < 0)
+    return rc;
+  rc = submit_on(s, b, UVS__TERMS_ROOM, NULL);
+  if (!is_refusal(rc))
+    return rc;
+  uvs_retain(s); /* close may come while the handler thinks, or while a body runs */
+  rc = submit_without_room(s, b, rc);
+  uvs_release(s);
+  return rc;
+}
+
+static int submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_lane_t narrow,
+                       uvs_id_t *ret_ids) {
+  struct batch b;
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  if (t == NULL || n == 0)
+    return UV_EINVAL;
+  if (uvs__on_loop(s))
+    uvs__notice_loss(s);
+  b = (struct batch){.specs = (const char *)t,
+                     .stride = t->size,
+                     .n = n,
+                     .given = t,
+                     .ret_ids = ret_ids,
+                     .narrow = narrow,
+                     .now_ns = uvs__now(s)};
+  return submit(s, &b);
+}
+
+int uvs__submit_watched(uvs_t *s, const uvs_task_t *given, const uvs_task_t *specs, size_t n,
+                        uvs_id_t *ret_ids, struct uvs__waiter *waiters) {
+  struct batch b = {.specs = (const char *)specs,
+                    .stride = sizeof *specs,
+                    .n = n,
+                    .given = given,
+                    .ret_ids = ret_ids,
+                    .waiters = waiters,
+                    .now_ns = uvs__now(s)};
+
+  return submit(s, &b);
+}
+
+int uvs__submit_to_lane(uvs_t *s, uvs_lane_t lane, const uvs_task_t *t, uvs_id_t *ret_id) {
+  return submit_many(s, t, 1, lane, ret_id);
+}
+
+int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) {
+  return submit_many(s, t, n, 0, ret_ids);
+}
+
+/* ---- one ---- */
+
+/* The common case: a plain task, and nothing is in its way. False: nothing has happened. */
+static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
+  uint64_t now_ns;
+  uint32_t slot;
+
+  if (!uvs__is_plain(t) || s->decorate_cb != NULL ||
+      (uvs__on_loop(s) && uvs__ticker_lost(&s->ticker)))
+    return false;
+  now_ns = uvs__now(s);
+  uvs__lock(s);
+  if (s->shut || uvs__slots_room(&s->table.tasks) == 0 ||
+      (s->max_pending != 0 && pending(s) >= s->max_pending)) {
+    uvs__unlock(s);
+    return false;
+  }
+  slot = uvs__make_task(s, t, false, now_ns);
+  s->counts.submitted++;
+  s->counts.waiting++;
+  s->live++;
+  s->live_refs += (t->flags & UVS_UNREF) == 0;
+  if (ret_id != NULL)
+    *ret_id = uvs__id_of(uvs__task(s, slot), slot); /* before the body can start */
+  uvs__file(s, slot, now_ns);
+  uvs__unlock_and_wake(s, now_ns);
+  return true;
+}
+
+int uvs_submit(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  if (t == NULL)
+    return UV_EINVAL;
+  return submit_plain(s, t, ret_id) ? 0 : submit_many(s, t, 1, 0, ret_id);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * submit: what make.c, submit.c and reject.c share.
+ */
+#ifndef UVS__API_SUBMIT_H
+#define UVS__API_SUBMIT_H
+
+#include "api/api.h"
+
+#include <string.h>
+
+/* ---- make.c: a task from a spec ---- */
+
+/* From here on a spec has only what plain one-shots do without. */
+#define UVS__RARE offsetof(uvs_task_t, max_burst)
+_Static_assert(sizeof(uvs_task_t) - UVS__RARE == 14 * sizeof(uint64_t),
+               "all of them are looked at");
+
+static inline uint64_t uvs__any_of_2(const uvs_task_t *t, size_t offset) {
+  uint64_t words[2];
+
+  memcpy(words, (const char *)t + offset, sizeof words);
+  return words[0] | words[1];
+}
+
+/* Once, after a delay, on the loop or on the pool, and nothing else. */
+static inline bool uvs__is_plain(const uvs_task_t *t) {
+  uint64_t rare;
+
+  if (t->size != sizeof *t) /* behind a smaller one is nothing that we may read */
+    return false;
+  rare = uvs__any_of_2(t, UVS__RARE) | uvs__any_of_2(t, UVS__RARE + 16) |
+         uvs__any_of_2(t, UVS__RARE + 32) | uvs__any_of_2(t, UVS__RARE + 48) |
+         uvs__any_of_2(t, UVS__RARE + 64) | uvs__any_of_2(t, UVS__RARE + 80) |
+         uvs__any_of_2(t, UVS__RARE + 96);
+  return rare == 0 && t->kind == UVS_ONCE && t->from == UVS_FROM_NOW && t->period_ns == 0 &&
+         (t->work == NULL) != (t->after == NULL) && (t->flags & ~(unsigned)UVS_UNREF) == 0 &&
+         t->missed == UVS_MISSED_CATCH_UP;
+}
+
+/* An instant of the spec, by the clock that it counts from. */
+static inline uint64_t uvs__instant_of(const uvs_task_t *t, int64_t ns, uint64_t now_ns) {
+  return t->from == UVS_FROM_NOW ? uvs__later(now_ns, ns) : uvs__instant(ns);
+}
+
+/* Does the task need an extra record? */
+bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns);
+/* Lock held: a WAITING task in no list. Needs room. */
+uint32_t uvs__make_task(uvs_t *s, const uvs_task_t *t, bool extra, uint64_t now_ns);
+
+/* ---- gates.c ---- */
+
+/* The gate of a lane that may get tasks of this scheduler, to be let go; NULL with *ret_rc. */
+struct uvs__gate *uvs__gate_hold(uvs_t *s, uvs_lane_t lane, int *ret_rc);
+void uvs__gate_let_go(struct uvs__gate *g);
+/* May a task of this scheduler be submitted to this lane? 0, UV_ENOENT, UV_EINVAL, UV_ECANCELED. */
+int uvs__gate_check(uvs_t *s, uvs_lane_t lane);
+
+/* ---- reject.c ---- */
+
+/* On which terms a submission is taken in. */
+enum uvs__terms {
+  UVS__TERMS_ROOM = 0, /* if max_pending has room for it */
+  UVS__TERMS_REFUSED,
+  UVS__TERMS_DROP, /* accepted and dropped */
+  UVS__TERMS_PUSH, /* for each new task the one that would start next is dropped */
+  UVS__TERMS_HERE  /* above max_pending, and run by the submitter */
+};
+
+/* The policy, or the handler, decides about a submission that was refused with `code`. Calls the
+ * handler. */
+enum uvs__terms uvs__terms_without_room(uvs_t *s, const uvs_task_t *given, size_t n, int code);
+/* May the submitter run this task itself? */
+bool uvs__fits_here(const uvs_t *s, const uvs_task_t *t, uint64_t due_ns, uint64_t now_ns,
+                    bool watched);
+/* Lock held, but released for a moment when there is much to look at: drop the task that would
+ * start next, of those that are not running. False: there is none. wall_ns: that clock. */
+bool uvs__drop_oldest(uvs_t *s, uint64_t now_ns, uint64_t wall_ns);
+/* An accepted task, WAITING and in no list, is run by this thread. Lock held, but during the body.
+ */
+void uvs__run_here(uvs_t *s, uint32_t slot, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * check: the whole invariant of a scheduler, for test builds (UVS__CHECKS).
+ */
+#ifndef UVS__CORE_CHECK_H
+#define UVS__CORE_CHECK_H
+
+#include "core/scheduler.h"
+
+/* Lock held: aborts if something is wrong. */
+void uvs__check_now(uvs_t *s);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * crew: the runners of one executor, as the lock protects them. pool/crew.c decides how many of
+ * them are sent.
+ */
+#ifndef UVS__CORE_CREW_H
+#define UVS__CORE_CREW_H
+
+#include "core/ready.h"
+#include "core/tuning.h"
+
+struct uvs__runner;
+
+/* A listener that is called when a pool of own threads is resized: pool/threadpool.h. */
+struct uvs__resize_watch {
+  struct uvs__resize_watch *next;
+  struct uvs__resize_watch **link; /* the pointer to this watch; NULL: it is not linked */
+  void (*resized)(void *arg); /* any thread, with a lock of the pool: it must not call the pool */
+  void *arg;
+};
+
+struct uvs__crew {
+  const struct uvs_executor_s *executor; /* NULL: libuv's pool */
+  struct uvs_threads_s *own;             /* made for this crew, and closed with it; or NULL */
+  struct uvs__gate *gate;                /* of the lane that has this crew; NULL: the scheduler */
+  bool follows;                          /* `concurrency` is what the executor says ... */
+  int most;                              /* ... up to this, since no more can be used */
+  int concurrency;
+  int reserved; /* runners that are reserved for this crew */
+  bool listed;  /* among the crews that have something to start: */
+  struct uvs__crew *prev, *next;
+  struct uvs__ready ready;      /* tasks that may start */
+  uint32_t startable;           /* tasks that could start now, if there were enough runners */
+  uint32_t seeking;             /* runners that were sent and have not yet looked for work */
+  uint32_t active;              /* runners that run a body */
+  uint32_t out;                 /* runners that were sent and are not yet back */
+  uint32_t brief;               /* consecutive brief runs, up to UVS__BRIEF_MANY */
+  uint32_t usual_ns;            /* the average length of a body, roughly */
+  uint64_t starts, starts_seen; /* runs started; and at the last review: pool/crew.c */
+  uint64_t seen_ns;
+  uint64_t idle_since_ns;         /* when the last active runner became idle */
+  uint64_t recalled_ns;           /* when the loop then sent a runner again */
+  struct uvs__resize_watch watch; /* wakes the loop, if `executor` is a pool that can be resized */
+};
+
+/* All runners of a scheduler. All crews share them, and each crew has some reserved. They are freed
+ * with the scheduler, since each runner has the statistics of its runs. */
+struct uvs__runners {
+  struct uvs__runner *idle; /* by `next` */
+  struct uvs__runner *all;  /* by `all` */
+  int made;
+  int reserved;
+  uint32_t out;
+};
+
+/* Lock held, all. */
+
+/* `startable` of a lane's own crew has changed: puts the crew on the list of crews that have
+ * something to start, or takes it off. */
+void uvs__crew_list(uvs_t *s, struct uvs__crew *c);
+/* Moves a crew that is on that list to its end. */
+void uvs__crew_requeue(uvs_t *s, struct uvs__crew *c);
+/* The crew that runs a task. */
+struct uvs__crew *uvs__crew_of(uvs_t *s, const struct uvs__extra *x);
+/* The ready tasks, of a crew or of the loop, that a READY task belongs to. */
+struct uvs__ready *uvs__ready_of(uvs_t *s, const struct uvs__task *t);
+/* Is one runner as fast as several? If a body takes less time than ending one run and starting the
+ * next, several runners would only wait for each other's cache lines. */
+static inline bool uvs__crew_is_alone(const struct uvs__crew *c) {
+  return c->brief >= UVS__BRIEF_MANY && c->usual_ns < UVS__ALONE_NS;
+}
+/* Should one more runner be sent now? *ret_held_back: none is sent now, although there are more
+ * tasks than runners. */
+bool uvs__crew_wants(const struct uvs__crew *c, bool *ret_held_back);
+/* Is a runner on its way back? Its return wakes the loop. */
+static inline bool uvs__crew_returns(const struct uvs__crew *c, uint32_t lingering) {
+  return c->out > c->active + c->seeking + lingering;
+}
+
+#endif

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * end: a run ends, and perhaps the task with it.
+ *
+ * The outcome of a task is decided once (settled): by its last run, by a cancel, by its time limit,
+ * or by the rejection policy. A task is quiet when it is settled and no run is in progress. Then
+ * the loop makes the callbacks that are owed, and the task is over.
+ */
+#include "core/moves.h"
+
+/* ---- owed to the loop ---- */
+
+void uvs__owe_call(uvs_t *s, struct uvs__call *c) {
+  if (c->listed)
+    return;
+  c->listed = true;
+  c->next = NULL;
+  *s->at.last_call = c;
+  s->at.last_call = &c->next;
+}
+
+void uvs__owe_cleanup(uvs_t *s, struct uvs__cleanup *a) {
+  a->lists++;
+  a->next_now = NULL;
+  if (s->at.now_first == NULL)
+    s->at.now_first = a;
+  else
+    s->at.now_last->next_now = a;
+  s->at.now_last = a;
+}
+
+void uvs__owe_settled_cleanups(uvs_t *s, struct uvs__cleanup *first) {
+  for (struct uvs__cleanup *a = first; a != NULL; a = a->next) {
+    if (a->when_settled && a->cb != NULL && a->lists == 1) /* else it is owed already */
+      uvs__owe_cleanup(s, a);
+  }
+}
+
+/* ---- settled, ended, over ---- */
+
+/* The task leaves the count of its present state. */
+static void uncount(uvs_t *s, const struct uvs__task *t) {
+  if (t->state == UVS__WAITING)
+    s->counts.waiting--;
+  else if (t->state == UVS__READY)
+    s->counts.ready--;
+  else
+    s->counts.running--;
+}
+
+/* The outcome is decided. */
+static void settle(uvs_t *s, struct uvs__task *t, struct uvs__extra *x, enum uvs__outcome outcome) {
+  uncount(s, t);
+  s->counts.ended[outcome]++;
+  if (outcome == UVS__WAS_CANCELLED || outcome == UVS__DROPPED)
+    t->flags |= UVS__CANCELLED;
+  if (x == NULL || t->state != UVS__RUNNING)
+    return;
+  if (outcome == UVS__PASSED_LIMIT && !uvs__body_is_over(t))
+    t->flags |= UVS__TIMED_OUT;
+}
+
+void uvs__settle_running(uvs_t *s, uint32_t slot, enum uvs__outcome outcome) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+
+  UVS_ASSERT(t->state == UVS__RUNNING && !uvs__is_settled(t));
+  settle(s, t, x, outcome);
+  if (x == NULL)
+    return;
+  uvs__waiters_settled(s, t, x);
+  uvs__owe_settled_cleanups(s, x->first_cleanup);
+}
+
+/* The task failed, it has no `done`, and neither `after` nor the error hook saw the failure. */
+static bool is_unseen_failure(const struct uvs__task *t, const struct uvs__extra *x) {
+  return !uvs__has(t, UVS__CANCELLED | UVS__TIMED_OUT) && t->done == NULL && t->status < 0 &&
+         (x == NULL || x->run.seen == 0);
+}
+
+bool uvs__owes_error(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x) {
+  return s->error_cb != NULL && is_unseen_failure(t, x);
+}
+
+/* Is there a callback to make at the end of the task? */
+static bool is_heard(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x) {
+  if (t->done != NULL || uvs__has(t, UVS__CLEANUPS) || uvs__owes_error(s, t, x) ||
+      (uvs__has(t, UVS__NEVER_RAN) && s->never_ran_cb != NULL))
+    return true;
+  return x != NULL && (x->failed_owed != 0 || x->missed_owed != 0 || x->decoration.over != NULL);
+}
+
+/* The task is settled, no run is in progress and none will start. It is in no list, except perhaps
+ * in `owed`. */
+static void end(uvs_t *s, uint32_t slot, int status) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+
+  if (x != NULL && x->limit_ns != UVS__NEVER)
+    uvs__limit_end(s, t, x);
+  uvs__set_state(t, UVS__ENDED);
+  t->status = status;
+  if (x != NULL) {
+    uvs__waiters_settled(s, t, x);
+    uvs__waiters_quiet(s, t, x);
+    if (x->gate != NULL)
+      uvs__gate_part(s, x->gate, slot);
+  }
+  if (t->place == UVS__IN_OWED)
+    return; /* the loop will serve it */
+  if (is_heard(s, t, x))
+    uvs__list_append(s, &s->at.owed, slot, UVS__IN_OWED);
+  else
+    uvs__retire(s, slot);
+}
+
+void uvs__retire(uvs_t *s, uint32_t slot) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+  struct uvs__gate *gate = x == NULL ? NULL : x->gate;
+
+  UVS_ASSERT(t->state == UVS__ENDED);
+  UVS_ASSERT(t->place == UVS__NOWHERE);
+  UVS_ASSERT(!uvs__has(t, UVS__CLEANUPS));
+  s->live--;
+  s->live_refs -= uvs__has(t, UVS__REF);
+  if (gate != NULL)
+    x->gate = NULL;
+  if (uvs__has(t, UVS__KEPT) && !x->forgotten)
+    t->flags |= UVS__TOLD;
+  else
+    uvs__free_told(s, slot);
+  if (gate != NULL)
+    uvs__gate_left(s, gate, 1);
+}
+
+void uvs__free_told(uvs_t *s, uint32_t slot) {
+  struct uvs__task *t = uvs__task(s, slot);
+
+  uvs__set_state(t, UVS__FREE);
+  uvs__table_give(&s->table, slot);
+}
+
+/* ---- before a run ---- */
+
+void uvs__end_unstarted(uvs_t *s, uint32_t slot, enum uvs__outcome outcome, unsigned flags) {
+  struct uvs__task *t = uvs__task(s, slot);
+
+  if (t->state == UVS__WAITING)
+    uvs__unfile(s, slot);
+  else
+    uvs__unready(s, slot, false);
+  settle(s, t, uvs__extra(s, t), outcome);
+  t->flags |= (uint16_t)flags;
+  end(s, slot, UV_ECANCELED);
+}
+
+void uvs__end_refused(uvs_t *s, uint32_t slot) {
+  bool never_ran =
+      uvs__load(&s->stop, relaxed) && !uvs__has(uvs__task(s, slot), UVS__RAN); /* under the lock */
+
+  uvs__end_unstarted(s, slot, UVS__WAS_CANCELLED, never_ran ? UVS__NEVER_RAN : 0);
+}
+
+void uvs__complete(uvs_t *s, uint32_t slot) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+
+  settle(s, t, x,
+         x->run.timed_out     ? UVS__PASSED_LIMIT
+         : x->run.failure < 0 ? UVS__FAILED
+                              : UVS__COMPLETED);
+  end(s, slot, x->run.failure);
+}
+
+void uvs__back_to_waiting(uvs_t *s, uint32_t slot) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+
+  uncount(s, t);
+  uvs__set_state(t, UVS__WAITING);
+  s->counts.waiting++;
+  t->flags &= (uint16_t)~UVS__RUN_FLAGS;
+  if (x->limit_ns != UVS__NEVER)
+    uvs__limit_end(s, t, x);
+}
+
+/* ---- a run ---- */
+
+/* Was the body asked to stop before it returned? */
+static bool was_asked_to_stop(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x,
+                              uint64_t end_ns) {
+  /* relaxed, all: written under the lock, which is held here */
+  return uvs__load(&t->token, relaxed) != 0 || uvs__load(&s->stop, relaxed) ||
+         end_ns >= uvs__load(&s->kill_ns, relaxed) ||
+         (x != NULL && x->gate != NULL && uvs__load(&x->gate->token, relaxed) &&
+          !uvs__load(&x->spared, relaxed));
+}
+
+void uvs__answer_cancelled(uvs_t *s, uint32_t slot, uint64_t now_ns) {
+  const struct uvs__task *t = uvs__task(s, slot);
+
+  if (!uvs__is_settled(t) && was_asked_to_stop(s, t, uvs__extra(s, t), now_ns))
+    uvs__settle_running(s, slot, UVS__WAS_CANCELLED);
+}
+
+void uvs__body_returned(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+  struct uvs__run_end end_of_run = *e;
+
+  UVS_ASSERT(t->state == UVS__RUNNING && t->place == UVS__NOWHERE);
+  t->flags |= UVS__PENDING | UVS__FINISHED; /* from here on the time limit has no effect */
+  if (x != NULL) {
+    x->run.end_ns = (int64_t)e->end_ns;
+    if (uvs__has(t, UVS__TIMED_OUT) && e->end_ns < x->limit_due_ns)
+      x->run.end_ns = (int64_t)x->limit_due_ns;
+    if (uvs__limit_passed(x, e->end_ns)) {
+      x->run.timed_out = true;
+      end_of_run.status = x->limit_status;
+    }
+  }
+  if (end_of_run.status == UV_ECANCELED && (x == NULL || !x->run.timed_out))
+    uvs__answer_cancelled(s, slot, e->end_ns);
+  if (x != NULL && x->after != NULL) {
+    t->status = end_of_run.status;
+    uvs__list_append(s, &s->at.owed, slot, UVS__IN_OWED);
+    return;
+  }
+  uvs__end_run(s, slot, &end_of_run);
+}
+
+/* Stores the task's result, if this run sets it. */
+static void keep_result(const struct uvs__task *t, struct uvs__extra *x, int status, bool last) {
+  if (uvs__is_settled(t) || status < 0)
+    return;
+  if (!x->run.timed_out)
+    x->result = x->run_result;
+  else if (last) /* limit_result counts only if no run follows */
+    x->result = x->limit_result;
+}
+
+/* Does another run follow? */
+static bool goes_on(uvs_t *s, struct uvs__task *t, struct uvs__extra *x,
+                    const struct uvs__run_end *e) {
+  struct uvs__plan p;
+
+  if (x == NULL || uvs__is_settled(t))
+    return false;
+  p = uvs__plan_next(t, x, s->seed, e);
+  if (!p.goes_on)
+    return false;
+  if (t->kind == UVS_ONCE && !uvs__may_run(s, t, x))
+    return false; /* a one-shot that may not run again after a shutdown keeps its failure (S42) */
+  uvs__miss(s, x, p.missed, p.reason);
+  if (e->status < 0 && s->error_cb != NULL && x->run.seen == 0)
+    x->failed_owed = e->status;
+  return true;
+}
+
+void uvs__end_run(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+  bool follows;
+
+  s->recent_ns = e->over_ns;
+  if (x != NULL && x->gate != NULL && x->gate->shut && !uvs__is_settled(t))
+    uvs__settle_running(s, slot, UVS__WAS_CANCELLED); /* its lane was disposed meanwhile */
+  follows = goes_on(s, t, x, e);
+  if (uvs__has(t, UVS__TIMED_OUT))
+    s->counts.failed_runs += x->limit_status < 0;
+  else
+    s->counts.failed_runs +=
+        e->status < 0 && !(e->status == UV_ECANCELED && uvs__has(t, UVS__CANCELLED));
+  if (x != NULL && uvs__has(t, UVS__KEPT))
+    keep_result(t, x, e->status, !follows);
+  if (x != NULL && x->gate != NULL)
+    uvs__gate_run_ended(s, x->gate);
+  if (follows) {
+    uvs__back_to_waiting(s, slot);
+    uvs__file(s, slot, e->over_ns);
+    return;
+  }
+  if (!uvs__is_settled(t))
+    settle(s, t, x,
+           x != NULL && x->run.timed_out ? UVS__PASSED_LIMIT
+           : e->status < 0               ? UVS__FAILED
+                                         : UVS__COMPLETED);
+  t->flags &= (uint16_t)~UVS__RUN_FLAGS;
+  end(s, slot, e->status == UVS_STOP ? 0 : e->status);
+}
+
+/* RUNNING: the run ends before its body was called. */
+static void end_unbegun(uvs_t *s, uint32_t slot, uint64_t now_ns) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+  struct uvs__run_end e = {x->limit_status, now_ns, now_ns, 0};
+
+  if (uvs__has(t, UVS__WALL)) /* that clock, computed from the moment when the task became READY */
+    e.wall_ns = t->due_ns + x->wall_late_ns + (now_ns - t->ready_ns);
+  t->flags |= UVS__PENDING | UVS__FINISHED;
+  x->run = (struct uvs__record){.ideal_ns = (int64_t)uvs__ideal_of(t, x), .timed_out = true};
+  uvs__end_run(s, slot, &e);
+}
+
+void uvs__time_out_started(uvs_t *s, uint32_t slot, uint64_t now_ns) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+
+  s->counts.runs--; /* it does not count as a run */
+  x->runs--;
+  if (x->runs == 0)
+    t->flags &= (uint16_t)~UVS__RAN;
+  x->missed_next = x->run.missed; /* for the next run to learn of */
+  end_unbegun(s, slot, now_ns);
+}
+
+void uvs__begin_refused(uvs_t *s, uint32_t slot) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+
+  uvs__unready(s, slot, true); /* its gate counts it until the run ends */
+  uvs__set_state(t, UVS__RUNNING);
+  s->counts.ready--;
+  s->counts.running++;
+  if (x != NULL)
+    x->run = (struct uvs__record){.ideal_ns = (int64_t)uvs__ideal_of(t, x)};
+}
+
+void uvs__time_out_unstarted(uvs_t *s, uint32_t slot, uint64_t now_ns) {
+  struct uvs__task *t = uvs__task(s, slot);
+
+  uvs__unready(s, slot, true); /* the gate counts the run until end_unbegun ends it */
+  uvs__set_state(t, UVS__RUNNING);
+  s->counts.ready--;
+  s->counts.running++;
+  end_unbegun(s, slot, now_ns);
+}
+
+/* ---- a limit has passed ---- */
+
+/* The task is settled while its body goes on, perhaps for ever. If it has neither `after` nor
+ * `done`, the error hook is called now. */
+static bool is_told_now(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x) {
+  return s->error_cb != NULL && x->limit_status < 0 && t->done == NULL && x->after == NULL;
+}
+
+/* The time limit of a run has passed. True: the error hook must be called. */
+static bool pass(uvs_t *s, uint32_t slot, uint64_t now_ns) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+
+  if (t->state == UVS__READY) {
+    uvs__time_out_unstarted(s, slot, now_ns);
+    return false;
+  }
+  UVS_ASSERT(t->state == UVS__RUNNING);
+  if (uvs__body_is_over(t))
+    return false;
+  uvs__store(&t->token, UVS__TOKEN, release); /* pairs with the acquire in uvs_cancelled */
+  if (!x->limit_final || uvs__is_settled(t))
+    return false;
+  uvs__settle_running(s, slot, UVS__PASSED_LIMIT);
+  return is_told_now(s, t, x);
+}
+
+uint32_t uvs__limits_expire(uvs_t *s, uint64_t now_ns, bool *ret_more) {
+  *ret_more = false;
+  for (int steps = UVS__BATCH; steps > 0; steps--) {
+    const struct uvs__heap_entry *e = uvs__heap_head(&s->table.limits);
+    const struct uvs__extra *x;
+
+    if (e == NULL || e->deadline_ns > now_ns)
+      return UVS__NONE;
+    x = uvs__slots_at(&s->table.extras, uvs__heap_slot(e));
+    uvs__heap_remove(&s->table.limits, uvs__heap_slot(e));
+    *ret_more = true;
+    if (pass(s, x->slot, now_ns))
+      return x->slot;
+  }
+  return UVS__NONE;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * limits: runs that take too long.
+ *
+ * The limit of a run begins when its task becomes READY. Limits that have not passed are in a heap
+ * of their own, whose head is one more candidate for the timer. The clock alone says whether a run
+ * has passed its limit: the loop at the limit and the body at its end come to the same answer. If
+ * no run would follow, the loop settles the task at the limit, and the later return value of the
+ * body is discarded. Otherwise the loop only raises the token, and the run ends as timed out when
+ * its body returns.
+ */
+#include "core/moves.h"
+
+/* Would the task end if the run that is about to start passed its limit? (Whether `until_ns` ends
+ * the task as well is known only when the body has returned.) */
+static bool is_final(const struct uvs__task *t, const struct uvs__extra *x) {
+  if (x->max_runs != 0 && x->runs + UINT64_C(1) >= x->max_runs)
+    return true;
+  if (x->limit_status == 0)
+    return t->kind == UVS_ONCE;
+  return x->failure == UVS_FAIL_STOP ||
+         (x->max_failures != 0 && x->failures + UINT64_C(1) >= x->max_failures);
+}
+
+void uvs__limit_begin(uvs_t *s, uint32_t slot, struct uvs__extra *x) {
+  const struct uvs__task *t = uvs__task(s, slot);
+
+  x->limit_due_ns = uvs__steps_later(t->ready_ns, 1, x->limit_ns);
+  x->limit_final = is_final(t, x);
+  if (x->limit_due_ns == UVS__NEVER)
+    return;
+  uvs__heap_push(&s->table.limits, x->limit_due_ns,
+                 (uint64_t)t->seq << UVS__SLOT_BITS | (t->extra - 1));
+  if (x->limit_due_ns < s->delay.soonest_ns)
+    s->delay.soonest_ns = x->limit_due_ns;
+}
+
+void uvs__limit_end(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x) {
+  uint32_t index = (uint32_t)t->extra - 1;
+
+  if (x->limit_due_ns != UVS__NEVER && uvs__heap_has(&s->table.limits, index))
+    uvs__heap_remove(&s->table.limits, index);
+  x->limit_due_ns = UVS__NEVER;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * moves: everything that can happen to a task, one function for each move. All need the lock.
+ *
+ *   accept -> file -> (owed | arrivals | delay queue | ready)
+ *   delay queue -> make_ready -> start -> end_run -> file, or end
+ *   cancel, drop, complete: from WAITING or READY to the end
+ *   settle: the outcome of a running task is decided before its body returns
+ */
+#ifndef UVS__CORE_MOVES_H
+#define UVS__CORE_MOVES_H
+
+#include "core/scheduler.h"
+#include "task/late.h"
+#include "task/plan.h"
+
+/* The times that a pass, or a runner, knows when it makes due tasks ready. */
+struct uvs__handing {
+  uint64_t now_ns;
+  uint64_t pass_ns; /* when the pass began; of several that were too short, the first */
+  uint64_t wall_ns; /* 0: that clock was not read */
+  uint64_t step_ns; /* how far the wall clock was set forward since the last pass */
+};
+
+/* The runner, or the loop, or the caller, that runs a task. */
+struct uvs__seat {
+  int runner; /* as in uvs_run_t */
+  /* For a crew: when its last active runner became idle, and when the loop sent one again. For the
+   * loop: when this pass began, minus the time by which a body overran the last pass; and when this
+   * pass began. */
+  uint64_t idle_since_ns, recalled_ns;
+};
+
+/* run->state: what uvs_cancelled and uvs_set_result need. The body reads it without the lock. */
+struct uvs__context {
+  uvs_t *scheduler;
+  _Atomic uint8_t *token;
+  struct uvs__extra *extra; /* as it was when the run started; NULL: none */
+  struct uvs__gate *gate;   /* NULL: none */
+  uint64_t limit_due_ns;    /* UVS__NEVER: none */
+  bool kept;                /* the outcome is kept */
+};
+
+/* A run that has started: all that is needed to call its body, copied under the lock. */
+struct uvs__started {
+  uvs_run_t run;
+  struct uvs__context context;
+  uvs_work_cb body;
+  uint64_t queue_ns; /* how long the task was READY */
+  bool limited;      /* it has a time limit ... */
+  bool expired;      /* ... which passed before its body could be called */
+  bool narrow;       /* the body does not see the scheduler */
+  bool wall;         /* a wall-clock task: see uvs__run_end */
+  bool plain;        /* its lateness is still to be split, from `late` */
+  struct uvs__late late;
+};
+
+/* ---- in ---- */
+
+/* Do shutdown and lane still allow this WAITING or READY task to run? */
+bool uvs__may_run(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x);
+/* A WAITING task that is in no list: puts it where it belongs. */
+void uvs__file(uvs_t *s, uint32_t slot, uint64_t now_ns);
+/* A WAITING task, at any place: its next run is due at due_ns instead. */
+void uvs__move(uvs_t *s, uint32_t slot, uint64_t due_ns, uint64_t now_ns);
+/* A WAITING task leaves its queue. A task that is owed a callback stays in `owed`. */
+void uvs__unfile(uvs_t *s, uint32_t slot);
+/* A plain task gets an extra record, which the caller has made room for. */
+void uvs__give_extra(uvs_t *s, uint32_t slot);
+
+/* ---- due ---- */
+
+/* Up to a batch of due tasks becomes READY. True: there may be more. by_loop: the caller is a pass
+ * of the loop. A runner puts the loop's tasks into `arrivals` instead. */
+bool uvs__collect(uvs_t *s, const struct uvs__handing *h, bool by_loop);
+/* A WAITING task that is in no list becomes READY. */
+void uvs__make_ready(uvs_t *s, uint32_t slot, const struct uvs__handing *h);
+/* The next task of `r` starts. UVS__NONE: there is none, or *steps came to 0. A task whose limit
+ * has passed is timed out, and a task whose point of the grid is left out waits again: neither
+ * starts. */
+uint32_t uvs__start_next(uvs_t *s, struct uvs__ready *r, const struct uvs__seat *seat,
+                         uint64_t now_ns, struct uvs__started *ret, int *steps);
+/* A READY task starts. */
+void uvs__start(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uint64_t now_ns,
+                struct uvs__started *ret);
+/* A READY task leaves the ready tasks, or its gate. starts: its run begins. */
+void uvs__unready(uvs_t *s, uint32_t slot, bool starts);
+/* `count` points of the grid get no run of their own. */
+void uvs__miss(uvs_t *s, struct uvs__extra *x, uint64_t count, int reason);
+
+/* ---- the end ---- */
+
+/* RUNNING, and its body or its `after` has returned UV_ECANCELED: if it was asked to stop, the task
+ * is cancelled. */
+void uvs__answer_cancelled(uvs_t *s, uint32_t slot, uint64_t now_ns);
+/* RUNNING: the body has returned. If the task has `after`, the loop calls it next; else the run
+ * ends. */
+void uvs__body_returned(uvs_t *s, uint32_t slot, const struct uvs__run_end *e);
+/* RUNNING: the run is over, `after` included. */
+void uvs__end_run(uvs_t *s, uint32_t slot, const struct uvs__run_end *e);
+/* RUNNING, with an open outcome: the outcome is decided now, and the run goes on. */
+void uvs__settle_running(uvs_t *s, uint32_t slot, enum uvs__outcome outcome);
+/* WAITING or READY: the task ends, and never runs again. flags: 0, or UVS__NEVER_RAN. */
+void uvs__end_unstarted(uvs_t *s, uint32_t slot, enum uvs__outcome outcome, unsigned flags);
+/* WAITING, in no queue, and the next run would be after the end time: the task ends. A success,
+ * unless the last run failed. */
+void uvs__complete(uvs_t *s, uint32_t slot);
+/* As uvs__end_unstarted, for a task that shutdown or its lane no longer allows to run. */
+void uvs__end_refused(uvs_t *s, uint32_t slot);
+/* ENDED, in no list, all callbacks made: FREE, or TOLD if its outcome is kept. */
+void uvs__retire(uvs_t *s, uint32_t slot);
+/* TOLD: the outcome is forgotten, and the slot is FREE. */
+void uvs__free_told(uvs_t *s, uint32_t slot);
+
+/* READY or RUNNING, in no list: another run follows. The caller files the task. */
+void uvs__back_to_waiting(uvs_t *s, uint32_t slot);
+/* READY, and the limit has passed: the run ends before its body was called. */
+void uvs__time_out_unstarted(uvs_t *s, uint32_t slot, uint64_t now_ns);
+/* RUNNING, and the limit has passed between the start and the call of the body: the same. */
+void uvs__time_out_started(uvs_t *s, uint32_t slot, uint64_t now_ns);
+/* READY, and its executor refuses: RUNNING without having begun. The caller ends the run. */
+void uvs__begin_refused(uvs_t *s, uint32_t slot);
+/* ENDED: must the error hook be told of the failure? */
+bool uvs__owes_error(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x);
+
+/* ---- limits (core/limits.c; uvs__limits_expire is in core/end.c) ---- */
+
+/* READY: the limit of this run begins. */
+void uvs__limit_begin(uvs_t *s, uint32_t slot, struct uvs__extra *x);
+/* The run is over, and its limit with it. */
+void uvs__limit_end(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x);
+static inline bool uvs__limit_passed(const struct uvs__extra *x, uint64_t now_ns) {
+  return x->limit_due_ns != UVS__NEVER && now_ns >= x->limit_due_ns;
+}
+/* Looks at up to a batch of limits that have passed. Returns a task of which the error hook must be
+ * told at once; UVS__NONE: none. *ret_more: call again, other limits may have passed. */
+uint32_t uvs__limits_expire(uvs_t *s, uint64_t now_ns, bool *ret_more);
+
+/* ---- owed to the loop ---- */
+
+/* The loop is to call c->call. */
+void uvs__owe_call(uvs_t *s, struct uvs__call *c);
+/* The action is called at the next pass. */
+void uvs__owe_cleanup(uvs_t *s, struct uvs__cleanup *a);
+/* The same for those actions of a list that ask for the moment when the task or lane is settled. */
+void uvs__owe_settled_cleanups(uvs_t *s, struct uvs__cleanup *first);
+
+/* ---- waiters (core/waiters.c) ---- */
+
+/* A thread that waits: for one task, for several, or for termination. On its stack. The
+ * waiting call sets the counts and the constants before it links anything. */
+struct uvs__sleeper {
+  uv_cond_t cond;
+  void *handle;               /* the uvs_waiter_t that can abandon it; NULL: none, or no longer */
+  bool woken;                 /* the wait is satisfied */
+  bool abandoned;             /* another thread has abandoned the wait */
+  bool race;                  /* constant: wait for the first success, or until all are settled */
+  bool drains;                /* decided or abandoned: it only waits until all tasks are over */
+  bool wants_result;          /* constant: the caller has room for outcomes */
+  size_t unsettled;           /* tasks that are not settled */
+  size_t not_over;            /* tasks whose outcome was not handed over */
+  struct uvs__waiter *winner; /* of a race; NULL: none yet */
+  struct uvs__waiter *only;   /* constant: of a wait for one task; abandoning unlinks it. NULL */
+  struct uvs__sleeper *next, **link; /* of those that wait for termination; link NULL: not linked */
+};
+
+/* One task that a sleeper waits for. */
+struct uvs__waiter {
+  struct uvs__waiter *next, **link; /* of its task; link NULL: not linked any more */
+  struct uvs__sleeper *sleeper;
+  bool settled_is_enough; /* constant; else quiet */
+  bool settled;           /* `status` is final */
+  int status;
+  uvs_outcome_t outcome; /* once it is handed over */
+};
+
+/* Copies what is known of a settled task now. */
+void uvs__read_outcome(const struct uvs__task *t, const struct uvs__extra *x, uvs_outcome_t *o);
+
+/* The task is not yet as the waiter wants it: settled, or quiet. */
+void uvs__waiter_link(struct uvs__extra *x, struct uvs__waiter *w);
+void uvs__waiter_unlink(struct uvs__waiter *w); /* also if it is not linked */
+/* The task is as the waiter wants it, and the waiter is not linked: hands the outcome over. */
+void uvs__waiter_serve(const struct uvs__task *t, struct uvs__extra *x, struct uvs__waiter *w);
+/* The task is settled; the task is ENDED, its status is set, and its slot is not yet given back.
+ * Each hands the outcome over and wakes the threads whose wait is satisfied. `quiet` includes
+ * `settled`. */
+void uvs__waiters_settled(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x);
+void uvs__waiters_quiet(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x);
+
+/* A sleeper joins those that wait for termination; leaves them, also if it is not linked. */
+void uvs__terminated_link(uvs_t *s, struct uvs__sleeper *z);
+void uvs__terminated_unlink(struct uvs__sleeper *z);
+/* s->terminated has become true: wake them all. */
+void uvs__wake_terminated(uvs_t *s);
+
+/* From now on `handle`, a uvs_waiter_t or NULL, can abandon z. UV_EINVAL (not initialized),
+ * UV_EBUSY (in use), UV_EINTR (abandoned before; the request is used up). */
+int uvs__handle_claim(uvs_t *s, struct uvs__sleeper *z, void *handle);
+void uvs__handle_release(struct uvs__sleeper *z); /* also if there is none any more */
+/* What uvs_abandon answers. */
+int uvs__handle_abandon(uvs_t *s, void *handle);
+
+#endif

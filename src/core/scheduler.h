@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * scheduler: the scheduler itself, and its one lock.
+ *
+ * `lock` protects everything below it in struct uvs_s, and every task. Under it there is no user
+ * code (allocator, clock, executor and hooks are user code) and no system call but the one that
+ * wakes a waiting thread. No critical section grows with the number of tasks. No other lock is
+ * taken under it.
+ *
+ * Functions of core/ need the lock unless they say otherwise. Each section ends in uvs__unlock or
+ * in uvs__unlock_and_wake (core/wake.h), which tells the loop if it has something to do.
+ */
+#ifndef UVS__CORE_SCHEDULER_H
+#define UVS__CORE_SCHEDULER_H
+
+#include "uvsched.h"
+
+#include "core/crew.h"
+#include "core/gate.h"
+#include "core/ready.h"
+#include "core/tuning.h"
+#include "delay/delay.h"
+#include "port/clock.h"
+#include "port/fork.h"
+#include "port/self.h"
+#include "port/ticker.h"
+#include "port/wallwatch.h"
+#include "task/table.h"
+#include "port/atomic.h"
+#include "util/stats.h"
+
+/* A list of tasks through their links: previous in `a`, next in `b`. */
+struct uvs__list {
+  uint32_t first, last; /* UVS__NONE */
+};
+
+/* How a task ends. */
+enum uvs__outcome {
+  UVS__COMPLETED = 0,
+  UVS__FAILED,
+  UVS__WAS_CANCELLED,
+  UVS__PASSED_LIMIT,
+  UVS__DROPPED,
+  UVS__OUTCOMES
+};
+
+struct uvs__counts {
+  uint64_t submitted;
+  uint64_t ended[UVS__OUTCOMES];
+  uint64_t waiting, ready, running; /* settled tasks are in none of them */
+  uint64_t runs, failed_runs, missed, rejected, wakeups;
+  uint32_t runners, peak_runners; /* with a body now; the most ever */
+};
+
+/* A callback that the loop owes to something that is not a task. */
+struct uvs__call {
+  void (*call)(uvs_t *s, struct uvs__call *c); /* loop thread, without the lock */
+  struct uvs__call *next;
+  bool listed;
+};
+
+/* An action that was attached to the end of a task or a lane. */
+struct uvs__cleanup {
+  uvs_cleanup_cb cb; /* NULL: it was called */
+  void *arg;
+  bool when_settled;
+  uint8_t lists;                 /* it is on so many of these two: */
+  struct uvs__cleanup *next;     /* of its task or lane */
+  struct uvs__cleanup *next_now; /* of those that are called at the next pass */
+};
+
+/* Delay queues of values (queue/). The scheduler knows them only by this. */
+struct uvs__queues {
+  /* Loop thread, without the lock: hand over and call back what is due, until the time is over.
+   * True: something is left. until_ns 0: hand over, make due_ns exact, and call nothing back. */
+  bool (*serve)(uvs_t *s, uint64_t until_ns);
+  /* Without the lock, loop thread: close all; in a forked child: free all. */
+  void (*close)(uvs_t *s);
+  void (*forget)(uvs_t *s);
+  uint64_t due_ns; /* the nearest time that a queue wants the loop at; UVS__NEVER */
+  bool dirty;      /* the loop must look at all queues */
+  uint32_t refs;   /* open queues that keep the loop alive */
+  bool shut;       /* no queue is opened any more */
+  void *first;     /* queue/'s own list */
+  void *resume;    /* whose callback is next, if the last pass was too short. Loop thread */
+};
+
+/* What the loop is about to do, or owes. */
+struct uvs__loop_state {
+  uint64_t armed_ns;   /* the loop looks at this time by itself; UVS__NEVER */
+  bool in_pass;        /* it looks at everything before it sleeps */
+  bool wake_sent;      /* a wake-up is on its way */
+  bool first_pass;     /* the loop has not had a pass yet: it is held until then */
+  bool mute;           /* nothing may be sent any more: the handles are closed or lost */
+  bool held_back;      /* a crew was given fewer runners than tasks: look again in 1 ms */
+  bool runner_wanted;  /* a section during the pass left ready tasks without a runner */
+  bool crews_want;     /* a lane's own crew may want a runner */
+  bool watch_wanted;   /* the first task of the wall clock has come: watch that clock */
+  bool watch_asked;    /* the same, once */
+  bool policy_changed; /* a shutdown or a survive policy: look at every task */
+  bool behind;         /* the last pass had no time for all callbacks */
+  bool kept;           /* the loop is held: what the async handle's ref says. Loop thread writes */
+  uint64_t pass_ns;    /* the present, or last, pass began */
+  uint64_t carried_ns; /* the first of several passes that could not hand over all; 0: none */
+  uint64_t overrun_ns; /* a body made the last pass longer than its budget by so much */
+  struct uvs__list owed;     /* tasks with callbacks to make */
+  struct uvs__list arrivals; /* due tasks of the loop's that a runner came upon */
+  struct uvs__call *calls, **last_call;
+  struct uvs__cleanup *now_first, *now_last; /* actions for the next pass */
+  struct uvs__runner *returned;              /* runners that executors brought back, by `next` */
+};
+
+struct uvs_s {
+  /* Constant. */
+  void *raw; /* as allocated */
+  uv_loop_t *loop;
+  uintptr_t opener;
+  int opener_tid;
+  uvs_clock_t clock;
+  uvs_allocator_t mem;
+  int keep_alive;
+  uint32_t max_pending;
+  uint64_t budget_ns;
+  uint64_t seed;
+  uvs_error_cb error_cb;
+  uvs_terminated_cb terminated_cb;
+  uvs_decorate_cb decorate_cb;
+  uvs_missed_cb missed_cb;
+  uvs_before_body_cb before_cb;
+  uvs_after_body_cb after_cb;
+  uvs_rejected_cb rejected_cb;
+  void *data;
+  struct uvs__fork fork;
+  void (*runner_is_back)(uvs_t *s); /* loop/: a runner has come back from libuv's pool */
+
+  /* Any thread, without the lock. */
+  _Atomic uint32_t refs;
+  _Atomic uintptr_t loop_thread; /* 0 until the first pass */
+  _Atomic int loop_tid;
+  _Atomic bool stop;        /* uvs_shutdown_now: bodies are asked to stop. Set under the lock */
+  _Atomic uint64_t kill_ns; /* when the grace of uvs_shutdown_within is over. The same */
+  _Atomic bool closed;
+
+  /* Loop thread. */
+  struct uvs__ticker ticker;
+  struct uvs__wallwatch watch;
+  struct uvs__cell loop_cell; /* statistics; anybody reads */
+  bool in_each;
+  bool closing;
+  bool closed_in_child;
+  bool lanes_closed; /* uvs_close has disposed all lanes */
+  int closers;       /* handles of which the end is awaited */
+  uvs_close_cb close_cb;
+  int64_t wall_offset_ns; /* wall clock minus monotonic, at the last look */
+  bool wall_known;
+
+  /* The lock, and what it protects. */
+  uv_mutex_t lock;
+  struct uvs__table table;
+  struct uvs__delay delay;
+  struct uvs__loop_state at;
+  struct uvs__ready loop_ready;             /* what may start on the loop */
+  struct uvs__crew home;                    /* the scheduler's own runners */
+  struct uvs__crew *wanting, *wanting_last; /* crews of lanes that have something to start */
+  uint32_t wanting_count;
+  struct uvs__runners runners;
+  struct uvs__gate *gates; /* of all lanes */
+  struct uvs__queues queues;
+  struct uvs__counts counts;
+  struct uvs__cell shared_cell; /* statistics of runs that are on no runner */
+  uint64_t live;                /* accepted tasks that are not over */
+  uint64_t live_refs;           /* those of them that keep the loop alive */
+  uint64_t unfiled;             /* accepted, and not yet in a slot: see uvs_submit_many */
+  uint64_t recent_ns;           /* the time, as somebody read it not long ago */
+  uvs_id_t ending;              /* the task whose actions are being called */
+  uv_cond_t lingering;          /* runners that wait for more wait for it */
+  uint32_t lingerers, summoned;
+  int rejection;
+  int survive[2];
+  uint64_t shutdown_ns, shutdown_wall_ns; /* what "already due" means; UVS__NEVER until shut down */
+  bool shut;                              /* nothing new is accepted */
+  bool terminated;
+  bool closing_cleanups; /* other threads may attach nothing to what is over */
+  bool cleanups_shut;    /* nobody may */
+  struct uvs__sleeper *terminated_waiters;
+  uvs_never_ran_cb never_ran_cb;
+  void *never_ran_arg;
+};
+
+/* ---- threads ---- */
+
+/* Is this the loop's thread? relaxed: only that thread itself can find its own number. */
+static inline bool uvs__on_loop(const uvs_t *s) {
+  return uvs__load(&s->loop_thread, relaxed) == uvs__self();
+}
+
+/* The door of every public function: 0, UV_EINVAL, UV_ENOTSUP, UV_ESHUTDOWN. Before the lock: a
+ * forked child never locks. */
+static inline int uvs__enter(const uvs_t *s) {
+  if (s == NULL)
+    return UV_EINVAL;
+  if (uvs__forked(&s->fork))
+    return UV_ENOTSUP;
+  if (uvs__load(&s->closed, acquire)) /* pairs with the release at the end of close */
+    return UV_ESHUTDOWN;
+  return 0;
+}
+
+/* ---- the lock ---- */
+
+#ifdef UVS__CHECKS
+void uvs__check(uvs_t *s); /* core/check.c: aborts if something is wrong */
+#else
+#define uvs__check(s) ((void)0)
+#endif
+
+/* Returns whether it had to wait: then clocks that were read before are old. */
+static inline bool uvs__lock(uvs_t *s) {
+  if (uv_mutex_trylock(&s->lock) == 0)
+    return false;
+  uv_mutex_lock(&s->lock);
+  return true;
+}
+
+static inline void uvs__unlock(uvs_t *s) {
+  uvs__check(s);
+  uv_mutex_unlock(&s->lock);
+}
+
+/* ---- small things ---- */
+
+static inline uint64_t uvs__now(const uvs_t *s) {
+  return uvs__clock_now(&s->clock);
+}
+
+static inline struct uvs__task *uvs__task(const uvs_t *s, uint32_t slot) {
+  return uvs__task_at(&s->table, slot);
+}
+
+static inline struct uvs__extra *uvs__extra(const uvs_t *s, const struct uvs__task *t) {
+  return uvs__extra_of(&s->table, t);
+}
+
+/* Does the loop wait by the uv_timer, which counts in whole ms? */
+static inline bool uvs__waits_by_ms(const uvs_t *s) {
+  return !uvs__clock_replaced(&s->clock) && s->ticker.slack_ns == 0;
+}
+
+/* At the end of `l`; at no place; out of `l`. */
+static inline void uvs__list_append(uvs_t *s, struct uvs__list *l, uint32_t slot,
+                                    enum uvs__place place) {
+  struct uvs__link *k = uvs__link_at(&s->table, slot);
+
+  UVS_ASSERT(uvs__task(s, slot)->place == UVS__NOWHERE);
+  *k = (struct uvs__link){l->last, UVS__NONE};
+  if (l->last == UVS__NONE)
+    l->first = slot;
+  else
+    uvs__link_at(&s->table, l->last)->b = slot;
+  l->last = slot;
+  uvs__task(s, slot)->place = (uint8_t)place & 7u;
+}
+
+static inline void uvs__list_remove(uvs_t *s, struct uvs__list *l, uint32_t slot) {
+  struct uvs__link *k = uvs__link_at(&s->table, slot);
+
+  if (k->a == UVS__NONE)
+    l->first = k->b;
+  else
+    uvs__link_at(&s->table, k->a)->b = k->b;
+  if (k->b == UVS__NONE)
+    l->last = k->a;
+  else
+    uvs__link_at(&s->table, k->b)->a = k->a;
+  *k = (struct uvs__link){UVS__NONE, UVS__NONE};
+  uvs__task(s, slot)->place = UVS__NOWHERE;
+}
+
+#endif

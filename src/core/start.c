@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * start: a run begins. Which point of the grid does it stand for, and how late is it?
+ *
+ * Everything that the body will see is copied here, under the lock, into a record on the stack of
+ * the thread that runs it. So the body is called without the lock.
+ */
+#include "core/moves.h"
+
+/* The instants from which the lateness of the run is split. */
+static inline struct uvs__late how_late(const uvs_t *s, const struct uvs__task *t,
+                                        const struct uvs__extra *x, const struct uvs__seat *seat,
+                                        uint64_t start_ns) {
+  struct uvs__late l = {
+      .due_ns = (int64_t)t->due_ns,
+      .start_ns = (int64_t)start_ns,
+      .ready_ns = (int64_t)t->ready_ns,
+      .home_ns = (int64_t)seat->idle_since_ns,
+      .again_ns = (int64_t)seat->recalled_ns,
+      .on_loop = uvs__has(t, UVS__ON_LOOP),
+      .timed = uvs__has(t, UVS__DELAYED),
+  };
+
+  (void)s;
+  if (x == NULL) {
+    l.turn_ns = (int64_t)(t->ready_ns - (uint64_t)t->turn_us * 1000);
+    return l;
+  }
+  l.first = x->runs == 0;
+  l.since_ns = (int64_t)x->since_ns;
+  l.ended_ns = x->run.end_ns;
+  l.after_ns = (int64_t)x->after_ns;
+  l.turn_ns = (int64_t)x->turn_ns;
+  if (uvs__has(t, UVS__WALL)) {
+    l.due_ns = l.ready_ns - (int64_t)x->wall_late_ns;
+    l.step_ns = (int64_t)x->step_ns;
+  }
+  return l;
+}
+
+/* Which point does this run stand for? Other points may be left out, or merged into it. */
+static struct uvs__point choose_point(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x,
+                                      const struct uvs__late *l) {
+  struct uvs__recur r = uvs__recur_of(t, x);
+  uint64_t ideal_ns = uvs__ideal_of(t, x);
+  uint64_t start_ns = (uint64_t)l->start_ns;
+  int64_t by_ns[UVS_LATE_CAUSES];
+  struct uvs__point p;
+
+  if (uvs__is_retrying(x))
+    return (struct uvs__point){ideal_ns, 0}; /* a retry is not on the grid */
+  /* Points after the end time are not missed. */
+  p = uvs__recur_start(&r, ideal_ns, start_ns < x->until_ns ? start_ns : x->until_ns);
+  if (p.missed > 0)
+    uvs__miss(s, x, p.missed, uvs__late_split(l, by_ns));
+  return p;
+}
+
+/* The rest of the start, for a task with an extra record. */
+static void begin(uvs_t *s, struct uvs__task *t, struct uvs__extra *x, struct uvs__started *st) {
+  uvs_run_t *run = &st->run;
+  struct uvs__point p = choose_point(s, t, x, &st->late);
+
+  st->late.due_ns +=
+      (int64_t)(p.ideal_ns - uvs__ideal_of(t, x)); /* points left out are not lateness */
+  run->ideal_ns = (int64_t)p.ideal_ns;
+  run->missed = x->missed_next + p.missed;
+  x->missed_next = 0;
+  if (x->runs < UINT32_MAX)
+    x->runs++;
+  run->number = x->runs;
+  run->late_ns = run->start_ns <= st->late.due_ns ? 0 : run->start_ns - st->late.due_ns;
+  run->culprit = uvs__late_split(&st->late, run->late_by_ns);
+  if (s->decorate_cb != NULL) {
+    run->arg = x->decoration.arg;
+    st->body = x->decoration.work;
+  }
+  st->narrow = x->narrow;
+  st->limited = x->limit_due_ns != UVS__NEVER;
+  st->context.limit_due_ns = x->limit_due_ns;
+  st->context.gate = x->gate;
+  st->context.kept = uvs__has(t, UVS__KEPT);
+  uvs__store(&x->spared, false, relaxed); /* the lock publishes it to the body */
+  x->run = (struct uvs__record){
+      .ideal_ns = run->ideal_ns,
+      .start_ns = run->start_ns,
+      .missed = run->missed,
+      .merged = x->policy == UVS_MISSED_ONCE ? p.missed : 0,
+      .runner = run->runner,
+  };
+  x->run_result = x->result;
+  for (int i = 0; i < UVS_LATE_CAUSES; i++)
+    x->late_by_ns[i] = run->late_by_ns[i];
+}
+
+void uvs__start(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uint64_t now_ns,
+                struct uvs__started *ret) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+  uvs_run_t *run = &ret->run;
+
+  if (!uvs__has(t, UVS__WALL) && now_ns < t->due_ns)
+    now_ns = t->due_ns; /* the task became due after the caller had read the clock */
+  if (now_ns < t->ready_ns)
+    now_ns = t->ready_ns; /* the same */
+  uvs__unready(s, slot, true);
+  uvs__set_state(t, UVS__RUNNING);
+  s->counts.ready--;
+  s->counts.running++;
+  s->counts.runs++;
+  t->flags |= UVS__RAN;
+  uvs__store(&t->token, 0, relaxed); /* the lock publishes it to the body */
+  ret->late = how_late(s, t, x, seat, now_ns);
+  ret->queue_ns = now_ns - t->ready_ns;
+  ret->body = t->fn;
+  ret->plain = x == NULL;
+  ret->narrow = false;
+  ret->limited = false;
+  ret->wall = uvs__has(t, UVS__WALL);
+  run->scheduler = s;
+  run->id = uvs__id_of(t, slot);
+  run->arg = t->arg;
+  run->runner = seat->runner;
+  run->status = 0;
+  run->start_ns = (int64_t)now_ns;
+  run->end_ns = 0;
+  run->state = &ret->context;
+  ret->context = (struct uvs__context){
+      .scheduler = s, .token = &t->token, .extra = x, .limit_due_ns = UVS__NEVER};
+  if (x != NULL) {
+    begin(s, t, x, ret);
+    return;
+  }
+  run->ideal_ns = (int64_t)t->due_ns;
+  run->number = 1;
+  run->missed = 0;
+}
+
+/* ---- tasks that do not start ---- */
+
+/* UVS_MISSED_SKIP: if a whole period has passed while the task was READY, it goes on to the next
+ * point without a run. */
+static bool leave_out(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uint64_t now_ns) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+  int64_t by_ns[UVS_LATE_CAUSES];
+  struct uvs__recur r;
+  struct uvs__point p;
+  struct uvs__late l;
+
+  if (x == NULL || x->policy != UVS_MISSED_SKIP || uvs__is_retrying(x))
+    return false;
+  r = uvs__recur_of(t, x);
+  p = uvs__recur_due(&r, uvs__ideal_of(t, x), now_ns);
+  if (p.missed == 0)
+    return false;
+  l = how_late(s, t, x, seat, now_ns);
+  uvs__miss(s, x, p.missed, uvs__late_split(&l, by_ns));
+  x->missed_next += p.missed;
+  uvs__set_due(t, x, p.ideal_ns, x->jitter_now_ns);
+  uvs__unready(s, slot, false);
+  uvs__back_to_waiting(s, slot);
+  if (p.ideal_ns > x->until_ns)
+    uvs__complete(s, slot);
+  else
+    uvs__file(s, slot, now_ns);
+  return true;
+}
+
+/* If the limit has passed before the task could start, the run ends without its body. */
+static bool time_out(uvs_t *s, uint32_t slot, uint64_t now_ns) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+
+  if (x == NULL || !uvs__limit_passed(x, now_ns))
+    return false;
+  uvs__time_out_unstarted(s, slot, now_ns);
+  return true;
+}
+
+uint32_t uvs__start_next(uvs_t *s, struct uvs__ready *r, const struct uvs__seat *seat,
+                         uint64_t now_ns, struct uvs__started *ret, int *steps) {
+  uint32_t slot = UVS__NONE;
+
+  for (; *steps > 0; --*steps) {
+    slot = uvs__ready_first(&s->table, r);
+    if (slot == UVS__NONE)
+      return UVS__NONE;
+    if (!time_out(s, slot, now_ns) && !leave_out(s, slot, seat, now_ns))
+      break;
+    slot = UVS__NONE;
+  }
+  if (slot == UVS__NONE)
+    return UVS__NONE;
+  uvs__start(s, slot, seat, now_ns, ret);
+  uvs__ready_turn(r);
+  slot = (uint32_t)ret->run.id & UVS__SLOT_MASK;
+  {
+    uint32_t next = uvs__ready_first(&s->table, r);
+
+    if (next != UVS__NONE)
+      __builtin_prefetch(uvs__task(s, next), 1);
+  }
+  return slot;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tuning: every constant that was chosen by a measurement, with the measurement. bench/README.md
+ * says how to repeat them.
+ */
+#ifndef UVS__TUNING_H
+#define UVS__TUNING_H
+
+#define UVS__MS UINT64_C(1000000)
+
+/* Tasks that one critical section may look at. At 64 a section takes 5 to 10 us, which is what a
+ * thread that waits for the lock pays for being put to sleep and woken; smaller batches lose more
+ * to locking than they save. */
+#define UVS__BATCH 64
+
+/* A run below this is brief: it is shorter than waking a pool thread (about 10 us). */
+#define UVS__BRIEF_NS 10000
+/* This many consecutive brief runs make a crew brief. */
+#define UVS__BRIEF_MANY 64
+/* Ready tasks for each runner of a brief crew: one for each task wakes threads for nothing (W6:
+ * 1.6 times the CPU). */
+#define UVS__PER_RUNNER 32
+/* Bodies below this are served by one runner alone: two would only wait for each other's cache
+ * lines (W3 on the pool: 0.6 of the time with one). */
+#define UVS__ALONE_NS 150
+/* The body alone is timed in one run of this many: reading the clock once more takes as long as a
+ * short body. An odd number, since short and long bodies may alternate. */
+#define UVS__TIMED_EVERY 31
+/* If no run starts for this long although a crew has fewer runners than tasks, its runs no longer
+ * count as brief. */
+#define UVS__HELD_BACK_NS UVS__MS
+
+/* A body that takes this long, and used the CPU for a quarter of it, makes its runner give way to
+ * other threads before the next one: uv_fs_stat beside CPU-bound bodies, p50 1091 -> 55 us. */
+#define UVS__LONG_NS (UVS__MS / 10)
+/* If giving way took longer than this, other programs want the core, not libuv: do not give way
+ * again for a while. */
+#define UVS__YIELD_MOST_NS (3 * UVS__MS)
+#define UVS__NO_YIELD_NS (200 * UVS__MS)
+
+/* A task that is always behind counts as due no earlier than this long before the end of its last
+ * run. So it delays others by a bounded time. */
+#define UVS__CATCH_UP_NS (1000 * UVS__MS)
+
+/* Loop tasks that are made ready before some are run, while they are in the cache (W3 on the loop:
+ * 0.8 of the time). */
+#define UVS__LOOP_READY_MANY 1024
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/wake.h"
+
+#include <sched.h>
+
+bool uvs__can_terminate(const uvs_t *s) {
+  return s->shut && !s->terminated && s->live == 0 && s->runners.out == 0 && !s->at.policy_changed;
+}
+
+bool uvs__has_loop_work(const uvs_t *s) {
+  const struct uvs__loop_state *at = &s->at;
+
+  return at->owed.first != UVS__NONE || at->arrivals.first != UVS__NONE || at->calls != NULL ||
+         at->now_first != NULL || s->loop_ready.count > 0 || at->policy_changed ||
+         at->returned != NULL || at->crews_want || at->watch_wanted || s->queues.dirty ||
+         uvs__can_terminate(s);
+}
+
+bool uvs__wants_keep(const uvs_t *s) {
+  const struct uvs__loop_state *at = &s->at;
+  bool keep = s->closing_cleanups; /* uvs_close was called */
+
+  if (s->keep_alive == UVS_KEEP_AUTO)
+    keep |= s->live_refs > 0 || at->owed.first != UVS__NONE || at->calls != NULL ||
+            at->now_first != NULL || at->policy_changed || at->first_pass;
+  if (s->keep_alive == UVS_KEEP_ALWAYS)
+    keep |= !s->terminated;
+  if (s->keep_alive != UVS_KEEP_NEVER)
+    keep |= s->queues.refs > 0;
+  return keep;
+}
+
+uint64_t uvs__next_look(const uvs_t *s, uint64_t wall_due_ns) {
+  uint64_t next_ns = uvs__delay_bound(&s->delay);
+  const struct uvs__heap_entry *limit = uvs__heap_head(&s->table.limits);
+  uint64_t kill_ns = uvs__load(&s->kill_ns, relaxed); /* written under the lock, as `stop` */
+
+  if (wall_due_ns < next_ns)
+    next_ns = wall_due_ns;
+  if (limit != NULL && limit->deadline_ns < next_ns)
+    next_ns = limit->deadline_ns;
+  if (s->queues.due_ns < next_ns)
+    next_ns = s->queues.due_ns;
+  if (kill_ns < next_ns && !uvs__load(&s->stop, relaxed))
+    next_ns = kill_ns;
+  return next_ns;
+}
+
+/* Ready tasks without a runner, which only the loop can send. A runner that is on its way back
+ * wakes the loop anyway. */
+static bool wants_runner(const uvs_t *s, uint64_t now_ns) {
+  bool held_back;
+
+  if (s->home.startable == 0 || uvs__crew_returns(&s->home, s->lingerers))
+    return false;
+  if (uvs__crew_wants(&s->home, &held_back))
+    return true;
+  /* The loop must look soon whether those that run are stuck. */
+  return held_back && (now_ns == 0 || s->at.armed_ns > now_ns + 2 * UVS__HELD_BACK_NS);
+}
+
+/* Nothing has a time to wait for: the timer stops (L11). */
+static bool waits_for_nothing(const uvs_t *s) {
+  return s->delay.count == 0 && s->table.wall.count == 0 && s->table.limits.count == 0 &&
+         s->queues.due_ns == UVS__NEVER && !s->at.held_back &&
+         uvs__load(&s->kill_ns, relaxed) == UVS__NEVER; /* written under the lock */
+}
+
+struct uvs__wake uvs__wake_decide(uvs_t *s, uint64_t now_ns) {
+  struct uvs__wake w = {false, false, false, 0};
+  struct uvs__loop_state *at = &s->at;
+  bool keep, on_loop, send;
+
+  if (at->mute)
+    return w;
+  if (at->in_pass) { /* runners may have been sent already */
+    at->runner_wanted |= wants_runner(s, now_ns);
+    return w;
+  }
+  on_loop = uvs__on_loop(s);
+  if (on_loop && uvs__ticker_lost(&s->ticker))
+    return w; /* somebody has closed our handles, and perhaps the loop */
+  send = uvs__has_loop_work(s) || wants_runner(s, now_ns);
+  keep = uvs__wants_keep(s);
+  if (keep != at->kept && on_loop) {
+    w.keep = true;
+    w.kept = at->kept = keep;
+  } else if (keep != at->kept) { /* only the loop can change it */
+    send |= !uvs__crew_returns(&s->home, s->lingerers);
+  }
+  if (s->delay.soonest_ns < at->armed_ns) {
+    bool later = on_loop && now_ns != 0 && s->delay.soonest_ns > now_ns;
+
+    send |= !later;
+    if (later && !uvs__clock_replaced(&s->clock)) /* else its owner steps the clock */
+      w.arm_ns = at->armed_ns = s->delay.soonest_ns;
+    if (later)
+      s->delay.soonest_ns = UVS__NEVER;
+  } else if (on_loop && at->armed_ns != UVS__NEVER && waits_for_nothing(s)) {
+    w.arm_ns = at->armed_ns = UVS__NEVER;
+  }
+  if (!send || at->wake_sent)
+    return w;
+  at->wake_sent = true;
+  uvs__ticker_hold(&s->ticker);
+  w.send = true;
+  return w;
+}
+
+/* Loop thread: the handles in use are gone. */
+static void stop_sending(uvs_t *s) {
+  uvs__lock(s);
+  s->shut = true;
+  s->at.mute = true;
+  uvs__unlock(s);
+  uvs__ticker_mute(&s->ticker);
+}
+
+void uvs__notice_loss(uvs_t *s) {
+  if (!uvs__ticker_lost(&s->ticker) || s->closers > 0)
+    return;
+  stop_sending(s);
+  /* Closing goes on with a second pair of handles. If there is none, the end of a runner has to
+   * bring us to a pass. */
+  if (!s->closing || uvs__ticker_replace(&s->ticker) < 0)
+    return;
+  uvs__ticker_keep(&s->ticker, true);
+  uvs__lock(s);
+  s->at.mute = false;
+  s->at.kept = true;
+  s->at.wake_sent = false;
+  uvs__unlock(s);
+}
+
+void uvs__wake_do(uvs_t *s, struct uvs__wake w, uint64_t now_ns) {
+  if (w.keep)
+    uvs__ticker_keep(&s->ticker, w.kept);
+  if (w.arm_ns == UVS__NEVER)
+    uvs__ticker_disarm(&s->ticker);
+  else if (w.arm_ns != 0)
+    uvs__ticker_arm(&s->ticker, w.arm_ns, now_ns);
+  if (w.send)
+    uvs__ticker_send(&s->ticker);
+}
+
+void uvs__wake_loop(uvs_t *s) {
+  bool send;
+
+  uvs__lock(s);
+  send = !s->at.mute && !s->at.wake_sent && !(uvs__on_loop(s) && uvs__ticker_lost(&s->ticker));
+  if (send) {
+    s->at.wake_sent = true;
+    uvs__ticker_hold(&s->ticker);
+  }
+  uvs__unlock(s);
+  if (send)
+    uvs__ticker_send(&s->ticker);
+}

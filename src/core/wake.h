@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * wake: does the loop have to hear of what was just done?
+ *
+ * There is one rule. It is decided under the lock and carried out after unlocking, at the end of
+ * every critical section outside a pass. During a pass nothing has to be decided: a pass looks at
+ * everything, under the lock, before the loop sleeps.
+ *
+ * A section that decides to send raises `senders`; the sender lowers it again after uv_async_send.
+ * Close forbids new senders and waits until there are none, since uv_async_send on a handle that is
+ * closed aborts.
+ */
+#ifndef UVS__CORE_WAKE_H
+#define UVS__CORE_WAKE_H
+
+#include "core/scheduler.h"
+
+/* What to do when the lock is released. */
+struct uvs__wake {
+  bool send;       /* wake the loop */
+  bool keep, kept; /* loop thread: the handle's ref is to become `kept` */
+  uint64_t arm_ns; /* loop thread: arm the timer for this; UVS__NEVER: stop it; 0: leave it */
+};
+
+/* Lock held. now_ns: the time if the caller knows it, else 0. */
+struct uvs__wake uvs__wake_decide(uvs_t *s, uint64_t now_ns);
+/* Without the lock. */
+void uvs__wake_do(uvs_t *s, struct uvs__wake w, uint64_t now_ns);
+
+/* Lock held. False: nothing that the rule looks at calls for the loop. */
+static inline bool uvs__may_want_loop(const uvs_t *s) {
+  const struct uvs__loop_state *at = &s->at;
+  bool work = (at->owed.first & at->arrivals.first) != UVS__NONE || at->calls != NULL ||
+              at->now_first != NULL || s->loop_ready.count > 0 || at->policy_changed ||
+              at->returned != NULL || at->crews_want || at->watch_wanted || s->queues.dirty ||
+              s->shut || s->home.startable > 0;
+
+  return work || s->delay.soonest_ns < at->armed_ns || !at->kept ||
+         s->keep_alive != UVS_KEEP_AUTO || s->live_refs == 0 ||
+         (s->delay.count == 0 && at->armed_ns != UVS__NEVER);
+}
+
+/* The end of a critical section of any thread. */
+static inline void uvs__unlock_and_wake(uvs_t *s, uint64_t now_ns) {
+  struct uvs__wake w;
+
+  if (!uvs__may_want_loop(s)) {
+    uvs__unlock(s);
+    return;
+  }
+  w = uvs__wake_decide(s, now_ns);
+  uvs__unlock(s);
+  if (w.send || w.keep || w.arm_ns != 0)
+    uvs__wake_do(s, w, now_ns);
+}
+
+/* Lock held: must the loop stay, as far as the lock's data says? */
+bool uvs__wants_keep(const uvs_t *s);
+/* Lock held: shut down, and nothing is left. */
+bool uvs__can_terminate(const uvs_t *s);
+/* Lock held: a full pass has something to do at once. */
+bool uvs__has_loop_work(const uvs_t *s);
+/* Lock held: the earliest instant at which the loop has something to do; wall_due_ns is that of the
+ * wall clock's queue by the monotonic clock. */
+uint64_t uvs__next_look(const uvs_t *s, uint64_t wall_due_ns);
+
+/* Lock held: something that is due at due_ns has come without going through the delay queue. */
+static inline void uvs__note_due(uvs_t *s, uint64_t due_ns) {
+  if (due_ns < s->delay.soonest_ns)
+    s->delay.soonest_ns = due_ns;
+}
+
+/* Any thread, without the lock: wake the loop whatever it is doing. */
+void uvs__wake_loop(uvs_t *s);
+/* Loop thread, without the lock. Did somebody else close our handles? Then nothing more is
+ * accepted, and nothing is sent. */
+void uvs__notice_loss(uvs_t *s);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * delay: the delay queue of the monotonic clock. Exact as a heap, cheap as a wheel.
+ *
+ * Time is cut into ticks of 2^20 ns. Tasks that are due after the tick `upto` lie in buckets: eight
+ * levels of 64, each level 64 times as coarse as the one below. A task is at the level of the
+ * highest digit (of base 64) in which its tick differs from `upto`, in the bucket of its digit
+ * there. So every bucket of a level comes before every bucket of the next level, no bucket wraps
+ * round, and two bitmaps find the next bucket. No tick has to pass by: `upto` jumps towards the
+ * present when tasks are taken out, and is never after it. A bucket is opened when something in it
+ * is due, not when its time begins.
+ *
+ * Tasks that are due up to the tick `upto` are in exact order (due_ns, then seq): in the front, a
+ * list of tasks that came in order, or in a small heap.
+ *
+ * A bucket knows a lower bound of its deadlines and the task that has it. The bound is exact until
+ * that task is removed or pushed back; then the loop may wake once for nothing (L11), or
+ * uvs__delay_settle finds the new one.
+ *
+ * To push a task back to a later time is only a note in the task: its bucket finds out when its
+ * time comes.
+ *
+ * The scheduler's lock protects all of it.
+ */
+#ifndef UVS__DELAY_H
+#define UVS__DELAY_H
+
+#include "task/table.h"
+
+#define UVS__TICK_BITS 20 /* about 1 ms, which is what the uv_timer counts in */
+#define UVS__DIGIT_BITS 6
+#define UVS__DIGITS (1u << UVS__DIGIT_BITS)
+#define UVS__LEVELS 8 /* 20 + 8 * 6 > 63 bits */
+#define UVS__BUCKETS (UVS__LEVELS * UVS__DIGITS)
+#define UVS__FRONT UVS__BUCKETS         /* in order, and due up to `upto` */
+#define UVS__FALLING (UVS__BUCKETS + 1) /* tasks of a bucket that are about to be filed again */
+#define UVS__LISTS (UVS__BUCKETS + 2)
+
+struct uvs__bucket {
+  struct uvs__link ends; /* a: the last, b: the first; an empty list's name the list itself */
+  uint64_t last_ns;      /* the greatest deadline, if all came in order; else UINT64_MAX */
+  uint64_t last_seq;
+  uint64_t min_ns;   /* no deadline is earlier; UVS__NEVER if the list is empty */
+  uint32_t min_slot; /* the task that has it, unless `stale` */
+  bool stale;        /* min_ns may be too early */
+};
+
+struct uvs__delay {
+  struct uvs__table *table;
+  uint32_t count;
+  uint64_t upto;       /* a tick; no bucket has a task of this tick or before */
+  uint64_t soonest_ns; /* the earliest that was put since the loop was armed; the owner resets it */
+  uint64_t ops;        /* tasks put in, moved, taken out */
+  uint64_t falling_upto;        /* a tick: the end of the bucket that the falling tasks come from */
+  uint32_t levels;              /* bit l: level l is not empty */
+  uint64_t digits[UVS__LEVELS]; /* bit d: its bucket d is not */
+  struct uvs__bucket list[UVS__LISTS];
+};
+
+void uvs__delay_init(struct uvs__delay *d, struct uvs__table *t, uint64_t now_ns);
+
+/* By its due_ns, which is below UVS__NEVER, and its seq. now_ns: the time, or a little before. */
+void uvs__delay_put(struct uvs__delay *d, uint32_t slot, uint64_t now_ns);
+void uvs__delay_remove(struct uvs__delay *d, uint32_t slot);
+/* The task's due_ns becomes due_ns, which is below UVS__NEVER. */
+void uvs__delay_move(struct uvs__delay *d, uint32_t slot, uint64_t due_ns, uint64_t now_ns);
+
+/* No task is due before this; UVS__NEVER if there is none. */
+uint64_t uvs__delay_bound(const struct uvs__delay *d);
+/* Does a task belong before (due_ns, seq)? A bound that is not exact may say so for nothing. */
+bool uvs__delay_is_before(const struct uvs__delay *d, uint64_t due_ns, uint64_t seq);
+/* The next task that is due, taken out; UVS__NONE. *steps is lowered by the tasks that were looked
+ * at. At 0 the call gives up, and there may be more. */
+uint32_t uvs__delay_take(struct uvs__delay *d, uint64_t now_ns, int *steps);
+/* Make the bound exact. False: it took all of *steps, and there is more to find out. */
+bool uvs__delay_settle(struct uvs__delay *d, int *steps);
+/* The first task, due or not; UVS__NONE. Needs an exact bound. */
+uint32_t uvs__delay_first(const struct uvs__delay *d);
+
+/* Ask for the memory that uvs__delay_remove needs. */
+void uvs__delay_prefetch(const struct uvs__delay *d, uint32_t slot);
+bool uvs__delay_check(const struct uvs__delay *d);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * close: the end of a scheduler, on the loop.
+ *
+ * Closing has three steps: refuse new work and stop, let passes end every task, lane and queue,
+ * close the handles. The last reference frees the memory. The owner's reference is given back after
+ * the close callback.
+ */
+#include "loop/loop.h"
+
+#include "pool/crew.h"
+#include "uvsched/executor.h"
+
+/* Lock held: cancels up to a batch of the lane's tasks. False: there are none left. */
+static bool sweep(uvs_t *s, struct uvs__gate *g) {
+  for (int steps = UVS__BATCH; steps > 0; steps--) {
+    uint32_t slot = g->first_task;
+    struct uvs__task *t;
+
+    if (slot == UVS__NONE)
+      return false;
+    t = uvs__task(s, slot);
+    uvs__gate_part(s, g, slot);
+    if (t->state == UVS__WAITING || t->state == UVS__READY)
+      uvs__end_refused(s, slot);
+    else if (t->state == UVS__RUNNING && !uvs__is_settled(t))
+      uvs__settle_running(s, slot, UVS__WAS_CANCELLED);
+  }
+  return true;
+}
+
+void uvs__dispose(uvs_t *s, struct uvs__gate *g, bool token) {
+  bool first;
+
+  uvs__lock(s);
+  if (token)
+    uvs__store(&g->token, true, release); /* pairs with the acquire in uvs_cancelled */
+  first = !g->shut;
+  if (!first) {
+    uvs__unlock(s);
+    return;
+  }
+  g->live++; /* keeps the lane until all its tasks have been looked at */
+  uvs__gate_shut(s, g);
+  uvs__owe_settled_cleanups(s, g->first_cleanup);
+  while (sweep(s, g)) {
+    uvs__unlock_and_wake(s, 0); /* let others in */
+    uvs__lock(s);
+  }
+  uvs__gate_left(s, g, 1);
+  uvs__unlock_and_wake(s, 0);
+}
+
+void uvs__close_parts(uvs_t *s) {
+  struct uvs__gate *g;
+  void (*close_queues)(uvs_t *);
+
+  uvs__lock(s);
+  close_queues = s->queues.shut ? NULL : s->queues.close;
+  s->queues.shut = true;
+  uvs__unlock(s);
+  if (close_queues != NULL)
+    close_queues(s);
+  /* Once: only the loop takes a lane off the list, uvs__dispose calls nothing back, and no lane is
+   * added after shutdown. */
+  if (s->lanes_closed)
+    return;
+  s->lanes_closed = true;
+  uvs__lock(s);
+  g = s->gates;
+  uvs__unlock(s);
+  while (g != NULL) {
+    struct uvs__gate *next;
+
+    uvs__dispose(s, g, false);
+    uvs__lock(s);
+    next = g->next_gate;
+    uvs__unlock(s);
+    g = next;
+  }
+}
+
+void uvs__serve_queues(uvs_t *s, uint64_t now_ns, uint64_t until_ns) {
+  bool (*serve)(uvs_t *, uint64_t);
+  bool wanted;
+
+  uvs__lock(s);
+  wanted = s->queues.dirty || s->queues.due_ns <= now_ns;
+  serve = s->queues.serve;
+  uvs__unlock(s);
+  if (wanted && serve != NULL)
+    serve(s, until_ns); /* if something is left, `serve` sets `dirty` or due_ns */
+}
+
+/* ---- give back ---- */
+
+/* In a forked child: no action is called any more. */
+static void free_cleanups(uvs_t *s) {
+  while (s->at.now_first != NULL) {
+    struct uvs__cleanup *a = s->at.now_first;
+
+    s->at.now_first = a->next_now;
+    if (--a->lists == 0)
+      uvs__mem_free(&s->mem, a);
+  }
+  for (uint32_t slot = 0; slot < s->table.tasks.made; slot++) {
+    struct uvs__task *t = uvs__task(s, slot);
+    struct uvs__cleanup *a = uvs__has(t, UVS__CLEANUPS) ? uvs__extra(s, t)->first_cleanup : NULL;
+
+    while (a != NULL) {
+      struct uvs__cleanup *next = a->next;
+
+      if (--a->lists == 0)
+        uvs__mem_free(&s->mem, a);
+      a = next;
+    }
+  }
+}
+
+static void destroy(uvs_t *s) {
+  uvs_allocator_t mem = s->mem;
+
+  if (uvs__forked(&s->fork)) { /* a child's locks may be held by threads that do not exist there */
+    if (s->home.own != NULL)
+      uvs_threads_close(s->home.own);
+    uvs__ticker_forget(&s->ticker);
+    if (uv_mutex_trylock(&s->lock) == 0) /* else a thread of the parent was changing the lists */
+      free_cleanups(s);
+  } else {
+    uv_cond_destroy(&s->lingering);
+    uv_mutex_destroy(&s->lock);
+  }
+  uvs__free_runners(s);
+  uvs__table_free_memory(&s->table, &mem);
+  uvs__fork_destroy(&s->fork);
+  uvs__mem_free(&mem, s->raw);
+}
+
+uvs_t *uvs_retain(uvs_t *s) {
+  if (s != NULL)
+    uvs__add(&s->refs, 1, relaxed); /* the caller has a reference, or relies on the owner's */
+  return s;
+}
+
+void uvs_release(uvs_t *s) {
+  if (s == NULL)
+    return;
+  /* acq_rel: releases what this thread did with it; the last one acquires what all others did */
+  if (uvs__sub(&s->refs, 1, acq_rel) == 1)
+    destroy(s);
+}
+
+/* ---- handles ---- */
+
+static void one_is_closed(uvs_t *s) {
+  if (--s->closers > 0)
+    return;
+  uvs__store(&s->closed, true, release); /* pairs with uvs__enter */
+  if (s->close_cb != NULL)
+    s->close_cb(s);
+  uvs_release(s);
+}
+
+static void on_ticker_closed(struct uvs__ticker *k) {
+  one_is_closed((uvs_t *)(void *)((char *)k - offsetof(uvs_t, ticker)));
+}
+
+static void on_watch_closed(struct uvs__wallwatch *w) {
+  one_is_closed((uvs_t *)(void *)((char *)w - offsetof(uvs_t, watch)));
+}
+
+static void close_handles(uvs_t *s) {
+  bool lost = uvs__wallwatch_lost(&s->watch);
+
+  if (s->closers > 0 || s->ticker.nudged)
+    return;
+  uvs__crew_close(s, &s->home);
+  uvs__lock(s);
+  s->at.mute = true;
+  uvs__unlock(s);
+  s->closers = 1;
+  if (uvs__wallwatch_close(&s->watch, on_watch_closed))
+    s->closers++;
+  uvs__ticker_close(&s->ticker, on_ticker_closed, lost);
+}
+
+void uvs__finish_close(uvs_t *s) {
+  bool over;
+
+  uvs__lock(s);
+  over = s->terminated && s->gates == NULL;
+  if (over) {
+    s->cleanups_shut = true; /* first, or other threads could add actions for ever */
+    over = s->at.now_first == NULL;
+  }
+  uvs__unlock(s);
+  if (over)
+    close_handles(s);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * policy: what a shutdown leaves to run.
+ *
+ * A shutdown refuses new tasks at once. Tasks that were accepted are the loop's business: it looks
+ * at each of them when a policy has changed, a batch at a time. Tasks that come to wait later
+ * (their run was in progress) are looked at when they are filed.
+ */
+#include "loop/loop.h"
+
+/* Lock held: the first shutdown fixes what "already due" means (S38). */
+static void shut(uvs_t *s, uint64_t now_ns, uint64_t wall_ns) {
+  if (s->shutdown_ns == UVS__NEVER) {
+    s->shutdown_ns = now_ns;
+    s->shutdown_wall_ns = wall_ns;
+  }
+  s->shut = true;
+  s->at.policy_changed = true;
+}
+
+void uvs__shut(uvs_t *s, uint64_t kill_ns) {
+  uint64_t now_ns = uvs__now(s);
+  uint64_t wall_ns = uvs__clock_wall(&s->clock);
+
+  uvs__lock(s);
+  shut(s, now_ns, wall_ns);
+  if (kill_ns < uvs__load(&s->kill_ns, relaxed)) /* written under the lock */
+    uvs__store(&s->kill_ns, kill_ns, relaxed);   /* a time; it says all by itself */
+  uvs__unlock_and_wake(s, now_ns);
+}
+
+bool uvs__stop_now(uvs_t *s, uvs_never_ran_cb each, void *arg) {
+  uint64_t now_ns = uvs__now(s);
+  uint64_t wall_ns = uvs__clock_wall(&s->clock);
+
+  uvs__lock(s);
+  if (uvs__load(&s->stop, relaxed)) { /* written under the lock */
+    uvs__unlock(s);
+    return false;
+  }
+  shut(s, now_ns, wall_ns);
+  s->never_ran_cb = each;
+  s->never_ran_arg = arg;
+  uvs__store(&s->stop, true, release); /* pairs with the acquire in uvs_cancelled */
+  uvs__unlock_and_wake(s, now_ns);
+  return true;
+}
+
+void uvs__apply_policies(uvs_t *s) {
+  uint32_t slot = 0;
+
+  uvs__lock(s);
+  if (!s->at.policy_changed) {
+    uvs__unlock(s);
+    return;
+  }
+  s->at.policy_changed = false;
+  while (s->shut && slot < s->table.tasks.made) {
+    uint32_t end =
+        slot + UVS__BATCH < s->table.tasks.made ? slot + UVS__BATCH : s->table.tasks.made;
+
+    for (; slot < end; slot++) {
+      struct uvs__task *t = uvs__task(s, slot);
+
+      if ((t->state == UVS__WAITING || t->state == UVS__READY) &&
+          !uvs__may_run(s, t, uvs__extra(s, t)))
+        uvs__end_refused(s, slot);
+    }
+    uvs__unlock(s); /* let others in */
+    uvs__lock(s);
+    if (slot >= s->table.tasks.made && s->at.policy_changed) { /* once more */
+      s->at.policy_changed = false;
+      slot = 0;
+    }
+  }
+  uvs__unlock(s);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * crew: the runners of an executor: opened, resized, sent, and returned. See core/crew.h.
+ */
+#ifndef UVS__POOL_CREW_H
+#define UVS__POOL_CREW_H
+
+#include "pool/runner.h"
+
+#define UVS__CONCURRENCY_MAX 1024
+
+/* Where bodies run, as the options of a scheduler or a lane say it. */
+struct uvs__crew_options {
+  const struct uvs_executor_s *executor; /* NULL: libuv's pool, or own threads */
+  int threads;                           /* number of own threads; 0: none */
+  const char *thread_name;
+  int concurrency; /* -1: as the executor says ... */
+  int most;        /* ... up to this */
+};
+
+/* Without the lock, all but the last. */
+
+/* 0; UV_EINVAL, UV_ENOMEM, or what uvs_threads_open answers. */
+int uvs__crew_open(uvs_t *s, struct uvs__crew *c, const struct uvs__crew_options *o);
+/* From now on the loop is woken when the crew's pool of threads is resized. */
+void uvs__crew_watch(uvs_t *s, struct uvs__crew *c);
+/* All runners of the crew are back: closes the threads that were made for it. */
+void uvs__crew_close(uvs_t *s, struct uvs__crew *c);
+/* 0, UV_ENOMEM: nothing has changed. */
+int uvs__crew_set_concurrency(uvs_t *s, struct uvs__crew *c, int concurrency);
+/* Ask the executor how many runners make sense now, if the crew follows it. */
+void uvs__crew_follow(uvs_t *s, struct uvs__crew *c);
+void uvs__free_runners(uvs_t *s);
+
+/* ---- dispatch.c ---- */
+
+/* Loop thread: send as many runners as there is work for. May call the error hook, and run bodies
+ * (an executor may do that inside `submit`). True: something is left to do, but not now. */
+bool uvs__send_runners(uvs_t *s, uint64_t now_ns, uint64_t until_ns);
+/* Loop thread: the same for the scheduler's own crew, if it uses libuv's pool; makes no callbacks.
+ * True: a full pass is wanted. */
+bool uvs__send_home_runners(uvs_t *s, uint64_t now_ns);
+/* Loop thread, lock held: runners that executors brought back are idle again. */
+void uvs__take_back(uvs_t *s);
+
+#endif

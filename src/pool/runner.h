@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * runner: a job on a thread of libuv's pool, or of another executor, that runs one task after the
+ * other. See pool/runner.c.
+ */
+#ifndef UVS__POOL_RUNNER_H
+#define UVS__POOL_RUNNER_H
+
+#include "core/moves.h"
+
+struct uvs__runner {
+  uv_work_t req;
+  uvs_t *scheduler;
+  struct uvs__runner *next; /* list: idle, about to be sent, or returned. Under the lock */
+  struct uvs__runner *all;  /* made before this one */
+  struct uvs__crew *crew;   /* while it is out */
+  int index;
+  uint32_t in_a_row; /* consecutive starts of the crew that were its own. Under the lock */
+  uint64_t starts;   /* the crew's `starts` when it took its task. Under the lock */
+  bool waited;       /* it waited for the lock to take its present run. Its thread only */
+  bool last_long, last_cpu_bound; /* its last body. Its thread only */
+  uint64_t no_yield_until_ns;     /* its thread only */
+  struct uvs__cell cell;          /* statistics of its runs. Its thread writes */
+};
+
+/* Runs one task after the other, until none is left or the budget is used up. */
+void uvs__run_tasks(struct uvs__runner *r);
+
+/* Calls the body of a run that has started, with the hooks around it, on this thread. Returns the
+ * return value of the body. *ret_end_ns: when the body returned; *ret_over_ns: when the hook after
+ * it returned. */
+int uvs__call_body(uvs_t *s, struct uvs__started *st, uint64_t *ret_end_ns, uint64_t *ret_over_ns);
+/* Lock held: the body of a run has returned. True if the run goes on: the body is pending, and
+ * uvs_finish has not been called. `cell` gets the length of the run. */
+bool uvs__return_body(uvs_t *s, const struct uvs__started *st, int returned, uint64_t end_ns,
+                      uint64_t over_ns, uint64_t wall_ns, struct uvs__cell *cell);
+/* Records the start in the statistics. If the limit of the run has passed since the clock was read,
+ * sets st->expired instead, and the body is not called. Without the lock; with the lock only if
+ * `cell` is s->shared_cell and the run has no limit. */
+void uvs__record_start(uvs_t *s, struct uvs__started *st, struct uvs__cell *cell);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mem: the one door to malloc; replaceable, so that a test can fail it.
+ */
+#ifndef UVS__MEM_H
+#define UVS__MEM_H
+
+#include "uvsched.h"
+
+#include "port/base.h"
+
+/* Fills in malloc and free if *m names none. */
+void uvs__mem_init(uvs_allocator_t *m);
+
+/* n * size + extra bytes, uninitialized; NULL if that overflows or memory is out. Any thread. */
+void *uvs__mem_alloc(const uvs_allocator_t *m, size_t n, size_t size, size_t extra);
+void uvs__mem_free(const uvs_allocator_t *m, void *ptr);
+
+/* What malloc gives; large pieces may lie on large pages. For free(). mem_huge.c, mem_plain.c */
+void *uvs__mem_system(size_t size);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#include "port/self.h"
+
+#include "port/atomic.h"
+
+#include <stddef.h>
+
+_Thread_local struct uvs__thread uvs__thread;
+
+/* In a row, so that threads that begin together use different stripes of a slab. */
+static _Atomic uintptr_t threads_so_far;
+
+void uvs__thread_begin(void) {
+  uvs__thread.self = uvs__add(&threads_so_far, 1, relaxed) + 1; /* only a number */
+  uvs__thread.tid = uvs__thread_tid();
+}
+
+bool uvs__thread_inside(const void *scheduler) {
+  const struct uvs__frame *f = uvs__thread.frame;
+
+  while (f != NULL && f->scheduler != scheduler)
+    f = f->outer;
+  return f != NULL;
+}

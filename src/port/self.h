@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * thread: which thread is this, and does that one still live?
+ */
+#ifndef UVS__SELF_H
+#define UVS__SELF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A body that runs on this thread. One that submits may have to run another inside itself. */
+struct uvs__frame {
+  const void *scheduler;
+  uint32_t slot;
+  const struct uvs__frame *outer;
+};
+
+struct uvs__thread {
+  const struct uvs__frame *frame; /* the innermost; NULL: no body */
+  uintptr_t self; /* 1, 2, 3 ... as they first call us, each once; 0: not yet known */
+  int tid;        /* for uvs__thread_gone */
+};
+
+extern _Thread_local struct uvs__thread uvs__thread;
+
+void uvs__thread_begin(void);
+/* Does a body of this scheduler run on this thread, if only around another? */
+bool uvs__thread_inside(const void *scheduler);
+
+static inline uintptr_t uvs__self(void) {
+  if (uvs__thread.self == 0)
+    uvs__thread_begin();
+  return uvs__thread.self;
+}
+
+/* True only if that thread of this process has surely ended. */
+bool uvs__thread_gone(int tid);
+/* The system's number of this thread. */
+int uvs__thread_tid(void);
+/* The CPU time that this thread has used; 0: it is not known. */
+uint64_t uvs__thread_cpu_ns(void);
+/* What the system's tools show for this thread; up to 15 bytes. Where they show none: nothing. */
+void uvs__thread_name(const char *name);
+
+#endif

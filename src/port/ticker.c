@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+#include "port/ticker.h"
+
+#include <sched.h>
+
+#define MS UINT64_C(1000000)
+
+/* The kernel may let an epoll time-out slip by 0.1 %. From here on that is a whole ms, so wait in
+ * two stages. */
+#define LONG_WAIT_NS (1000 * MS)
+
+static void on_timer(uv_timer_t *h) {
+  struct uvs__ticker *k = h->data;
+
+  k->armed_ns = UVS__NEVER;
+  k->due(k);
+}
+
+static void on_alarm(void *data) {
+  struct uvs__ticker *k = data;
+
+  k->armed_ns = UVS__NEVER;
+  k->due(k);
+}
+
+static void on_async(uv_async_t *h) {
+  struct uvs__ticker *k = h->data;
+
+  k->tick(k);
+}
+
+static int open_pair(struct uvs__ticker *k, int which) {
+  int rc = uv_async_init(k->loop, &k->pair[which].async, on_async);
+
+  if (rc < 0)
+    return rc;
+  rc = uv_timer_init(k->loop, &k->pair[which].timer);
+  UVS_ASSERT(rc == 0); /* it cannot fail */
+  k->pair[which].async.data = k;
+  k->pair[which].timer.data = k;
+  uv_unref((uv_handle_t *)&k->pair[which].timer);
+  k->in_use = which;
+  k->open_handles += 2;
+  k->kept = true;
+  k->armed_ns = UVS__NEVER;
+  uvs__store(&k->sendable, which, seq_cst); /* pairs with uvs__ticker_wake */
+  return 0;
+}
+
+int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, const uvs_allocator_t *mem,
+                     uint64_t slack_ns, uvs__tick_cb tick, uvs__tick_cb due) {
+  int rc = 0;
+
+  k->loop = loop;
+  k->tick = tick;
+  k->due = due;
+  k->open_handles = 0;
+  k->nudged = false;
+  atomic_init(&k->senders, 0);
+  atomic_init(&k->sendable, -1);
+  k->alarm = NULL;
+  k->slack_ns = slack_ns;
+  if (slack_ns > 0)
+    rc = uvs__alarm_open(mem, loop, on_alarm, k, &k->alarm);
+  if (rc < 0)
+    return rc;
+  rc = open_pair(k, 0);
+  if (rc < 0 && k->alarm != NULL)
+    uvs__alarm_close(k->alarm);
+  return rc;
+}
+
+void uvs__ticker_forget(struct uvs__ticker *k) {
+  if (k->alarm != NULL)
+    uvs__alarm_forget(k->alarm);
+}
+
+/* The alarm of the pair in use. */
+static bool has_alarm(const struct uvs__ticker *k) {
+  return k->alarm != NULL && k->in_use == 0;
+}
+
+/* seq_cst, and the load in uvs__ticker_send: pairs with uvs__ticker_mute. Either we see that it is
+ * mute, or it sees and awaits us. */
+void uvs__ticker_hold(struct uvs__ticker *k) {
+  uvs__add(&k->senders, 1, seq_cst);
+}
+
+void uvs__ticker_send(struct uvs__ticker *k) {
+  int which = uvs__load(&k->sendable, seq_cst);
+
+  if (which >= 0)
+    uv_async_send(&k->pair[which].async);
+  uvs__sub(&k->senders, 1, release); /* pairs with the acquire in uvs__ticker_mute */
+}
+
+void uvs__ticker_wake(struct uvs__ticker *k) {
+  uvs__ticker_hold(k);
+  uvs__ticker_send(k);
+}
+
+void uvs__ticker_arm(struct uvs__ticker *k, uint64_t due_ns, uint64_t now_ns) {
+  uint64_t wait_ns = due_ns <= now_ns ? 0 : due_ns - now_ns;
+  uint64_t wait_ms;
+
+  if (k->armed_ns <= due_ns)
+    return; /* it comes earlier, once, for nothing: cheaper than to move it with each cancel */
+  if (has_alarm(k) && uvs__alarm_set(k->alarm, uvs__steps_later(due_ns, 1, k->slack_ns))) {
+    k->armed_ns = due_ns;
+    return;
+  }
+  if (wait_ns >= LONG_WAIT_NS)
+    wait_ns -= wait_ns / 512 + MS;
+  wait_ms = wait_ns / MS + (wait_ns % MS != 0);
+  /* Never 0: up to libuv 1.47 that starves I/O when armed from the timer's own callback. */
+  uv_update_time(k->loop);
+  if (uv_timer_start(&k->pair[k->in_use].timer, on_timer, wait_ms == 0 ? 1 : wait_ms, 0) == 0)
+    k->armed_ns = due_ns;
+  else if (!uvs__ticker_lost(k)) /* then nothing is due any more */
+    uvs__ticker_wake(k);         /* a turn tries again; or nobody would come */
+}
+
+void uvs__ticker_disarm(struct uvs__ticker *k) {
+  if (k->armed_ns == UVS__NEVER)
+    return;
+  if (has_alarm(k))
+    uvs__alarm_set(k->alarm, UVS__NEVER);
+  uv_timer_stop(&k->pair[k->in_use].timer);
+  k->armed_ns = UVS__NEVER;
+}
+
+void uvs__ticker_keep(struct uvs__ticker *k, bool keep) {
+  uv_handle_t *h = (uv_handle_t *)&k->pair[k->in_use].async;
+
+  if (keep == k->kept)
+    return;
+  k->kept = keep;
+  if (keep)
+    uv_ref(h);
+  else
+    uv_unref(h);
+}
+
+bool uvs__ticker_owns(const struct uvs__ticker *k, const uv_handle_t *h) {
+  for (int i = 0; i < 2; i++) {
+    if (h == (const uv_handle_t *)&k->pair[i].timer || h == (const uv_handle_t *)&k->pair[i].async)
+      return true;
+  }
+  return h == (const uv_handle_t *)&k->spare ||
+         (k->alarm != NULL && h == uvs__alarm_handle(k->alarm));
+}
+
+bool uvs__ticker_lost(const struct uvs__ticker *k) {
+  return uv_is_closing((const uv_handle_t *)&k->pair[k->in_use].timer) ||
+         uv_is_closing((const uv_handle_t *)&k->pair[k->in_use].async) ||
+         (has_alarm(k) && uv_is_closing(uvs__alarm_handle(k->alarm)));
+}
+
+void uvs__ticker_mute(struct uvs__ticker *k) {
+  uvs__store(&k->sendable, -1, seq_cst);
+  while (uvs__load(&k->senders, acquire) != 0) /* pairs with the release in uvs__ticker_wake */
+    sched_yield();
+}
+
+int uvs__ticker_replace(struct uvs__ticker *k) {
+  return uvs__ticker_lost(k) && k->in_use == 0 ? open_pair(k, 1) : 0;
+}
+
+static void on_nudge(uv_handle_t *h) {
+  struct uvs__ticker *k = h->data;
+
+  k->nudged = false;
+  k->tick(k);
+}
+
+void uvs__ticker_nudge(struct uvs__ticker *k) {
+  k->nudged = true;
+  uv_timer_init(k->loop, &k->spare);
+  k->spare.data = k;
+  uv_close((uv_handle_t *)&k->spare, on_nudge);
+}
+
+static void on_closed(uv_handle_t *h) {
+  struct uvs__ticker *k = h->data;
+
+  if (--k->open_handles > 0)
+    return;
+  if (k->alarm != NULL)
+    uvs__alarm_free(k->alarm);
+  k->alarm = NULL;
+  k->closed(k);
+}
+
+/* libuv finishes what was closed in one turn last first. So a handle that somebody else closed in
+ * this same turn is through only when one that we close in the next turn is. */
+static void on_pair_closed(uv_handle_t *h) {
+  struct uvs__ticker *k = h->data;
+
+  if (--k->open_handles > 0)
+    return;
+  k->open_handles = 1;
+  uv_timer_init(k->loop, &k->spare);
+  k->spare.data = k;
+  uv_close((uv_handle_t *)&k->spare, on_closed);
+}
+
+static void close_one(uv_handle_t *h, uv_close_cb cb, int *n) {
+  if (uv_is_closing(h))
+    return;
+  uv_close(h, cb);
+  ++*n;
+}
+
+void uvs__ticker_close(struct uvs__ticker *k, uvs__tick_cb closed, bool lost) {
+  bool others = lost || k->in_use != 0 || uvs__ticker_lost(k);
+  uv_close_cb cb = others ? on_pair_closed : on_closed;
+  int n = 0;
+
+  k->closed = closed;
+  uvs__ticker_mute(k);
+  for (int i = 0; i <= k->in_use; i++) {
+    close_one((uv_handle_t *)&k->pair[i].timer, cb, &n);
+    close_one((uv_handle_t *)&k->pair[i].async, cb, &n);
+  }
+  if (k->alarm != NULL)
+    close_one(uvs__alarm_handle(k->alarm), cb, &n);
+  k->open_handles = n;
+  if (n > 0)
+    return;
+  /* Nothing of ours was left to close: the spare handle twice brings us past the others'. */
+  k->open_handles = 1;
+  uv_timer_init(k->loop, &k->spare);
+  k->spare.data = k;
+  uv_close((uv_handle_t *)&k->spare, on_pair_closed);
+}

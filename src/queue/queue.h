@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * queue: what the rooms of the delay queues share.
+ *
+ *   queue.c       one queue, one value: in, out, ask; any thread, under the queue's lock
+ *   queue_many.c  one queue, many values
+ *   queues.c      all queues of a scheduler: the loop's part
+ *
+ * Each queue has a lock of its own. Lock order: the queue's lock, then the scheduler's lock. The
+ * scheduler calls the functions of struct uvs__queues without its lock. The queue's lock may be
+ * held while clock, allocator and `hold` are called; no other user code runs under it.
+ *
+ * Only the loop waits for a time. A queue wants the loop when a thread or a callback waits for a
+ * value that is not due. told_ns is what the loop knows of that. A thread that makes a queue want
+ * an earlier time tells the loop. Nobody tells the loop of a later time: the loop looks once for
+ * nothing, and finds out.
+ */
+#ifndef UVS__QUEUE_QUEUE_H
+#define UVS__QUEUE_QUEUE_H
+
+#include "uvsched/queue.h"
+
+#include "api/api.h"
+#include "queue/values.h"
+
+/* A thread that sleeps in the queue. On its stack. */
+struct uvs__taker {
+  struct uvs__taker *previous, *next;
+  uvs_waiter_t *waiter; /* the caller's; may be NULL */
+  uv_cond_t cond;
+  bool over; /* another thread has ended the wait, with: */
+  int rc;
+  uvs_entry_t entry;
+};
+
+struct uvs_queue_s {
+  _Atomic uint32_t refs;
+  _Atomic bool opener_gone; /* the opener's reference was given back */
+
+  /* Constant. */
+  uvs_t *s; /* holds a reference on it */
+  uvs_value_cb left;
+  void (*hold)(void *value, void *arg); /* NULL, or both are set */
+  void (*drop)(void *value, void *arg);
+  void *arg; /* of the three */
+
+  /* The list of all. Written under the scheduler's lock; the loop thread reads `next` without it.
+   */
+  struct uvs_queue_s *previous, *next;
+
+  uv_mutex_t lock; /* protects what follows */
+  struct uvs__values values;
+  struct uvs__taker *first, *last; /* first come, first served */
+  uvs_value_cb consume;            /* called on the loop; NULL: none */
+  void *consume_arg;
+  uint64_t told_ns; /* the loop looks here at this time or before; UVS__NEVER: when it is told */
+  bool closed;
+  bool ref; /* an open queue with `ref` is counted in s->queues.refs */
+};
+
+/* ---- queues.c: any thread, without the scheduler's lock ---- */
+
+/* Put q on the scheduler's list, which takes over a reference. False: the scheduler has closed its
+ * queues. */
+bool uvs__queues_add(uvs_t *s, uvs_queue_t *q);
+/* A queue wants the loop at due_ns (UVS__NEVER: at no other time than before); so many more or
+ * fewer open queues keep the loop alive; `closed`: a queue was closed, and is to leave the list. */
+void uvs__queues_tell(uvs_t *s, uint64_t due_ns, int refs, bool closed);
+
+/* ---- queue.c ---- */
+
+/* The door of every call: 0, the queue is open and locked; UV_EINVAL, UV_ENOTSUP, UV_ESHUTDOWN.
+ * `valid`: the other arguments are. */
+int uvs__queue_enter(uvs_queue_t *q, bool valid);
+/* Unlock, and tell the loop if it would look too late. */
+void uvs__queue_unlock_and_tell(uvs_queue_t *q);
+/* Close: nothing more goes in or out. Calls `left`. Does nothing if the queue is closed already. */
+void uvs__queue_shut(uvs_queue_t *q);
+
+/* The rest: queue locked. */
+
+/* Hands due values to the threads that wait. */
+void uvs__queue_hand_over(uvs_queue_t *q);
+/* The first value, if it is due; UVS__NONE. */
+uint32_t uvs__queue_due(const uvs_queue_t *q);
+/* Take a value out. */
+uvs_entry_t uvs__queue_pop(uvs_queue_t *q, uint32_t slot);
+/* When does the queue want the loop? UVS__NEVER. */
+uint64_t uvs__queue_wants(const uvs_queue_t *q);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * late: why did a run start late? Splits the time between due and start by cause.
+ * Pure: no clock, no task.
+ *
+ * A run that is due waits for its own previous run, then for a pass of the loop, then for its place
+ * among all tasks that are due at once, then for a runner. Each wait ends at an instant. The time
+ * between two of these instants has one culprit, and the parts add up to the lateness. Two of the
+ * waits may need the loop once more: the previous run for its `after`, and idle runners, which the
+ * loop must send again.
+ */
+#ifndef UVS__LATE_H
+#define UVS__LATE_H
+
+#include "uvsched.h"
+
+#include "port/base.h"
+
+#define UVS__TIMER_STEP_NS 1000000
+#define UVS__PACKED_MAX (UINT32_MAX >> 1)
+
+/* The instants, by the monotonic clock. Those that lie before `due` do not matter. */
+struct uvs__late {
+  int64_t due_ns;   /* a wall-clock task: as long before `start` as it is late */
+  int64_t ended_ns; /* the body of its previous run had returned, */
+  int64_t after_ns; /* and `after` was called on the loop; both 0 if there was none */
+  int64_t since_ns; /* submitted, or its previous run was over */
+  int64_t turn_ns;  /* the loop's pass began; of several passes for one burst, the first */
+  int64_t ready_ns; /* the task became READY */
+  /* For a runner: the last active runner became idle; the loop sent one again. For the loop: its
+   * budget was used up, but a body went on; the next pass began. */
+  int64_t home_ns, again_ns;
+  int64_t start_ns;
+  int64_t step_ns; /* this much of the lateness is a step of the wall clock */
+  bool on_loop;
+  bool timed; /* the task waited for the uv_timer, which counts in whole ms */
+  bool first; /* there is no previous run: the task was submitted late */
+};
+
+/* Charges the time from *at_ns to until_ns to `cause`. */
+static inline void uvs__late_blame(int64_t *by_ns, int64_t *at_ns, int64_t until_ns,
+                                   int64_t start_ns) {
+  if (until_ns > start_ns)
+    until_ns = start_ns;
+  if (until_ns <= *at_ns)
+    return;
+  *by_ns += until_ns - *at_ns;
+  *at_ns = until_ns;
+}
+
+/* The largest part; -1 if there is none. */
+static inline int uvs__culprit(const int64_t by_ns[UVS_LATE_CAUSES]) {
+  int culprit = -1;
+
+  for (int i = 0; i < UVS_LATE_CAUSES; i++) {
+    if (by_ns[i] > 0 && (culprit < 0 || by_ns[i] > by_ns[culprit]))
+      culprit = i;
+  }
+  return culprit;
+}
+
+/* Returns the culprit, the largest part; -1 if it is on time. Inline: most instants of
+ * a plain task are 0, so the compiler drops most of this. */
+static inline int uvs__late_split(const struct uvs__late *l, int64_t by_ns[UVS_LATE_CAUSES]) {
+  int64_t at_ns = l->due_ns;
+
+  for (int i = 0; i < UVS_LATE_CAUSES; i++)
+    by_ns[i] = 0;
+  if (l->start_ns <= l->due_ns)
+    return -1;
+  uvs__late_blame(&by_ns[UVS_LATE_CLOCK], &at_ns, at_ns + l->step_ns, l->start_ns);
+  if (l->after_ns != 0) {
+    uvs__late_blame(&by_ns[UVS_LATE_OVERLAP], &at_ns, l->ended_ns, l->start_ns);
+    uvs__late_blame(&by_ns[UVS_LATE_LOOP], &at_ns, l->after_ns, l->start_ns);
+  }
+  uvs__late_blame(&by_ns[l->first ? UVS_LATE_SUBMIT : UVS_LATE_OVERLAP], &at_ns, l->since_ns,
+                  l->start_ns);
+  if (l->timed) {
+    int64_t until_ns = at_ns + UVS__TIMER_STEP_NS;
+
+    uvs__late_blame(&by_ns[UVS_LATE_TIMER], &at_ns, until_ns < l->turn_ns ? until_ns : l->turn_ns,
+                    l->start_ns);
+  }
+  uvs__late_blame(&by_ns[UVS_LATE_LOOP], &at_ns, l->turn_ns, l->start_ns);
+  uvs__late_blame(&by_ns[UVS_LATE_BUDGET], &at_ns, l->ready_ns, l->start_ns);
+  if (l->again_ns > l->ready_ns && l->on_loop) {
+    uvs__late_blame(&by_ns[UVS_LATE_BUDGET], &at_ns, l->home_ns, l->start_ns);
+  } else if (l->again_ns > l->ready_ns) {
+    uvs__late_blame(&by_ns[UVS_LATE_RUNNERS], &at_ns, l->home_ns, l->start_ns);
+    uvs__late_blame(&by_ns[UVS_LATE_LOOP], &at_ns, l->again_ns, l->start_ns);
+  }
+  uvs__late_blame(&by_ns[UVS_LATE_RUNNERS], &at_ns, l->start_ns, l->start_ns);
+  return uvs__culprit(by_ns);
+}
+
+/* Packs into 32 bits how a task became ready: how long before `ready` the pass began, in us, and
+ * whether the task waited for the timer. */
+static inline uint32_t uvs__late_pack(uint64_t turn_ns, uint64_t ready_ns, bool timed) {
+  uint64_t us = (ready_ns - turn_ns) / 1000;
+
+  return (uint32_t)(us < UVS__PACKED_MAX ? us : UVS__PACKED_MAX) << 1 | timed;
+}
+
+/* Needs l->ready_ns. */
+static inline void uvs__late_unpack(uint32_t packed, struct uvs__late *l) {
+  l->turn_ns = l->ready_ns - (int64_t)(packed >> 1) * 1000;
+  l->timed = (packed & 1) != 0;
+}
+
+#endif

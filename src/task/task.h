@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * task: the record of a task, its states, and the table of legal moves.
+ *
+ * A task is a slot of 64 bytes. Tasks that are more than "call this function once, after a delay"
+ * also have an extra record. Both are protected by the scheduler's lock, but for `token`.
+ *
+ *   FREE      the slot is not in use
+ *   WAITING   the next run is not due, or a hook must be called before it
+ *   READY     due: the task waits for a runner, for the loop, or for its lane
+ *   RUNNING   the body runs or is pending, or `after` is still to come
+ *   ENDED     no run is in progress and none will start
+ *
+ * `state` says what a task is; `place` says which list or queue its link is in. Only the functions
+ * of core/ change them. docs/states.md tells the whole story.
+ */
+#ifndef UVS__TASK_TASK_H
+#define UVS__TASK_TASK_H
+
+#include "uvsched.h"
+
+#include "port/atomic.h"
+#include "port/base.h"
+#include "util/heap.h"
+
+#define UVS__SEQ_BITS 38 /* after 2.7e11 tasks equal deadlines may swap once */
+#ifndef UVS__GENERATION_BITS
+#define UVS__GENERATION_BITS 27 /* a test build has 3 */
+#endif
+#define UVS__GENERATION_MAX ((UINT32_C(1) << UVS__GENERATION_BITS) - 1)
+
+enum uvs__state { UVS__FREE = 0, UVS__WAITING, UVS__READY, UVS__RUNNING, UVS__ENDED, UVS__STATES };
+
+/* Where the task's link is. */
+enum uvs__place {
+  UVS__NOWHERE = 0, /* in no list: running, ended, or due never */
+  UVS__IN_DELAY,    /* the delay queue of the monotonic clock */
+  UVS__IN_WALL,     /* the delay queue of the wall clock */
+  UVS__IN_READY,    /* among the ready tasks of a crew, or of the loop */
+  UVS__IN_GATE,     /* ready, and waiting for its lane */
+  UVS__IN_OWED,     /* the loop owes it a callback */
+  UVS__IN_ARRIVALS, /* a runner found it due, and only the loop can run it */
+  UVS__WITH_CALLER  /* in no list: its submitter is about to run it (UVS_REJECT_CALLER_RUNS) */
+};
+
+/* Flags. */
+enum {
+  UVS__LOOP = 1 << 0,       /* `fn` is `after`: the task never leaves the loop thread */
+  UVS__REF = 1 << 1,        /* the task keeps the loop alive */
+  UVS__WALL = 1 << 2,       /* due_ns is an instant of the wall clock */
+  UVS__KEPT = 1 << 3,       /* the outcome is kept until uvs_forget; the task has an extra record */
+  UVS__CANCELLED = 1 << 4,  /* the outcome is decided: cancelled */
+  UVS__TIMED_OUT = 1 << 5,  /* the outcome is decided: the last run passed its limit */
+  UVS__PENDING = 1 << 6,    /* RUNNING: the body has returned UVS_PENDING */
+  UVS__FINISHED = 1 << 7,   /* RUNNING: uvs_finish was called. With PENDING: the body is over */
+  UVS__ON_LOOP = 1 << 8,    /* READY or RUNNING: this run belongs to the loop thread */
+  UVS__DELAYED = 1 << 9,    /* READY or RUNNING: it waited for its time, and so for the timer */
+  UVS__TOLD = 1 << 10,      /* ENDED: `done` has returned, only the outcome is left */
+  UVS__NEVER_RAN = 1 << 11, /* ENDED: uvs_shutdown_now took it back before its first run */
+  UVS__CLEANUPS = 1 << 12,  /* actions are attached to its end */
+  UVS__RAN = 1 << 13,       /* a run has started */
+  UVS__CLASS_SHIFT = 14     /* two bits: UVS__HIGH, UVS__NORMAL, UVS__LOW */
+};
+#define UVS__CLASS_MASK (UINT32_C(3) << UVS__CLASS_SHIFT)
+
+/* Flags of one run, which are cleared before the next. */
+#define UVS__RUN_FLAGS (UVS__PENDING | UVS__FINISHED | UVS__ON_LOOP | UVS__DELAYED)
+
+enum { UVS__HIGH = 0, UVS__NORMAL, UVS__LOW, UVS__CLASSES };
+
+/* What `token` says: the running body is asked to stop. */
+enum { UVS__TOKEN = 1 };
+
+struct uvs__task {                 /* one cache line */
+  uint64_t due_ns;                 /* the next run, or the present one: ideal time plus jitter */
+  uint64_t seq : UVS__SEQ_BITS;    /* its place among equal deadlines: the order of submission */
+  uint64_t extra : UVS__SLOT_BITS; /* index of the extra record + 1; 0: none */
+  uvs_work_cb fn;                  /* `work`, or `after` of a LOOP task */
+  void *arg;
+  uvs_done_cb done;
+  uint64_t ready_ns; /* when it became READY */
+  uint32_t generation : 27;
+  uint32_t rank : 5; /* READY, out of order: see core/ready.h */
+  uint16_t flags;
+  uint8_t state : 3;     /* enum uvs__state */
+  uint8_t kind : 2;      /* UVS_ONCE, UVS_RATE, UVS_DELAY */
+  uint8_t place : 3;     /* enum uvs__place */
+  _Atomic uint8_t token; /* 0, or UVS__TOKEN; any thread, without the lock */
+  union {
+    uint32_t turn_us; /* READY, RUNNING: how long before ready_ns the loop's pass began */
+    int32_t status;   /* ENDED: the outcome; RUNNING with `after` to come: what `work` returned */
+  };
+  uint32_t up; /* READY, out of order: the parent; see core/ready.h */
+};
+
+_Static_assert(sizeof(struct uvs__task) == 64, "a task is one cache line");
+
+struct uvs__gate;
+struct uvs__waiter;
+struct uvs__cleanup;
+
+/* The run in progress, or the last one. */
+struct uvs__record {
+  int64_t ideal_ns, start_ns, end_ns;
+  uint64_t missed; /* as the body sees it */
+  uint64_t merged; /* points after `ideal` that it stands for as well */
+  int runner;
+  int failure;    /* the status with which it failed, or 0 */
+  int seen;       /* the failure that `after` or the error hook was told of, or 0 */
+  bool timed_out; /* it passed its limit */
+};
+
+/* Everything that a plain one-shot does without. Constant where nothing is said. */
+struct uvs__extra {
+  /* What every run of a periodic task looks at comes first. */
+  uint32_t slot;          /* of the task */
+  uint32_t runs;          /* started; stays at the maximum */
+  struct uvs__gate *gate; /* of its lane; NULL: none. Until the task is over */
+  uint64_t period_ns;
+  uint64_t key_ns, key_seq; /* READY: its place among the ready tasks */
+  uint64_t until_ns;
+  uint64_t limit_ns;     /* UVS__NEVER: none */
+  uint64_t limit_due_ns; /* of this run; UVS__NEVER. Constant while the body runs */
+
+  uint64_t jitter_ns;
+  uint64_t jitter_now_ns; /* part of due_ns */
+  uint64_t missed_next;   /* points without a run, for the next run to learn of */
+  uint64_t turn_ns;       /* READY: the loop's pass began */
+  uint64_t since_ns;      /* submitted, or the run before was over: no run could start earlier */
+  uint64_t after_ns;      /* `after` of the run before was called; 0: there is none */
+  uvs_after_cb after;     /* when `work` exists too */
+  bool limit_final;       /* no run would follow one that passes its limit */
+  uint8_t policy;         /* UVS_MISSED_... */
+  uint8_t failure;        /* UVS_FAIL_... */
+  uint8_t retry_jitter;   /* percent */
+  bool narrow;            /* its callbacks do not see the scheduler: it was submitted by its lane */
+  _Atomic bool spared;    /* the body has disposed its own lane: no token for it. Any thread */
+  bool decorate;          /* the decorate hook is still to be called */
+
+  struct uvs__record run;
+  int failed_owed; /* the error hook must be told of this failure; 0 */
+  uint32_t max_runs;
+  int64_t late_by_ns[UVS_LATE_CAUSES]; /* of the last run */
+  uint32_t failures;                   /* in a row */
+  uint32_t max_failures;
+
+  uint64_t missed_owed;        /* the missed hook must be told of so many points; 0 */
+  uvs_decoration_t decoration; /* what runs, where there is a decorate hook */
+  void *run_result;            /* what this run has set; counts if the run does */
+  void *result;                /* of the task */
+  struct uvs__waiter *waiters; /* threads that wait for its outcome */
+  uint32_t max_burst;
+  bool forgotten;        /* uvs_forget was called */
+  bool outcome_taken;    /* a waiter was handed the result: it is not dropped */
+  uint8_t missed_reason; /* of missed_owed: UVS_LATE_... */
+  uint64_t grid_ns;      /* the point of the grid that is being retried */
+  uint64_t wall_late_ns; /* READY, wall clock: how late the task became READY */
+  uint64_t step_ns;      /* the same: how far the clock had been set forward */
+  uint64_t missed_total;
+  void *limit_result;
+  int limit_status;
+  uint64_t retry_ns, retry_max_ns;
+  struct uvs__cleanup *first_cleanup; /* actions for its end, in order */
+  struct uvs__cleanup *last_cleanup;
+  uint32_t lane_previous, lane_next; /* all tasks of its lane; UVS__NONE */
+  char name[UVS_NAME_MAX + 1];
+};
+
+#define UVS__EXTRA_SIZE (((sizeof(struct uvs__extra) + 63) / 64) * 64)
+
+/* What a body returned, as a status that `status` can hold. Not for UVS_PENDING. */
+static inline int uvs__status_of(int returned) {
+  if (returned == 0 || returned == UVS_STOP)
+    return returned;
+  if (returned > 0)
+    return UV_EINVAL;
+  return returned < -0xfff ? UV_UNKNOWN : returned;
+}
+
+static inline bool uvs__has(const struct uvs__task *t, unsigned flags) {
+  return (t->flags & flags) != 0;
+}
+
+static inline unsigned uvs__class_of(const struct uvs__task *t) {
+  return t->flags >> UVS__CLASS_SHIFT;
+}
+
+static inline uvs_id_t uvs__id_of(const struct uvs__task *t, uint32_t slot) {
+  return (uvs_id_t)t->generation << UVS__SLOT_BITS | slot;
+}
+
+/* The outcome is final: becomes true once, and never false again (F1). */
+static inline bool uvs__is_settled(const struct uvs__task *t) {
+  return t->state == UVS__ENDED || uvs__has(t, UVS__CANCELLED | UVS__TIMED_OUT);
+}
+
+/* The body of the present run has returned, and not as pending. */
+static inline bool uvs__body_is_over(const struct uvs__task *t) {
+  return (~t->flags & (UVS__PENDING | UVS__FINISHED)) == 0;
+}
+
+/* How a settled task ended: 0, a failure, or UV_ECANCELED. */
+static inline int uvs__outcome_of(const struct uvs__task *t, const struct uvs__extra *x) {
+  if (uvs__has(t, UVS__CANCELLED))
+    return UV_ECANCELED;
+  if (uvs__has(t, UVS__TIMED_OUT))
+    return x->limit_status;
+  return t->status == UVS_STOP ? 0 : t->status;
+}
+
+/* Its next, or present, run is a retry. */
+static inline bool uvs__is_retrying(const struct uvs__extra *x) {
+  return x->failure == UVS_FAIL_RETRY && x->failures > 0;
+}
+
+#define UVS__MAY(state) (1u << (state))
+
+/* The one function that changes a state. */
+static inline void uvs__set_state(struct uvs__task *t, enum uvs__state to) {
+  static const uint8_t allowed[UVS__STATES] = {
+      [UVS__FREE] = UVS__MAY(UVS__WAITING), /* accepted */
+      /* due; cancelled, dropped, or past its end time */
+      [UVS__WAITING] = UVS__MAY(UVS__READY) | UVS__MAY(UVS__ENDED),
+      /* started; a point of the grid is left out; cancelled or dropped */
+      [UVS__READY] = UVS__MAY(UVS__RUNNING) | UVS__MAY(UVS__WAITING) | UVS__MAY(UVS__ENDED),
+      [UVS__RUNNING] = UVS__MAY(UVS__WAITING) | UVS__MAY(UVS__ENDED), /* another run; the last */
+      [UVS__ENDED] = UVS__MAY(UVS__FREE), /* `done` has returned, the outcome is forgotten */
+  };
+
+  UVS_ASSERT((allowed[t->state] & UVS__MAY(to)) != 0);
+  t->state = (uint8_t)to & 7u;
+}
+
+#endif

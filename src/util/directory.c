@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+#include "util/directory.h"
+
+#include <uv.h>
+
+#define INDEX_BITS 26
+#define INDEX_MASK ((UINT64_C(1) << INDEX_BITS) - 1)
+#define OPEN (UINT64_C(1) << 36)
+#define HOLDERS_MASK (OPEN - 1)
+#define GENERATION_SHIFT 37
+#ifndef UVS__GENERATION_BITS
+#define UVS__GENERATION_BITS 27 /* a test build has 3 */
+#endif
+#define GENERATION_MAX ((UINT64_C(1) << UVS__GENERATION_BITS) - 1)
+
+struct entry {
+  _Atomic uint64_t word; /* generation, OPEN, holders */
+  _Atomic(void *) thing;
+  _Atomic uint32_t next; /* free: index + 1 of the next free one */
+};
+
+static struct {
+  _Atomic(struct entry *) chunk[UVS__CHUNKS];
+  _Atomic uint32_t made;
+  /* Free entries: times it was changed << 32 | index + 1 of the first. The times keep a CAS from
+   * taking an old state for the present one. */
+  _Atomic uint64_t free;
+} directory;
+
+static struct entry *at(uint32_t index) {
+  uint32_t offset;
+  unsigned k = uvs__chunk_of(index, &offset);
+
+  return &uvs__load(&directory.chunk[k], acquire)[offset]; /* pairs with make_chunk */
+}
+
+static uint64_t changed(uint64_t free, uint32_t first) {
+  return ((free >> 32) + 1) << 32 | first;
+}
+
+static void give(uint32_t index) {
+  uint64_t free = uvs__load(&directory.free, relaxed); /* the CAS decides */
+
+  do {
+    uvs__store(&at(index)->next, (uint32_t)free, relaxed); /* the CAS releases it */
+  } while (!uvs__cas(&directory.free, &free, changed(free, index + 1), release));
+}
+
+/* UVS__NONE if there is none. */
+static uint32_t take_free(void) {
+  uint64_t free = uvs__load(&directory.free, acquire); /* pairs with `give` */
+
+  while ((uint32_t)free != 0) {
+    uint32_t index = (uint32_t)free - 1;
+    /* relaxed: if another took it meanwhile this is not the next, but then the CAS fails */
+    uint32_t next = uvs__load(&at(index)->next, relaxed);
+
+    if (uvs__cas(&directory.free, &free, changed(free, next), acquire)) /* pairs with `give` */
+      return index;
+    /* Its failure is relaxed: what is there now must be acquired. */
+    free = uvs__load(&directory.free, acquire);
+  }
+  return UVS__NONE;
+}
+
+static bool make_chunk(unsigned k) {
+  struct entry *none = NULL;
+  struct entry *fresh;
+
+  if (uvs__load(&directory.chunk[k], acquire) != NULL) /* pairs with the CAS below */
+    return true;
+  fresh = calloc(uvs__chunk_size(k), sizeof *fresh); /* for the life of the process */
+  if (fresh == NULL)
+    return false;
+  while (!uvs__cas(&directory.chunk[k], &none, fresh, release)) { /* pairs with `at` */
+    if (none == NULL)
+      continue; /* a weak CAS may fail for nothing */
+    free(fresh);
+    break;
+  }
+  return true;
+}
+
+static int take_new(uint32_t *ret_index) {
+  uint32_t made = uvs__load(&directory.made, relaxed); /* the CAS decides */
+  uint32_t offset;
+
+  do {
+    if (made >= UVS__INDEX_MAX || !make_chunk(uvs__chunk_of(made, &offset)))
+      return UV_ENOMEM;
+  } while (!uvs__cas(&directory.made, &made, made + 1, release)); /* pairs with `find` */
+  *ret_index = made;
+  return 0;
+}
+
+int uvs__directory_add(void *thing, uint64_t *ret_number) {
+  uint32_t index = take_free();
+  uint64_t generation;
+  struct entry *e;
+
+  if (index == UVS__NONE && take_new(&index) < 0)
+    return UV_ENOMEM;
+  e = at(index);
+  generation = (uvs__load(&e->word, relaxed) >> GENERATION_SHIFT) + 1; /* ours */
+  uvs__store(&e->thing, thing, relaxed);
+  *ret_number = generation << INDEX_BITS | index; /* before: it may lie in the thing */
+  uvs__store(&e->word, generation << GENERATION_SHIFT | OPEN | 1, release); /* pairs with hold */
+  return 0;
+}
+
+/* NULL if it never was. */
+static struct entry *find(uint64_t number) {
+  uint32_t index = (uint32_t)(number & INDEX_MASK);
+
+  if (number >> INDEX_BITS == 0 || number >> INDEX_BITS > GENERATION_MAX)
+    return NULL;
+  if (index >= uvs__load(&directory.made, acquire)) /* pairs with take_new */
+    return NULL;
+  return at(index);
+}
+
+void *uvs__directory_hold(uint64_t number, bool *ret_was) {
+  struct entry *e = find(number);
+  uint64_t generation = number >> INDEX_BITS;
+  uint64_t w;
+
+  *ret_was = false;
+  if (e == NULL)
+    return NULL;
+  w = uvs__load(&e->word, relaxed); /* the CAS acquires */
+  for (;;) {
+    if (w >> GENERATION_SHIFT != generation || (w & OPEN) == 0) {
+      *ret_was = w >> GENERATION_SHIFT >= generation;
+      return NULL;
+    }
+    if (uvs__cas(&e->word, &w, w + 1, acquire)) /* pairs with the release in `add` */
+      return uvs__load(&e->thing, relaxed);     /* constant while somebody holds it */
+  }
+}
+
+void uvs__directory_hold_again(uint64_t number) {
+  uvs__add(&at((uint32_t)(number & INDEX_MASK))->word, 1, relaxed); /* a count */
+}
+
+bool uvs__directory_drop(uint64_t number) {
+  uint32_t index = (uint32_t)(number & INDEX_MASK);
+  struct entry *e = at(index);
+  /* acq_rel: releases what we did with the thing; the last acquires what all others did */
+  uint64_t w = uvs__sub(&e->word, 1, acq_rel) - 1;
+
+  if ((w & (OPEN | HOLDERS_MASK)) != 0)
+    return false;
+  if (w >> GENERATION_SHIFT < GENERATION_MAX) /* else it is never used again */
+    give(index);
+  return true;
+}
+
+void uvs__directory_close(uint64_t number) {
+  uvs__and(&at((uint32_t)(number & INDEX_MASK))->word, ~OPEN,
+           release); /* only takes away; who drops orders the rest */
+}

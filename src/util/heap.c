@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+#include "util/heap.h"
+
+#include <string.h>
+
+#define ARITY 4u
+
+static struct uvs__heap_entry *at(const struct uvs__heap *h, uint32_t position) {
+  uint32_t offset;
+  unsigned k = uvs__chunk_of(position, &offset);
+
+  return &h->chunk[k][offset];
+}
+
+static uint32_t *position_of(const struct uvs__heap *h, uint32_t slot) {
+  uint32_t offset;
+  unsigned k = uvs__chunk_of(slot, &offset);
+
+  return &h->links[k][offset].a;
+}
+
+static bool before(const struct uvs__heap_entry *x, const struct uvs__heap_entry *y) {
+  return x->deadline_ns != y->deadline_ns ? x->deadline_ns < y->deadline_ns : x->key < y->key;
+}
+
+static void place(struct uvs__heap *h, uint32_t position, struct uvs__heap_entry e) {
+  *at(h, position) = e;
+  *position_of(h, uvs__heap_slot(&e)) = position;
+}
+
+/* Both sifts carry the entry as a hole, and write it once. */
+static void sift_up(struct uvs__heap *h, uint32_t position, struct uvs__heap_entry e) {
+  while (position > 0) {
+    uint32_t parent = (position - 1) / ARITY;
+    struct uvs__heap_entry *p = at(h, parent);
+
+    if (!before(&e, p))
+      break;
+    place(h, position, *p);
+    position = parent;
+  }
+  place(h, position, e);
+}
+
+static void sift_down(struct uvs__heap *h, uint32_t position, struct uvs__heap_entry e) {
+  for (;;) {
+    uint64_t child = (uint64_t)position * ARITY + 1;
+    struct uvs__heap_entry *least = &e;
+    uint32_t least_position = position;
+
+    for (unsigned i = 0; i < ARITY && child + i < h->count; i++) {
+      struct uvs__heap_entry *c = at(h, (uint32_t)(child + i));
+
+      if (before(c, least)) {
+        least = c;
+        least_position = (uint32_t)(child + i);
+      }
+    }
+    if (least_position == position)
+      break;
+    place(h, position, *least);
+    position = least_position;
+  }
+  place(h, position, e);
+}
+
+/* The entry that takes a removed one's place comes from elsewhere in the tree: it may have to go up
+ * as well as down. */
+static void settle(struct uvs__heap *h, uint32_t position, struct uvs__heap_entry e) {
+  if (position > 0 && before(&e, at(h, (position - 1) / ARITY)))
+    sift_up(h, position, e);
+  else
+    sift_down(h, position, e);
+}
+
+void uvs__heap_init(struct uvs__heap *h, struct uvs__link **links) {
+  memset(h, 0, sizeof *h);
+  h->links = links;
+}
+
+void uvs__heap_destroy(struct uvs__heap *h, const uvs_allocator_t *m) {
+  for (unsigned k = 0; k < UVS__CHUNKS; k++)
+    uvs__mem_free(m, h->chunk[k]);
+}
+
+int uvs__heap_reserve(struct uvs__heap *h, const uvs_allocator_t *m, size_t n) {
+  uint32_t offset;
+  unsigned last;
+
+  if (n == 0)
+    return 0;
+  if (n > UVS__INDEX_MAX)
+    return UV_E2BIG;
+  last = uvs__chunk_of((uint32_t)n - 1, &offset);
+  for (unsigned k = 0; k <= last; k++) {
+    if (h->chunk[k] != NULL)
+      continue;
+    h->chunk[k] = uvs__mem_alloc(m, uvs__chunk_size(k), sizeof *h->chunk[k], 0);
+    if (h->chunk[k] == NULL)
+      return UV_ENOMEM;
+  }
+  return 0;
+}
+
+void uvs__heap_push(struct uvs__heap *h, uint64_t deadline_ns, uint64_t key) {
+  struct uvs__heap_entry e = {deadline_ns, key};
+
+  UVS_ASSERT(!uvs__heap_has(h, uvs__heap_slot(&e)));
+  h->ops++;
+  sift_up(h, h->count++, e);
+}
+
+bool uvs__heap_has(const struct uvs__heap *h, uint32_t slot) {
+  return *position_of(h, slot) != UVS__NONE;
+}
+
+void uvs__heap_remove(struct uvs__heap *h, uint32_t slot) {
+  uint32_t position = *position_of(h, slot);
+  struct uvs__heap_entry last;
+
+  UVS_ASSERT(position < h->count);
+  UVS_ASSERT(uvs__heap_slot(at(h, position)) == slot);
+  h->ops++;
+  *position_of(h, slot) = UVS__NONE;
+  last = *at(h, --h->count);
+  if (position != h->count)
+    settle(h, position, last);
+}
+
+void uvs__heap_move(struct uvs__heap *h, uint32_t slot, uint64_t deadline_ns) {
+  uint32_t position = *position_of(h, slot);
+  struct uvs__heap_entry e;
+
+  UVS_ASSERT(position < h->count);
+  h->ops++;
+  e = *at(h, position);
+  e.deadline_ns = deadline_ns;
+  settle(h, position, e);
+}
+
+const struct uvs__heap_entry *uvs__heap_head(const struct uvs__heap *h) {
+  return h->count == 0 ? NULL : at(h, 0);
+}
+
+const struct uvs__heap_entry *uvs__heap_nth(const struct uvs__heap *h, uint32_t n) {
+  UVS_ASSERT(n < h->count);
+  return at(h, n);
+}
+
+const struct uvs__heap_entry *uvs__heap_at(const struct uvs__heap *h, uint32_t slot) {
+  UVS_ASSERT(uvs__heap_has(h, slot));
+  return at(h, *position_of(h, slot));
+}
+
+void uvs__heap_prefetch(const struct uvs__heap *h, uint32_t slot) {
+  uint32_t position = *position_of(h, slot);
+
+  if (position < h->count) {
+    __builtin_prefetch(at(h, position), 1);
+    __builtin_prefetch(at(h, (position - (position > 0)) / ARITY));
+  }
+}
+
+bool uvs__heap_check(const struct uvs__heap *h) {
+  for (uint32_t i = 0; i < h->count; i++) {
+    const struct uvs__heap_entry *e = at(h, i);
+
+    if (*position_of(h, uvs__heap_slot(e)) != i)
+      return false;
+    if (i > 0 && before(e, at(h, (i - 1) / ARITY)))
+      return false;
+  }
+  return true;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * heap: the delay heap. 4-ary; entries {deadline, sequence and slot} lie inline, positions in a
+ * dense array of links, so that any entry can be removed or moved. Knows nothing of tasks.
+ *
+ * It is chunked and never moves: room is made with the slot of an entry, and from then on nothing
+ * here can fail. Its owner serializes all calls.
+ */
+#ifndef UVS__HEAP_H
+#define UVS__HEAP_H
+
+#include "port/base.h"
+#include "port/mem.h"
+
+#define UVS__SLOT_BITS 26
+#define UVS__SLOT_MASK ((1u << UVS__SLOT_BITS) - 1u)
+
+/* Eight dense bytes beside each slot: the position in a heap while it waits, prev and next in a
+ * list while it is ready. */
+struct uvs__link {
+  uint32_t a, b;
+};
+
+struct uvs__heap_entry {
+  uint64_t deadline_ns;
+  uint64_t key; /* sequence << 26 | slot: equal deadlines go by sequence */
+};
+
+struct uvs__heap {
+  struct uvs__heap_entry *chunk[UVS__CHUNKS];
+  struct uvs__link *
+      *links; /* borrowed; chunked by slot; `a` is the position, UVS__NONE if not in the heap */
+  uint32_t count;
+  uint64_t ops; /* pushes, moves and removals since init */
+};
+
+void uvs__heap_init(struct uvs__heap *h, struct uvs__link **links);
+void uvs__heap_destroy(struct uvs__heap *h, const uvs_allocator_t *m);
+
+/* Room for n entries; 0 or UV_ENOMEM, UV_E2BIG, and then nothing has changed. */
+int uvs__heap_reserve(struct uvs__heap *h, const uvs_allocator_t *m, size_t n);
+
+void uvs__heap_push(struct uvs__heap *h, uint64_t deadline_ns, uint64_t key);
+bool uvs__heap_has(const struct uvs__heap *h, uint32_t slot);
+/* Both need uvs__heap_has. */
+void uvs__heap_remove(struct uvs__heap *h, uint32_t slot);
+void uvs__heap_move(struct uvs__heap *h, uint32_t slot, uint64_t deadline_ns);
+/* NULL if empty. Valid until the next change. */
+const struct uvs__heap_entry *uvs__heap_head(const struct uvs__heap *h);
+/* All of them, in no order: n is below count. Valid until the next change. */
+const struct uvs__heap_entry *uvs__heap_nth(const struct uvs__heap *h, uint32_t n);
+/* Needs uvs__heap_has. Valid until the next change. */
+const struct uvs__heap_entry *uvs__heap_at(const struct uvs__heap *h, uint32_t slot);
+/* Ask for the memory of its entry, if it has one. */
+void uvs__heap_prefetch(const struct uvs__heap *h, uint32_t slot);
+bool uvs__heap_check(const struct uvs__heap *h);
+
+static inline uint32_t uvs__heap_slot(const struct uvs__heap_entry *e) {
+  return (uint32_t)e->key & UVS__SLOT_MASK;
+}
+
+#endif

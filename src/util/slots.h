@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * slots: a table of elements that are named by an index and never move.
+ *
+ * The free element with the lowest index is always taken first, so that elements that are taken one
+ * after the other lie one after the other, however long the table has been in use. A bitmap of
+ * three levels in each chunk finds it. An element that was never used before is always the next one
+ * after all that were, so memory is touched only when it is needed.
+ *
+ * The table knows no lock. Its owner serializes all calls but uvs__slots_prepare, which allocates a
+ * chunk without it, and uvs__slots_at.
+ */
+#ifndef UVS__SLOTS_H
+#define UVS__SLOTS_H
+
+#include "port/base.h"
+#include "port/mem.h"
+
+/* The free bits of one chunk. A bit in `sums` says that a word is not empty, one in `tops` the same
+ * of a word of `sums`. */
+struct uvs__free_map {
+  uint64_t *words, *sums, *tops;
+};
+
+struct uvs__slots {
+  size_t element_size;      /* a multiple of 64; elements are aligned so */
+  size_t side_size;         /* bytes per element that lie apart, dense; a multiple of 8 */
+  char *chunk[UVS__CHUNKS]; /* chunk k has 64 << k elements */
+  void *raw[UVS__CHUNKS];   /* as allocated */
+  void *side[UVS__CHUNKS];  /* chunk_size * side_size bytes each */
+  struct uvs__free_map map[UVS__CHUNKS];
+  unsigned chunks;      /* so many exist */
+  uint32_t open_chunks; /* bit k: chunk k has a free element */
+  uint32_t low_word;    /* no word before this has a free bit; of all chunks, in order */
+  uint32_t made;        /* elements below were taken at least once */
+  uint32_t free;        /* elements that can be taken, the reserved ones too */
+  uint32_t reserved;    /* promised to a call that has yet to take them */
+};
+
+/* A chunk that is not yet part of a table. */
+struct uvs__slots_chunk {
+  unsigned k;
+  void *raw; /* NULL: none */
+};
+
+static inline uint32_t uvs__slots_room(const struct uvs__slots *t) {
+  return t->free - t->reserved;
+}
+
+static inline void *uvs__slots_at(const struct uvs__slots *t, uint32_t index) {
+  uint32_t offset;
+  unsigned k = uvs__chunk_of(index, &offset);
+
+  return t->chunk[k] + (size_t)offset * t->element_size;
+}
+
+/* Allocate chunk k of such a table. Without the owner's lock: reads only the two sizes. 0,
+ * UV_ENOMEM, UV_E2BIG (there is no chunk k). */
+int uvs__slots_prepare(const struct uvs__slots *t, unsigned k, const uvs_allocator_t *m,
+                       struct uvs__slots_chunk *ret);
+/* Add a prepared chunk if the table still lacks it; then c->raw is NULL, and the answer is true. */
+bool uvs__slots_attach(struct uvs__slots *t, struct uvs__slots_chunk *c);
+
+/* Needs a free element. *ret_new: it is taken for the first time, and holds garbage. */
+uint32_t uvs__slots_take(struct uvs__slots *t, bool *ret_new);
+void uvs__slots_give(struct uvs__slots *t, uint32_t index);
+bool uvs__slots_is_free(const struct uvs__slots *t, uint32_t index);
+void uvs__slots_free_memory(struct uvs__slots *t, const uvs_allocator_t *m);
+/* Do bitmap, counts and levels agree? */
+bool uvs__slots_check(const struct uvs__slots *t);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Waiting for another thread, but not for ever.
+ */
+#ifndef TEST_PATIENCE_H
+#define TEST_PATIENCE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+#include "uvsched.h"
+
+#define PATIENCE_NS UVS_SEC(20) /* real time, for waits that end much sooner unless broken */
+
+/* When PATIENCE_NS are over, by uv_hrtime. */
+static inline uint64_t patience_end_ns(void) {
+  return uv_hrtime() + (uint64_t)PATIENCE_NS;
+}
+
+/* Until *n is at least so much, or PATIENCE_NS are over: false. */
+static inline bool await_at_least(const _Atomic int *n, int least) {
+  uint64_t end_ns = patience_end_ns();
+
+  while (atomic_load(n) < least && uv_hrtime() < end_ns)
+    uv_sleep(1);
+  return atomic_load(n) >= least;
+}
+
+static inline bool await_flag(const _Atomic int *flag) {
+  return await_at_least(flag, 1);
+}
+
+/* The same while the loop turns. */
+static inline bool turn_loop_until(uv_loop_t *loop, const _Atomic int *n, int least) {
+  uint64_t end_ns = patience_end_ns();
+
+  while (atomic_load(n) < least && uv_hrtime() < end_ns)
+    uv_run(loop, UV_RUN_NOWAIT);
+  return atomic_load(n) >= least;
+}
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Immediate shutdown: what is handed back, and what still comes to its end.
+ */
+#include "lib/bodies.h"
+#include "lib/fixture.h"
+#include "lib/threads.h"
+
+/* Every accepted task of the log has had one `done`, and nothing came after it. */
+static bool one_done_and_last(struct fixture *f, int tag) {
+  uvs_id_t id = log_nth(f, EV_DONE, tag, 0)->id;
+
+  if (log_count(f, EV_DONE, tag) != 1 || id == 0)
+    return false;
+  for (unsigned i = 0, seen = 0; i < log_total(f); i++) {
+    const struct event *e = log_nth(f, (enum event_kind)0, 0, i);
+    if (e->tag == tag && seen > 0)
+      return false;
+    seen += e->tag == tag && e->what == EV_DONE;
+  }
+  return true;
+}
+
+/* -------------------------------------------------------- immediate shutdown --- */
+
+/* S33 S42 S43 */
+TEST immediate_shutdown_hands_back_what_has_not_started_and_lets_the_rest_finish(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  f.pool = FAKEPOOL_REAL;
+  f.options.concurrency = 2;
+  CHECK_CALL(fixture_open(&f));
+  gate_init(true);
+  for (int tag = 'a'; tag <= 'e'; tag++) { /* two run, three are ready */
+    uvs_task_t t = fixture_once(&f, tag, 0);
+    probe_of(&t)->act = gate_pass;
+    probe_of(&t)->ret = tag == 'b' ? UV_EIO : 0;
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  }
+  uvs_task_t later = fixture_once(&f, 'g', UVS_MS(20));
+  uvs_task_t sooner = fixture_rate(&f, 'f', UVS_MS(10), UVS_MS(10));
+  ASSERT_RC(0, uvs_submit(f.s, &later, NULL));
+  ASSERT_RC(0, uvs_submit(f.s, &sooner, NULL));
+  ASSERT(fixture_wait_log(&f, EV_WORK, 0, 2));
+  ASSERT_U64(3, counts_of(f.s).ready);
+  ASSERT_RC(0, elsewhere(do_shutdown_now, f.s));
+  ASSERT(fixture_wait_log(&f, EV_TERMINATED, 0, 1));
+  for (int tag = 'c'; tag <= 'g'; tag++)
+    ASSERT_U64(1, log_count(&f, EV_NEVER_RAN, tag));
+  ASSERT_U64(5, log_count(&f, EV_NEVER_RAN, 0));
+  ASSERT_U64(2, log_count(&f, EV_WORK, 0)); /* they saw their token, or we would still wait */
+  ASSERT_RC(0, log_nth(&f, EV_DONE, 'a', 0)->status);
+  ASSERT_RC(UV_EIO, log_nth(&f, EV_DONE, 'b', 0)->status);
+  for (int tag = 'c'; tag <= 'g'; tag++)
+    ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, tag, 0)->status);
+  for (int tag = 'a'; tag <= 'g'; tag++)
+    ASSERT(one_done_and_last(&f, tag));
+  uvs_counts_t c = counts_of(f.s);
+  ASSERT_U64(1, c.completed);
+  ASSERT_U64(1, c.failed);
+  ASSERT_U64(5, c.cancelled);
+  ASSERT_U64(2, c.runs);
+  ASSERT_U64(0, c.waiting + c.ready + c.running);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* S33 */
+TEST the_queue_is_empty_before_a_running_body_of_an_immediate_shutdown_has_ended(void) {
+  struct fixture f;
+  uvs_id_t running;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open(&f));
+  uvs_task_t a = fixture_once(&f, 'a', 0);
+  uvs_task_t b = fixture_once(&f, 'b', UVS_MS(10));
+  uvs_task_t c = fixture_delay(&f, 'c', UVS_NEVER, UVS_MS(1));
+  probe_of(&a)->ret = UVS_PENDING;
+  ASSERT_RC(0, uvs_submit(f.s, &a, &running));
+  ASSERT_RC(0, uvs_submit(f.s, &b, NULL));
+  ASSERT_RC(0, uvs_submit(f.s, &c, NULL));
+  fixture_turn(&f);
+  ASSERT_RC(0, do_shutdown_now(f.s));
+  fixture_turn(&f);
+  ASSERT_STR_EQ("bc", log_string(&f, EV_NEVER_RAN));
+  ASSERT_STR_EQ("bc", log_string(&f, EV_DONE));
+  uvs_counts_t n = counts_of(f.s);
+  ASSERT_U64(0, n.waiting + n.ready);
+  ASSERT_U64(1, n.running);
+  ASSERT_U64(2, n.cancelled);
+  ASSERT_I64(-1, fixture_next_ms(&f));
+  ASSERT_RC(0, uvs_finish(f.s, running, 0));
+  fixture_turn(&f);
+  ASSERT_U64(1, counts_of(f.s).completed);
+  ASSERT_RC(1, uvs_is_terminated(f.s));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* S34 S33 */
+TEST delayed_and_periodic_tasks_are_all_handed_back_and_end_cancelled(void) {
+  struct fixture f;
+  int off_loop;
+
+  for (off_loop = 0; off_loop < 2; off_loop++) {
+    fixture_init(&f);
+    CHECK_CALL(fixture_open(&f));
+    uvs_task_t specs[] = {
+        fixture_once(&f, 'd', UVS_MS(40)),
+        fixture_rate(&f, 'b', UVS_MS(20), UVS_MS(1)),
+        fixture_delay(&f, 'c', UVS_MS(30), UVS_MS(1)),
+        fixture_loop_task(&f, 'a', UVS_MS(10)),
+        fixture_once(&f, 'w', VCLOCK_WALL_NS + UVS_MS(5)),
+        fixture_once(&f, 'n', UVS_NEVER),
+    };
+    specs[4].from = UVS_FROM_WALL;
+    for (unsigned i = 0; i < 6; i++)
+      ASSERT_RC(0, uvs_submit(f.s, &specs[i], NULL));
+    fixture_turn(&f);
+    ASSERT_RC(0, off_loop ? elsewhere(do_shutdown_now, f.s) : do_shutdown_now(f.s));
+    ASSERT_U64(0, log_total(&f)); /* never from inside a call */
+    fixture_turn(&f);
+    for (unsigned i = 0; i < 6; i++)
+      ASSERT_U64(1, log_count(&f, EV_NEVER_RAN, probe_of(&specs[i])->tag));
+    ASSERT_U64(6, log_count(&f, EV_NEVER_RAN, 0));
+    ASSERT_U64(6, log_count(&f, EV_DONE, 0));
+    for (unsigned i = 0; i < 6; i++) {
+      int tag = probe_of(&specs[i])->tag;
+      ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, tag, 0)->status);
+      ASSERT(log_nth(&f, EV_NEVER_RAN, tag, 0)->on_loop);
+      ASSERT_U64(log_nth(&f, EV_DONE, tag, 0)->id, log_nth(&f, EV_NEVER_RAN, tag, 0)->id);
+      ASSERT(one_done_and_last(&f, tag));
+    }
+    ASSERT_U64(0, log_count(&f, EV_WORK, 0) + log_count(&f, EV_AFTER, 0));
+    fixture_advance_ns(&f, UVS_HOUR(1));
+    ASSERT_U64(13, log_total(&f));
+    ASSERT_U64(1, log_count(&f, EV_TERMINATED, 0));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
+static int submit_spec(void *arg) {
+  void **both = arg;
+
+  return uvs_submit(both[0], both[1], NULL);
+}
+
+/* S33 S34 */
+TEST tasks_that_the_loop_has_not_yet_seen_are_handed_back_too(void) {
+  struct fixture f;
+
+  for (int turned = 0; turned < 2; turned++) {
+    fixture_init(&f);
+    CHECK_CALL(fixture_open(&f));
+    if (turned)
+      fixture_turn(&f);
+    uvs_task_t a = fixture_once(&f, 'a', UVS_MS(10));
+    uvs_task_t b = fixture_rate(&f, 'b', 0, UVS_MS(10));
+    uvs_task_t c = fixture_once(&f, 'c', 0);
+    void *submissions[][2] = {{f.s, &a}, {f.s, &b}, {f.s, &c}};
+    for (int i = 0; i < 3; i++)
+      ASSERT_RC(0, elsewhere(submit_spec, submissions[i]));
+    ASSERT_RC(0, do_shutdown_now(f.s));
+    fixture_turn(&f);
+    ASSERT_U64(0, log_count(&f, EV_WORK, 0));
+    ASSERT_U64(3, log_count(&f, EV_DONE, 0));
+    for (int tag = 'a'; tag <= 'c'; tag++) {
+      ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, tag, 0)->status);
+      ASSERT_U64(1, log_count(&f, EV_NEVER_RAN, tag));
+    }
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
+/* S33 */
+TEST a_task_that_has_run_is_not_handed_back(void) {
+  struct fixture f;
+  uvs_id_t cancelled;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open(&f));
+  uvs_task_t ran = fixture_rate(&f, 'r', 0, UVS_MS(10));
+  uvs_task_t not_yet = fixture_rate(&f, 'n', UVS_MS(5), UVS_MS(10));
+  uvs_task_t gone = fixture_once(&f, 'g', UVS_MS(5));
+  ASSERT_RC(0, uvs_submit(f.s, &ran, NULL));
+  ASSERT_RC(0, uvs_submit(f.s, &not_yet, NULL));
+  ASSERT_RC(0, uvs_submit(f.s, &gone, &cancelled));
+  fixture_turn(&f);
+  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, cancelled, 0)); /* its owner has taken it back itself */
+  ASSERT_RC(0, do_shutdown_now(f.s));
+  fixture_turn(&f);
+  ASSERT_STR_EQ("r", log_string(&f, EV_WORK));
+  ASSERT_STR_EQ("n", log_string(&f, EV_NEVER_RAN));
+  ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'r', 0)->status);
+  ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'n', 0)->status);
+  ASSERT_U64(3, log_count(&f, EV_DONE, 0));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* S33 */
+TEST only_the_first_immediate_shutdown_hands_back(void) {
+  struct fixture f;
+
+  for (int first = 0; first < 2; first++) { /* with and without a callback of its own */
+    for (int turn = 0; turn < 2; turn++) {
+      fixture_init(&f);
+      CHECK_CALL(fixture_open(&f));
+      uvs_task_t a = fixture_once(&f, 'a', UVS_MS(10));
+      ASSERT_RC(0, uvs_submit(f.s, &a, NULL));
+      fixture_turn(&f);
+      ASSERT_RC(0, first ? do_shutdown_now(f.s) : do_shutdown_now_quietly(f.s));
+      if (turn)
+        fixture_turn(&f);
+      ASSERT_RC(UV_EALREADY, do_shutdown_now(f.s));
+      ASSERT_RC(UV_EALREADY, elsewhere(do_shutdown_now, f.s));
+      ASSERT_RC(0, uvs_shutdown(f.s)); /* any number of times */
+      fixture_turn(&f);
+      ASSERT_U64((unsigned)first, log_count(&f, EV_NEVER_RAN, 0));
+      ASSERT_U64(1, log_count(&f, EV_DONE, 'a'));
+      ASSERT_U64(1, log_count(&f, EV_TERMINATED, 0));
+      CHECK_CALL(fixture_close(&f));
+    }
+  }
+  PASS();
+}
+
+/* S33 S35 */
+TEST immediate_shutdown_overtakes_an_orderly_one(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  f.options.survive_periodic = 1;
+  CHECK_CALL(fixture_open(&f));
+  uvs_task_t a = fixture_once(&f, 'a', UVS_MS(10));
+  uvs_task_t b = fixture_rate(&f, 'b', 0, UVS_MS(4));
+  ASSERT_RC(0, uvs_submit(f.s, &a, NULL));
+  ASSERT_RC(0, uvs_submit(f.s, &b, NULL));
+  ASSERT_RC(0, uvs_shutdown(f.s));
+  fixture_advance_ms(&f, 9);
+  ASSERT_STR_EQ("0 4 8", log_runs(&f, EV_WORK, 'b'));
+  ASSERT_RC(0, do_shutdown_now(f.s));
+  fixture_advance_ms(&f, 100);
+  ASSERT_STR_EQ("bbb", log_string(&f, EV_WORK));
+  ASSERT_STR_EQ("a", log_string(&f, EV_NEVER_RAN));
+  ASSERT_U64(1, log_count(&f, EV_TERMINATED, 0));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* S33 S34 */
+TEST what_sits_ready_in_the_hands_of_the_pool_is_handed_back(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open(&f));
+  fakepool_hold();
+  uvs_task_t a = fixture_once(&f, 'a', 0);
+  uvs_task_t b = fixture_rate(&f, 'b', 0, UVS_MS(1));
+  ASSERT_RC(0, uvs_submit(f.s, &a, NULL));
+  ASSERT_RC(0, uvs_submit(f.s, &b, NULL));
+  fixture_turn(&f);
+  ASSERT_U64(2, counts_of(f.s).ready);
+  ASSERT(fakepool_pending() > 0);
+  ASSERT_RC(0, do_shutdown_now(f.s));
+  fakepool_release();
+  fixture_turn(&f);
+  ASSERT_U64(0, log_count(&f, EV_WORK, 0));
+  ASSERT_STR_EQ("ab", log_string(&f, EV_NEVER_RAN));
+  ASSERT_U64(2, log_count(&f, EV_DONE, 0));
+  ASSERT_RC(1, uvs_is_terminated(f.s));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+SUITE(immediate) {
+  RUN_TEST(immediate_shutdown_hands_back_what_has_not_started_and_lets_the_rest_finish);
+  RUN_TEST(the_queue_is_empty_before_a_running_body_of_an_immediate_shutdown_has_ended);
+  RUN_TEST(delayed_and_periodic_tasks_are_all_handed_back_and_end_cancelled);
+  RUN_TEST(tasks_that_the_loop_has_not_yet_seen_are_handed_back_too);
+  RUN_TEST(a_task_that_has_run_is_not_handed_back);
+  RUN_TEST(only_the_first_immediate_shutdown_hands_back);
+  RUN_TEST(immediate_shutdown_overtakes_an_orderly_one);
+  RUN_TEST(what_sits_ready_in_the_hands_of_the_pool_is_handed_back);
+}
+
+/* Bodies that block need room in libuv's pool, whatever the environment says. */
+TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "4"); RUN_SUITE(immediate));

@@ -1,0 +1,672 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a review found broken in keeping the loop alive, shutdown and close: one test for each.
+ *
+ * The comment above a test says what happened before. Other themes are in test_regress_runs.c,
+ * those that need another thread between two steps of ours in test_regress_steps.c.
+ */
+#include "lib/bodies.h"
+#include "lib/fixture.h"
+#include "lib/threads.h"
+
+/* Until all our work is back from libuv's pool. */
+static bool wait_home(struct fixture *f) {
+  uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
+
+  while (fakepool_pending() > 0 && uv_hrtime() < end_ns) {
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    uv_sleep(1);
+  }
+  fixture_turn(f);
+  return fakepool_pending() == 0;
+}
+
+/* ------------------------------------------------------------ keep alive --- */
+
+/* A light task (once, `work` alone) of which the ref changes while its body is on the pool; `b`
+ * waits meanwhile. */
+static enum greatest_test_res change_ref_on_the_pool(bool ref) {
+  struct fixture f;
+  struct hold d = {0};
+  uvs_id_t a, b;
+
+  fixture_init(&f);
+  f.pool = FAKEPOOL_REAL;
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t ta = fixture_once(&f, 'a', 0), tb = fixture_once(&f, 'b', UVS_HOUR(1));
+  ta.done = NULL;
+  ta.flags = ref ? UVS_UNREF : 0;
+  probe_of(&ta)->act = hold_act;
+  probe_of(&ta)->data = &d;
+  ASSERT_RC(0, uvs_submit(f.s, &ta, &a));
+  ASSERT_RC(0, uvs_submit(f.s, &tb, &b));
+  ASSERT(fixture_wait_flag(&f, &d.inside));
+  ASSERT_RC(0, ref ? uvs_ref(f.s, a) : uvs_unref(f.s, a));
+  ASSERT_RC(ref, uvs_has_ref(f.s, a));
+  atomic_store(&d.open, 1);
+  ASSERT(wait_home(&f));
+  ASSERT_RC(UV_ENOENT, uvs_has_ref(f.s, a));
+  ASSERT(fixture_alive(&f)); /* for b */
+  ASSERT_RC(0, uvs_unref(f.s, b));
+  ASSERT_FALSE(fixture_alive(&f));
+  ASSERT_RC(0, uvs_ref(f.s, b));
+  ASSERT(fixture_alive(&f));
+  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, b, 0));
+  ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL));
+  ASSERT_STR_EQ("b", log_string(&f, EV_DONE));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* L1. The count of what keeps the loop alive was taken down by the ref that the task had when its
+ * run began: after an unref twice, so that uv_run left what still waited, or never returned. */
+TEST an_unref_during_a_light_tasks_run_on_the_pool_counts_once(void) {
+  CHECK_CALL(change_ref_on_the_pool(false));
+  PASS();
+}
+
+/* L1. As above: after a ref the count was never taken down, and uv_run never returned. */
+TEST a_ref_during_a_light_tasks_run_on_the_pool_is_given_back(void) {
+  CHECK_CALL(change_ref_on_the_pool(true));
+  PASS();
+}
+
+static int act_unref(struct probe *p, uvs_run_t *run) {
+  log_add(p->f, EV_USER, p->tag, run->id, uvs_unref(run->scheduler, run->id));
+  return 0;
+}
+
+static int act_ref(struct probe *p, uvs_run_t *run) {
+  log_add(p->f, EV_USER, p->tag, run->id, uvs_ref(run->scheduler, run->id));
+  return 0;
+}
+
+/* L1. The same with concurrency 0, from inside the body itself. */
+TEST a_light_task_on_the_loop_may_change_its_own_ref_in_its_run(void) {
+  for (int ref = 0; ref < 2; ref++) {
+    struct fixture f;
+    uvs_id_t b;
+
+    fixture_init(&f);
+    f.options.concurrency = 0;
+    CHECK_CALL(fixture_open_turned(&f));
+    uvs_task_t ta = fixture_once(&f, 'a', 0), tb = fixture_once(&f, 'b', UVS_HOUR(1));
+    ta.done = NULL;
+    ta.flags = ref ? UVS_UNREF : 0;
+    probe_of(&ta)->act = ref ? act_ref : act_unref;
+    ASSERT_RC(0, uvs_submit(f.s, &ta, NULL));
+    ASSERT_RC(0, uvs_submit(f.s, &tb, &b));
+    fixture_turn(&f);
+    ASSERT_U64(1, log_count(&f, EV_USER, 'a'));
+    ASSERT_RC(0, log_nth(&f, EV_USER, 'a', 0)->status);
+    ASSERT(fixture_alive(&f)); /* for b */
+    ASSERT_RC(0, uvs_unref(f.s, b));
+    ASSERT_FALSE(fixture_alive(&f));
+    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, b, 0));
+    ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL));
+    ASSERT_STR_EQ("b", log_string(&f, EV_DONE));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
+/* L1. A submit on the loop queued up behind what was in the inbox. If nobody had to wake the loop
+ * for that, because an unref'd task was due earlier, uv_run returned at once. */
+TEST uv_run_stays_for_a_ref_d_task_submitted_behind_a_full_inbox(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  f.pool = FAKEPOOL_REAL;
+  f.real_clock = true;
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t a = fixture_once(&f, 'a', UVS_HOUR(1)), b = fixture_once(&f, 'b', UVS_HOUR(2));
+  uvs_task_t c = fixture_once(&f, 'c', UVS_MS(2));
+  a.flags = b.flags = UVS_UNREF;
+  ASSERT_RC(0, uvs_submit(f.s, &a, NULL));
+  ASSERT_FALSE(fixture_alive(&f));
+  fakepool_forget();
+  ASSERT_RC(0, submit_elsewhere(f.s, b, NULL));
+  ASSERT_U64(0, fakepool_seen().async_sends); /* it is in the inbox, and nobody was woken */
+  ASSERT_RC(0, uvs_submit(f.s, &c, NULL));
+  ASSERT(fixture_alive(&f));
+  ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL));
+  ASSERT_STR_EQ("c", log_string(&f, EV_DONE));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+static int act_cancel_other(struct probe *p, uvs_run_t *run) {
+  log_add(p->f, EV_USER, p->tag, p->id, uvs_cancel(run->scheduler, p->id, 0));
+  return 0;
+}
+
+static void done_cancels_other(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  struct probe *p = arg;
+
+  probe_done(s, id, status, arg);
+  log_add(p->f, EV_USER, p->tag, p->id, uvs_cancel(s, p->id, 0));
+}
+
+/* L1 F17. The `done` of a task cancelled on the loop was left for a turn that uv_run did not stay
+ * for, if the task was unref'd. */
+TEST the_done_of_a_cancelled_unref_d_task_comes_before_uv_run_returns(void) {
+  enum { OUTSIDE, IN_BODY, IN_DONE, WHERE };
+
+  for (int where = OUTSIDE; where < WHERE; where++) {
+    unsigned dones_in_run;
+    struct fixture f;
+    uvs_id_t id;
+
+    fixture_init(&f);
+    CHECK_CALL(fixture_open_turned(&f));
+    uvs_task_t a = fixture_once(&f, 'a', UVS_HOUR(1)), b = fixture_loop_task(&f, 'b', 0);
+    a.flags = UVS_UNREF;
+    ASSERT_RC(0, uvs_submit(f.s, &a, &id));
+    ASSERT_FALSE(fixture_alive(&f));
+    if (where == OUTSIDE) {
+      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+      ASSERT_U64(0, log_count(&f, EV_DONE, 'a')); /* never from inside a call */
+    } else {
+      probe_of(&b)->id = id;
+      if (where == IN_BODY)
+        probe_of(&b)->act = act_cancel_other;
+      else
+        b.done = done_cancels_other;
+      ASSERT_RC(0, uvs_submit(f.s, &b, NULL));
+    }
+    ASSERT(fixture_run(&f, UV_RUN_DEFAULT, &dones_in_run));
+    ASSERT_U64(where == OUTSIDE ? 1 : 2, dones_in_run);
+    ASSERT_U64(1, log_count(&f, EV_DONE, 'a'));
+    ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'a', 0)->status);
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
+/* -------------------------------------------------------------- shutdown --- */
+
+enum { BY_LOOP, BY_OTHER, BEFORE_FIRST_TURN };
+
+/* S33 S34. What the loop had not yet taken in was cancelled, but not handed to `each`. */
+TEST immediate_shutdown_hands_back_what_is_still_in_the_inbox(void) {
+  for (int who = BY_LOOP; who <= BEFORE_FIRST_TURN; who++) {
+    struct fixture f;
+
+    fixture_init(&f);
+    CHECK_CALL(fixture_open(&f));
+    if (who != BEFORE_FIRST_TURN)
+      fixture_turn(&f);
+    uvs_task_t k = fixture_once(&f, 'k', UVS_MS(1)), n = fixture_once(&f, 'n', 0);
+    n.done = NULL;
+    ASSERT_RC(0, uvs_submit(f.s, &k, NULL)); /* on the loop's thread */
+    ASSERT_RC(0, submit_elsewhere(f.s, fixture_once(&f, 'a', 0), NULL));
+    ASSERT_RC(0, submit_elsewhere(f.s, fixture_rate(&f, 'r', UVS_MS(2), UVS_MS(2)), NULL));
+    ASSERT_RC(0, submit_elsewhere(f.s, fixture_loop_task(&f, 'l', UVS_HOUR(1)), NULL));
+    ASSERT_RC(0, submit_elsewhere(f.s, fixture_once(&f, 'e', UVS_NEVER), NULL));
+    ASSERT_RC(0, submit_elsewhere(f.s, n, NULL));
+    if (who == BY_OTHER)
+      ASSERT_RC(0, elsewhere(do_shutdown_now, f.s));
+    else
+      ASSERT_RC(0, uvs_shutdown_now(f.s, probe_never_ran, NULL));
+    ASSERT_U64(0, log_total(&f)); /* not from inside the call */
+    fixture_turn(&f);
+    ASSERT_U64(0, log_count(&f, EV_WORK, 0) + log_count(&f, EV_AFTER, 0));
+    ASSERT_U64(6, log_count(&f, EV_NEVER_RAN, 0));
+    ASSERT_U64(5, log_count(&f, EV_DONE, 0));
+    for (const char *tag = "karlen"; *tag != 0; tag++) {
+      ASSERT_U64(1, log_count(&f, EV_NEVER_RAN, *tag));
+      if (*tag == 'n')
+        continue;
+      ASSERT_U64(1, log_count(&f, EV_DONE, *tag));
+      ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, *tag, 0)->status);
+      ASSERT(log_nth(&f, EV_NEVER_RAN, *tag, 0) < log_nth(&f, EV_DONE, *tag, 0));
+    }
+    ASSERT_U64(6, counts_of(f.s).cancelled);
+    ASSERT_U64(1, log_count(&f, EV_TERMINATED, 0));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
+static int act_shutdown_now(struct probe *p, uvs_run_t *run) {
+  (void)p;
+  return uvs_shutdown_now(run->scheduler, probe_never_ran, NULL);
+}
+
+static int act_shutdown(struct probe *p, uvs_run_t *run) {
+  (void)p;
+  return uvs_shutdown(run->scheduler);
+}
+
+/* `count` tasks due at once, for the loop: loop tasks, or `work` with concurrency 0. The first one
+ * does `act`. */
+static enum greatest_test_res submit_due_at_once(struct fixture *f, bool loop_tasks, int kind,
+                                                 int count,
+                                                 int (*act)(struct probe *, uvs_run_t *)) {
+  for (int i = 0; i < count; i++) {
+    uvs_task_t t = loop_tasks ? fixture_loop_task(f, 'a' + i, UVS_MS(10))
+                              : fixture_once(f, 'a' + i, UVS_MS(10));
+    t.kind = kind;
+    t.period_ns = kind == UVS_ONCE ? 0 : UVS_MS(10);
+    if (i == 0)
+      probe_of(&t)->act = act;
+    ASSERT_RC(0, uvs_submit(f->s, &t, NULL));
+  }
+  PASS();
+}
+
+/* S33. Bodies that the loop had made ready in the same turn ran after the shutdown. */
+TEST a_loop_body_that_calls_immediate_shutdown_is_the_last_to_run(void) {
+  for (int i = 0; i < 6; i++) {
+    bool loop_tasks = i % 2 == 0;
+    int kind = i / 2 == 0 ? UVS_ONCE : i / 2 == 1 ? UVS_RATE : UVS_DELAY;
+    struct fixture f;
+
+    fixture_init(&f);
+    f.options.concurrency = loop_tasks ? 2 : 0;
+    CHECK_CALL(fixture_open_turned(&f));
+    CHECK_CALL(submit_due_at_once(&f, loop_tasks, kind, 4, act_shutdown_now));
+    fixture_jump_ms(&f, 10);
+    ASSERT_STR_EQ("a", log_string(&f, loop_tasks ? EV_AFTER : EV_WORK));
+    ASSERT_STR_EQ("bcd", log_string(&f, EV_NEVER_RAN));
+    ASSERT_U64(4, log_count(&f, EV_DONE, 0));
+    ASSERT_RC(kind == UVS_ONCE ? 0 : UV_ECANCELED, log_nth(&f, EV_DONE, 'a', 0)->status);
+    for (int tag = 'b'; tag <= 'd'; tag++)
+      ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, tag, 0)->status);
+    ASSERT_U64(1, log_count(&f, EV_TERMINATED, 0));
+    ASSERT_U64(1, counts_of(f.s).runs);
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
+/* S39 S38. The same with the orderly one: periodic tasks that were ready ran once more. One-shots
+ * were due, and do run. */
+TEST a_loop_body_that_calls_shutdown_is_the_last_of_the_periodic_ones(void) {
+  for (int i = 0; i < 6; i++) {
+    bool loop_tasks = i % 2 == 0;
+    int kind = i / 2 == 0 ? UVS_ONCE : i / 2 == 1 ? UVS_RATE : UVS_DELAY;
+    struct fixture f;
+
+    fixture_init(&f);
+    f.options.concurrency = loop_tasks ? 2 : 0;
+    CHECK_CALL(fixture_open_turned(&f));
+    CHECK_CALL(submit_due_at_once(&f, loop_tasks, kind, 4, act_shutdown));
+    fixture_jump_ms(&f, 10);
+    fixture_advance_ms(&f, 50);
+    ASSERT_STR_EQ(kind == UVS_ONCE ? "abcd" : "a", log_string(&f, loop_tasks ? EV_AFTER : EV_WORK));
+    ASSERT_U64(0, log_count(&f, EV_NEVER_RAN, 0));
+    ASSERT_U64(4, log_count(&f, EV_DONE, 0));
+    for (int tag = 'a'; tag <= 'd'; tag++)
+      ASSERT_RC(kind == UVS_ONCE ? 0 : UV_ECANCELED, log_nth(&f, EV_DONE, tag, 0)->status);
+    ASSERT_U64(1, log_count(&f, EV_TERMINATED, 0));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
+/* How often the library woke the loop or set its timer, over so many turns. */
+static uint64_t stirred(struct fixture *f, int turns) {
+  struct fakepool_seen before = fakepool_seen(), after;
+
+  fakepool_pin();
+  for (int i = 0; i < turns; i++)
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+  fakepool_unpin();
+  after = fakepool_seen();
+  return after.async_sends + after.timer_starts - before.async_sends - before.timer_starts;
+}
+
+/* S58. The end of the grace was looked for again after it had come: as long as a body ran, turn
+ * followed turn. */
+TEST after_the_grace_the_loop_sleeps_while_a_body_still_runs(void) {
+  for (int real = 0; real < 2; real++) {
+    struct fixture f;
+    struct hold d = {0};
+
+    fixture_init(&f);
+    f.pool = FAKEPOOL_REAL;
+    f.real_clock = real != 0;
+    CHECK_CALL(fixture_open_turned(&f));
+    uvs_task_t t = fixture_once(&f, 'a', 0);
+    probe_of(&t)->act = hold_act;
+    probe_of(&t)->data = &d;
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+    ASSERT(fixture_wait_flag(&f, &d.inside));
+    ASSERT_RC(0, uvs_shutdown_within(f.s, UVS_MS(10)));
+    if (!real) {
+      fixture_turn(&f);
+      ASSERT_U64(0, stirred(&f, 20)); /* nor does it spin before */
+      ASSERT_I64(10, fixture_next_ms(&f));
+      fixture_jump_ms(&f, 10);
+    }
+    ASSERT(fixture_wait_flag(&f, &d.saw_token));
+    stirred(&f, 20);
+    ASSERT(stirred(&f, 1000) <= 5);
+    if (!real)
+      ASSERT_I64(-1, fixture_next_ms(&f));
+    ASSERT_FALSE(f.overrun);
+    atomic_store(&d.open, 1);
+    ASSERT(fixture_wait_log(&f, EV_TERMINATED, 0, 1));
+    ASSERT_RC(0, log_nth(&f, EV_DONE, 'a', 0)->status);
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
+/* S58. As above, for ever, if the scheduler had been terminated before the grace was over. */
+TEST after_the_grace_a_terminated_scheduler_sleeps(void) {
+  for (int real = 0; real < 2; real++) {
+    struct fixture f;
+
+    fixture_init(&f);
+    f.pool = FAKEPOOL_REAL;
+    f.real_clock = real != 0;
+    CHECK_CALL(fixture_open_turned(&f));
+    ASSERT_RC(0, uvs_shutdown_within(f.s, UVS_MS(2)));
+    ASSERT(fixture_wait_log(&f, EV_TERMINATED, 0, 1));
+    if (real) {
+      uint64_t end_ns = uv_hrtime() + (uint64_t)UVS_MS(10); /* the grace is over for sure */
+      while (uv_hrtime() < end_ns)
+        fixture_turn(&f);
+    } else {
+      fixture_jump_ms(&f, 2);
+      ASSERT_I64(-1, fixture_next_ms(&f));
+    }
+    stirred(&f, 20);
+    ASSERT(stirred(&f, 1000) <= 5);
+    ASSERT_FALSE(fixture_alive(&f));
+    ASSERT_FALSE(f.overrun);
+    ASSERT_U64(1, log_count(&f, EV_TERMINATED, 0));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
+/* ----------------------------------------------------------------- close --- */
+
+/* Where the program closes our handles. */
+enum place { AT_CLOSE, IN_A_BODY, IN_A_DONE, IN_TERMINATED };
+
+static struct wreck {
+  struct fixture *f;
+  bool polls_only;
+  unsigned closed; /* handles that the program closed */
+  unsigned left;   /* handles of ours that libuv still knew in the close callback */
+  int close_rc;
+} wreck;
+
+static void wreck_one(uv_handle_t *h, void *arg) {
+  (void)arg;
+  if (uv_is_closing(h) || fakepool_owns_handle(h) || (wreck.polls_only && h->type != UV_POLL))
+    return;
+  uv_close(h, NULL);
+  wreck.closed++;
+}
+
+static void wreck_all(void) {
+  uv_walk(&wreck.f->loop, wreck_one, NULL);
+}
+
+static void count_ours(uv_handle_t *h, void *arg) {
+  wreck.left += uvs_owns_handle(arg, h) != 0;
+}
+
+static void closed_counts(uvs_t *s) {
+  uv_walk(uvs_loop(s), count_ours, s);
+  note_closed(s);
+}
+
+static void close_and_wreck(void) {
+  wreck.close_rc = uvs_close(wreck.f->s, closed_counts);
+  wreck_all();
+}
+
+static void done_wrecks(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  probe_done(s, id, status, arg);
+  wreck_all();
+}
+
+static void terminated_wrecks(uvs_t *s) {
+  (void)s;
+  wreck_all();
+}
+
+/* L2 L5. The program closed only the handle that watches the wall clock, in the turn in which close
+ * came to its end: libuv was through with it last, after the memory had gone. */
+TEST the_wall_clocks_handle_closed_in_the_last_turn_of_close_outlives_its_end(void) {
+  for (int place = AT_CLOSE; place <= IN_TERMINATED; place++) {
+    struct fixture f;
+    struct hold d = {0};
+
+    if (place == IN_A_BODY)
+      continue;
+    fixture_init(&f);
+    f.pool = FAKEPOOL_REAL;
+    f.real_clock = true;
+    if (place == IN_TERMINATED)
+      f.options.terminated = terminated_wrecks;
+    CHECK_CALL(fixture_open_turned(&f));
+    wreck = (struct wreck){&f, true, 0, 0, 1};
+    uvs_task_t w = fixture_once(&f, 'w', UVS_NEVER - 1), q = fixture_once(&f, 'q', 0);
+    w.from = UVS_FROM_WALL;
+    ASSERT_RC(0, uvs_submit(f.s, &w, NULL));
+    fixture_turn(&f);
+    if (place != AT_CLOSE) { /* with this body's end everything ends, in one turn */
+      probe_of(&q)->act = hold_act;
+      probe_of(&q)->data = &d;
+      if (place == IN_A_DONE)
+        q.done = done_wrecks;
+      ASSERT_RC(0, uvs_submit(f.s, &q, NULL));
+      ASSERT(fixture_wait_flag(&f, &d.inside));
+      wreck.close_rc = uvs_close(f.s, closed_counts);
+      for (int i = 0; i < 10; i++)
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+      ASSERT_FALSE(f.closed);
+      ASSERT_U64(0, wreck.closed);
+      atomic_store(&d.open, 1);
+    } else {
+      uv_walk(&f.loop, wreck_one, NULL);
+      wreck.close_rc = uvs_close(f.s, closed_counts);
+    }
+    ASSERT(fixture_wait_log(&f, EV_USER, 'c', 1));
+    f.s = NULL;
+    ASSERT_RC(0, wreck.close_rc);
+#ifdef __linux__
+    ASSERT_U64(1, wreck.closed);
+#endif
+    ASSERT_U64(0, wreck.left);
+    ASSERT_STR_EQ(place == AT_CLOSE ? "w" : "wq", log_string(&f, EV_DONE));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
+static int act_close_and_wreck(struct probe *p, uvs_run_t *run) {
+  (void)p;
+  (void)run;
+  close_and_wreck();
+  return 0;
+}
+
+static void done_closes_and_wrecks(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  probe_done(s, id, status, arg);
+  close_and_wreck();
+}
+
+/* With `busy`, a body is on the pool meanwhile; without, nothing but close itself brings us back.
+ */
+static enum greatest_test_res close_then_wreck(enum place place, bool real, bool busy) {
+  struct fixture f;
+  struct hold d = {0};
+
+  fixture_init(&f);
+  f.pool = real ? FAKEPOOL_REAL : FAKEPOOL_STEPPED;
+  f.real_clock = real;
+  CHECK_CALL(fixture_open_turned(&f));
+  wreck = (struct wreck){&f, false, 0, 0, 1};
+  uvs_task_t a = fixture_once(&f, 'a', UVS_HOUR(1)), n = fixture_once(&f, 'n', UVS_NEVER);
+  uvs_task_t r = fixture_rate(&f, 'r', UVS_HOUR(1), 1), q = fixture_once(&f, 'q', 0);
+  uvs_task_t w = fixture_once(&f, 'w', UVS_NEVER - 1), b = fixture_loop_task(&f, 'b', 0);
+  w.from = UVS_FROM_WALL;
+  q.after = probe_after;
+  probe_of(&q)->data = &d;
+  ASSERT_RC(0, uvs_submit(f.s, &a, NULL));
+  ASSERT_RC(0, uvs_submit(f.s, &n, NULL));
+  ASSERT_RC(0, uvs_submit(f.s, &r, NULL));
+  ASSERT_RC(0, uvs_submit(f.s, &w, NULL));
+  if (busy && real) {
+    probe_of(&q)->act = hold_act;
+    ASSERT_RC(0, uvs_submit(f.s, &q, NULL));
+    ASSERT(fixture_wait_flag(&f, &d.inside));
+  } else if (busy) {
+    fakepool_hold();
+    ASSERT_RC(0, uvs_submit(f.s, &q, NULL));
+  }
+  fixture_turn(&f);
+  ASSERT_RC(0, submit_elsewhere(f.s, fixture_once(&f, 'i', UVS_HOUR(2)), NULL));
+  if (place == IN_A_BODY)
+    probe_of(&b)->act = act_close_and_wreck;
+  if (place == IN_A_DONE)
+    b.done = done_closes_and_wrecks;
+  ASSERT_RC(0, uvs_submit(f.s, &b, NULL));
+  if (place == AT_CLOSE)
+    close_and_wreck();
+  for (int turns = 0; turns < 20; turns++)
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+  ASSERT_RC(0, wreck.close_rc);
+  ASSERT(wreck.closed >= 2);
+  ASSERT_FALSE(busy && f.closed);
+  atomic_store(&d.open, 1);
+  if (busy && !real)
+    fakepool_release();
+  ASSERT(fixture_wait_log(&f, EV_USER, 'c', 1));
+  f.s = NULL;
+  ASSERT_U64(0, wreck.left);
+  ASSERT_U64(busy ? 7 : 6, log_count(&f, EV_DONE, 0));
+  for (const char *tag = busy ? "anrwibq" : "anrwib"; *tag != 0; tag++)
+    ASSERT_U64(1, log_count(&f, EV_DONE, *tag));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* L2 L5. A program that closed all handles it found right after uvs_close took away the means of
+ * coming back: `done`s and the close callback were never called. */
+TEST close_comes_to_its_end_although_all_handles_are_closed_right_after_it(void) {
+  for (int place = AT_CLOSE; place <= IN_A_DONE; place++) {
+    for (int i = 0; i < 4; i++)
+      CHECK_CALL(close_then_wreck((enum place)place, i % 2 != 0, i / 2 != 0));
+  }
+  PASS();
+}
+
+/* ---------------------------------------------------------------- shares --- */
+
+#define OVER 2000
+#define COMING 20000
+
+static struct { unsigned taken_in, dones; } shares;
+
+/* Both take 20 us of the loop's time. */
+static void decorate_slowly(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
+  struct fixture *f = uvs_data(s);
+
+  (void)id;
+  (void)d;
+  shares.taken_in++;
+  vclock_advance_ns(&f->clock, UVS_US(20));
+}
+
+static void done_slowly(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  struct fixture *f = arg;
+
+  (void)s;
+  (void)id;
+  (void)status;
+  shares.dones++;
+  vclock_advance_ns(&f->clock, UVS_US(20));
+}
+
+static uvs_task_t far_task(struct fixture *f) {
+  uvs_task_t t;
+
+  uvs_task_init(&t);
+  t.delay_ns = UVS_HOUR(1);
+  t.after = probe_loop_body;
+  t.done = done_slowly;
+  t.arg = f;
+  return t;
+}
+
+static int send_many(void *arg) {
+  struct fixture *f = arg;
+  uvs_task_t t = far_task(f);
+  int rc = 0;
+
+  for (int i = 0; i < COMING && rc == 0; i++)
+    rc = uvs_submit(f->s, &t, NULL);
+  return rc;
+}
+
+/* S55. To take in what had come filled the turn, and then one was called back: where producers were
+ * faster than the loop, what was over grew without bound, whatever max_pending said, and its
+ * `done`s came seconds later. */
+TEST what_is_over_is_called_back_although_ever_more_comes_in(void) {
+  static uvs_id_t ids[OVER];
+  struct fixture f;
+
+  memset(&shares, 0, sizeof shares);
+  fixture_init(&f);
+  f.options.budget_ns = UVS_MS(10);
+  f.options.decorate = decorate_slowly;
+  f.options.keep_alive = UVS_KEEP_ALWAYS;
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = far_task(&f);
+  for (int i = 0; i < OVER; i++)
+    ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
+  for (int i = 0; i < OVER; i++)
+    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, ids[i], 0));
+  ASSERT_RC(0, elsewhere(send_many, &f)); /* last: calls on the loop would take them in */
+  for (int turn = 0; turn < 6; turn++) {
+    int64_t before_ns = vclock_now(&f.clock);
+    unsigned dones = shares.dones, taken_in = shares.taken_in;
+
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+    if (turn > 0) /* the first one finds out that it is behind; 4 of 10 ms */
+      ASSERT(shares.dones - dones + shares.taken_in - taken_in >= 200);
+    /* The budget, and a batch that was begun in it. */
+    ASSERT(vclock_now(&f.clock) - before_ns <= UVS_MS(10) + 2 * UVS_US(64 * 20));
+  }
+  fixture_turn(&f);
+  ASSERT_U64(OVER, shares.dones);
+  ASSERT_U64(COMING, shares.taken_in); /* the others were cancelled before */
+  CHECK_CALL(fixture_close(&f));
+  ASSERT_U64(OVER + COMING, shares.dones);
+  PASS();
+}
+
+SUITE(keep_alive) {
+  RUN_TEST(an_unref_during_a_light_tasks_run_on_the_pool_counts_once);
+  RUN_TEST(a_ref_during_a_light_tasks_run_on_the_pool_is_given_back);
+  RUN_TEST(a_light_task_on_the_loop_may_change_its_own_ref_in_its_run);
+  RUN_TEST(uv_run_stays_for_a_ref_d_task_submitted_behind_a_full_inbox);
+  RUN_TEST(the_done_of_a_cancelled_unref_d_task_comes_before_uv_run_returns);
+}
+
+SUITE(ends) {
+  RUN_TEST(immediate_shutdown_hands_back_what_is_still_in_the_inbox);
+  RUN_TEST(a_loop_body_that_calls_immediate_shutdown_is_the_last_to_run);
+  RUN_TEST(a_loop_body_that_calls_shutdown_is_the_last_of_the_periodic_ones);
+  RUN_TEST(after_the_grace_the_loop_sleeps_while_a_body_still_runs);
+  RUN_TEST(after_the_grace_a_terminated_scheduler_sleeps);
+  RUN_TEST(the_wall_clocks_handle_closed_in_the_last_turn_of_close_outlives_its_end);
+  RUN_TEST(close_comes_to_its_end_although_all_handles_are_closed_right_after_it);
+}
+
+SUITE(turns) {
+  RUN_TEST(what_is_over_is_called_back_although_ever_more_comes_in);
+}
+
+/* Bodies that block need room in libuv's pool, whatever the environment says. */
+TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "4"); RUN_SUITE(keep_alive); RUN_SUITE(ends);
+          RUN_SUITE(turns));
