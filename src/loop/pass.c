@@ -189,6 +189,7 @@ static void end_pass(uvs_t *s, struct pass *p, bool may_wait) {
   uint64_t now_ns = uvs__now(s);
   uint64_t wall_ns = 0;
   bool replaced = uvs__clock_replaced(&s->clock);
+  int steps = UVS__BATCH;
   uint64_t next_ns;
   bool keep, send;
 
@@ -198,6 +199,10 @@ static void end_pass(uvs_t *s, struct pass *p, bool may_wait) {
     wall_ns = uvs__clock_wall(&s->clock);
     uvs__lock(s);
   }
+  /* Never start the timer for a task that was cancelled: cancelled tasks cause one empty wake-up in
+   * all, not one each (L11). */
+  if (!replaced && s->ticker.armed_ns > uvs__delay_bound(&s->delay))
+    uvs__delay_settle(&s->delay, &steps);
   next_ns = uvs__next_look(s, wall_due(s, wall_ns, now_ns));
   if (s->at.held_back && now_ns + UVS__HELD_BACK_NS < next_ns)
     next_ns = now_ns + UVS__HELD_BACK_NS;

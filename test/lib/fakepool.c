@@ -70,7 +70,7 @@ static struct {
 } asyncs[HANDLES];
 
 static struct {
-  _Atomic uint64_t timer_inits, timer_starts, timer_stops, timer_fires;
+  _Atomic uint64_t timer_inits, timer_starts, timer_rechecks, timer_stops, timer_fires;
   _Atomic uint64_t async_inits, async_sends, queue_works;
   _Atomic unsigned peak;
   const uv_timer_t *_Atomic last_handle;
@@ -426,6 +426,8 @@ int __wrap_uv_timer_start(uv_timer_t *h, uv_timer_cb cb, uint64_t timeout_ms, ui
   if (refused(&timers_refused))
     return UV_EINVAL;
   count(&seen.timer_starts);
+  if (timeout_ms == 1)
+    count(&seen.timer_rechecks);
   atomic_store_explicit(&seen.last_handle, h, memory_order_relaxed);
   atomic_store_explicit(&seen.last_timeout_ms, timeout_ms, memory_order_relaxed);
   atomic_store_explicit(&seen.last_at_ns, now_ns, memory_order_relaxed);
@@ -484,6 +486,7 @@ struct fakepool_seen fakepool_seen(void) {
 
   r.timer_inits = get(&seen.timer_inits);
   r.timer_starts = get(&seen.timer_starts);
+  r.timer_rechecks = get(&seen.timer_rechecks);
   r.timer_stops = get(&seen.timer_stops);
   r.timer_fires = get(&seen.timer_fires);
   r.async_inits = get(&seen.async_inits);
@@ -500,6 +503,7 @@ struct fakepool_seen fakepool_seen(void) {
 
 void fakepool_forget(void) {
   zero(&seen.timer_starts);
+  zero(&seen.timer_rechecks);
   zero(&seen.timer_stops);
   zero(&seen.timer_fires);
   zero(&seen.async_sends);

@@ -66,6 +66,7 @@ struct fakepool_timer_start {
 
 struct fakepool_seen {
   uint64_t timer_inits, timer_starts, timer_stops;
+  uint64_t timer_rechecks; /* starts for 1 ms: the timer had fired early */
   uint64_t async_inits, async_sends;
   uint64_t timer_fires;
   uint64_t queue_works;

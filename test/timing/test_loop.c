@@ -733,8 +733,8 @@ TEST a_cancelled_head_causes_at_most_one_empty_wake_up(void) {
     f.pool = FAKEPOOL_INLINE;
     CHECK_CALL(fixture_open(&f));
     for (int i = 0; i < 5; i++)
-      ASSERT_RC(0, uvs_schedule(f.s, UVS_MS(10 + i), work_nothing, NULL, &id[i]));
-    uvs_task_t b = fixture_loop_task(&f, 'b', UVS_MS(40));
+      ASSERT_RC(0, uvs_schedule(f.s, UVS_MS(10 + 5 * i), work_nothing, NULL, &id[i]));
+    uvs_task_t b = fixture_loop_task(&f, 'b', UVS_MS(60));
     ASSERT_RC(0, uvs_submit(f.s, &b, NULL));
     fixture_turn(&f);
     fakepool_forget();
@@ -743,8 +743,10 @@ TEST a_cancelled_head_causes_at_most_one_empty_wake_up(void) {
                 off_loop ? cancel_elsewhere(f.s, id[i]) : uvs_cancel(f.s, id[i], 0));
     ASSERT_U64(0, fakepool_seen().timer_starts);
     ASSERT(fixture_wait_log(&f, EV_DONE, 'b', 1));
-    ASSERT(fakepool_seen().timer_fires >= 1);
-    ASSERT(fakepool_seen().timer_fires <= 2);
+    /* libuv may fire up to 1 ms early. Then the timer is started once more, for 1 ms. */
+    uint64_t fires = fakepool_seen().timer_fires - fakepool_seen().timer_rechecks;
+    ASSERT(fires >= 1);
+    ASSERT(fires <= 2);
     ASSERT_FALSE(uv_is_active(find_handles(&f.loop, f.s).timer));
     CHECK_CALL(fixture_close(&f));
   }
