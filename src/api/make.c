@@ -63,14 +63,20 @@ uint32_t uvs__make_task(uvs_t *s, const uvs_task_t *t, bool extra, uint64_t now_
   uint32_t slot = uvs__table_take(&s->table, extra);
   struct uvs__task *k = uvs__task(s, slot);
 
-  k->due_ns = uvs__instant_of(t, t->delay_ns, now_ns);
-  k->seq = s->table.next_seq++ & ((UINT64_C(1) << UVS__SEQ_BITS) - 1);
-  k->fn = t->work != NULL ? t->work : t->after;
-  k->arg = t->arg;
-  k->done = t->done;
-  k->kind = (unsigned)t->kind & 3u;
-  k->flags = flags_of(s, t, k->due_ns, now_ns);
-  uvs__set_state(k, UVS__WAITING);
+  uint64_t due_ns = uvs__instant_of(t, t->delay_ns, now_ns);
+
+  *k = (struct uvs__task){
+      .due_ns = due_ns,
+      .seq = s->table.next_seq++ & ((UINT64_C(1) << UVS__SEQ_BITS) - 1),
+      .extra = k->extra,
+      .fn = t->work != NULL ? t->work : t->after,
+      .arg = t->arg,
+      .done = t->done,
+      .generation = k->generation,
+      .flags = flags_of(s, t, due_ns, now_ns),
+      .state = UVS__WAITING,
+      .kind = (unsigned)t->kind & 3u,
+  };
   if (extra)
     fill_extra(s, k, uvs__extra(s, k), t, now_ns);
   return slot;

@@ -90,7 +90,7 @@ int uvs_forget(uvs_t *s, uvs_id_t id) {
   uvs__lock(s);
   rc = find_kept_locked(s, id, &slot, &t, &x);
   if (rc == 0 && t->state == UVS__ENDED && uvs__has(t, UVS__TOLD))
-    uvs__free_told(s, slot);
+    uvs__free_told(s, slot, t);
   else if (rc == 0)
     x->forgotten = true; /* the end of the task frees it */
   uvs__unlock_and_wake(s, 0);

@@ -42,14 +42,6 @@ void uvs__crew_requeue(uvs_t *s, struct uvs__crew *c) {
   link_last(s, c);
 }
 
-struct uvs__crew *uvs__crew_of(uvs_t *s, const struct uvs__extra *x) {
-  return x != NULL && x->gate != NULL ? x->gate->crew : &s->home;
-}
-
-struct uvs__ready *uvs__ready_of(uvs_t *s, const struct uvs__task *t) {
-  return uvs__has(t, UVS__ON_LOOP) ? &s->loop_ready : &uvs__crew_of(s, uvs__extra(s, t))->ready;
-}
-
 /* Waking a thread takes longer than a brief run. So after many consecutive brief runs one runner is
  * sent for 32 tasks. This ends when a run is long, or when no run starts for 1 ms. */
 bool uvs__crew_wants(const struct uvs__crew *c, bool *ret_held_back) {

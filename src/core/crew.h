@@ -60,10 +60,6 @@ struct uvs__runners {
 void uvs__crew_list(uvs_t *s, struct uvs__crew *c);
 /* Moves a crew that is on that list to its end. */
 void uvs__crew_requeue(uvs_t *s, struct uvs__crew *c);
-/* The crew that runs a task. */
-struct uvs__crew *uvs__crew_of(uvs_t *s, const struct uvs__extra *x);
-/* The ready tasks, of a crew or of the loop, that a READY task belongs to. */
-struct uvs__ready *uvs__ready_of(uvs_t *s, const struct uvs__task *t);
 /* Is one runner as fast as several? If a body takes less time than ending one run and starting the
  * next, several runners would only wait for each other's cache lines. */
 static inline bool uvs__crew_is_alone(const struct uvs__crew *c) {

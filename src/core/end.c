@@ -92,8 +92,7 @@ static bool is_heard(const uvs_t *s, const struct uvs__task *t, const struct uvs
 
 /* The task is settled, no run is in progress and none will start. It is in no list, except perhaps
  * in `owed`. */
-static void end(uvs_t *s, uint32_t slot, int status) {
-  struct uvs__task *t = uvs__task(s, slot);
+static void end(uvs_t *s, uint32_t slot, struct uvs__task *t, int status) {
   struct uvs__extra *x = uvs__extra(s, t);
 
   if (x != NULL && x->limit_ns != UVS__NEVER)
@@ -111,11 +110,10 @@ static void end(uvs_t *s, uint32_t slot, int status) {
   if (is_heard(s, t, x))
     uvs__list_append(s, &s->at.owed, slot, UVS__IN_OWED);
   else
-    uvs__retire(s, slot);
+    uvs__retire(s, slot, t);
 }
 
-void uvs__retire(uvs_t *s, uint32_t slot) {
-  struct uvs__task *t = uvs__task(s, slot);
+void uvs__retire(uvs_t *s, uint32_t slot, struct uvs__task *t) {
   struct uvs__extra *x = uvs__extra(s, t);
   struct uvs__gate *gate = x == NULL ? NULL : x->gate;
 
@@ -129,14 +127,12 @@ void uvs__retire(uvs_t *s, uint32_t slot) {
   if (uvs__has(t, UVS__KEPT) && !x->forgotten)
     t->flags |= UVS__TOLD;
   else
-    uvs__free_told(s, slot);
+    uvs__free_told(s, slot, t);
   if (gate != NULL)
     uvs__gate_left(s, gate, 1);
 }
 
-void uvs__free_told(uvs_t *s, uint32_t slot) {
-  struct uvs__task *t = uvs__task(s, slot);
-
+void uvs__free_told(uvs_t *s, uint32_t slot, struct uvs__task *t) {
   uvs__set_state(t, UVS__FREE);
   uvs__table_give(&s->table, slot);
 }
@@ -147,12 +143,12 @@ void uvs__end_unstarted(uvs_t *s, uint32_t slot, enum uvs__outcome outcome, unsi
   struct uvs__task *t = uvs__task(s, slot);
 
   if (t->state == UVS__WAITING)
-    uvs__unfile(s, slot);
+    uvs__unfile(s, slot, t);
   else
-    uvs__unready(s, slot, false);
+    uvs__unready(s, slot, t, false);
   settle(s, t, uvs__extra(s, t), outcome);
   t->flags |= (uint16_t)flags;
-  end(s, slot, UV_ECANCELED);
+  end(s, slot, t, UV_ECANCELED);
 }
 
 void uvs__end_refused(uvs_t *s, uint32_t slot) {
@@ -170,7 +166,7 @@ void uvs__complete(uvs_t *s, uint32_t slot) {
          x->run.timed_out     ? UVS__PASSED_LIMIT
          : x->run.failure < 0 ? UVS__FAILED
                               : UVS__COMPLETED);
-  end(s, slot, x->run.failure);
+  end(s, slot, t, x->run.failure);
 }
 
 void uvs__back_to_waiting(uvs_t *s, uint32_t slot) {
@@ -287,7 +283,7 @@ void uvs__end_run(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
            : e->status < 0               ? UVS__FAILED
                                          : UVS__COMPLETED);
   t->flags &= (uint16_t)~UVS__RUN_FLAGS;
-  end(s, slot, e->status == UVS_STOP ? 0 : e->status);
+  end(s, slot, t, e->status == UVS_STOP ? 0 : e->status);
 }
 
 /* RUNNING: the run ends before its body was called. */
@@ -319,7 +315,7 @@ void uvs__begin_refused(uvs_t *s, uint32_t slot) {
   struct uvs__task *t = uvs__task(s, slot);
   struct uvs__extra *x = uvs__extra(s, t);
 
-  uvs__unready(s, slot, true); /* its gate counts it until the run ends */
+  uvs__unready(s, slot, t, true); /* its gate counts it until the run ends */
   uvs__set_state(t, UVS__RUNNING);
   s->counts.ready--;
   s->counts.running++;
@@ -330,7 +326,7 @@ void uvs__begin_refused(uvs_t *s, uint32_t slot) {
 void uvs__time_out_unstarted(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   struct uvs__task *t = uvs__task(s, slot);
 
-  uvs__unready(s, slot, true); /* the gate counts the run until end_unbegun ends it */
+  uvs__unready(s, slot, t, true); /* the gate counts the run until end_unbegun ends it */
   uvs__set_state(t, UVS__RUNNING);
   s->counts.ready--;
   s->counts.running++;

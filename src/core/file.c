@@ -52,10 +52,7 @@ void uvs__file(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   }
 }
 
-/* A WAITING task leaves the place where it is. */
-static void take_out(uvs_t *s, uint32_t slot) {
-  struct uvs__task *t = uvs__task(s, slot);
-
+void uvs__unfile(uvs_t *s, uint32_t slot, struct uvs__task *t) {
   switch ((enum uvs__place)t->place) {
   case UVS__IN_DELAY:
     uvs__delay_remove(&s->delay, slot);
@@ -79,10 +76,6 @@ static void take_out(uvs_t *s, uint32_t slot) {
   }
 }
 
-void uvs__unfile(uvs_t *s, uint32_t slot) {
-  take_out(s, slot);
-}
-
 void uvs__move(uvs_t *s, uint32_t slot, uint64_t due_ns, uint64_t now_ns) {
   struct uvs__task *t = uvs__task(s, slot);
   struct uvs__extra *x = uvs__extra(s, t);
@@ -102,7 +95,7 @@ void uvs__move(uvs_t *s, uint32_t slot, uint64_t due_ns, uint64_t now_ns) {
     t->due_ns = due_ns;
     return;
   }
-  take_out(s, slot);
+  uvs__unfile(s, slot, t);
   t->due_ns = due_ns;
   uvs__file(s, slot, now_ns);
 }
@@ -180,8 +173,7 @@ void uvs__make_ready(uvs_t *s, uint32_t slot, const struct uvs__handing *h) {
   s->home.startable += !uvs__has(t, UVS__ON_LOOP);
 }
 
-void uvs__unready(uvs_t *s, uint32_t slot, bool starts) {
-  struct uvs__task *t = uvs__task(s, slot);
+void uvs__unready(uvs_t *s, uint32_t slot, struct uvs__task *t, bool starts) {
   struct uvs__extra *x = uvs__extra(s, t);
 
   if (x != NULL && x->gate != NULL) {
@@ -224,18 +216,14 @@ static int why_late(const uvs_t *s, const struct uvs__task *t, const struct uvs_
   return uvs__late_split(&l, by_ns);
 }
 
-/* The task is out of its queue. False: it is not due after all, since a point of its grid is left
- * out or its end time has come. */
-static bool is_still_due(uvs_t *s, uint32_t slot, const struct uvs__handing *h) {
-  struct uvs__task *t = uvs__task(s, slot);
+/* The periodic task is out of its queue. False: it is not due after all, since a point of its grid
+ * is left out or its end time has come. */
+static bool is_still_due(uvs_t *s, uint32_t slot, struct uvs__task *t,
+                         const struct uvs__handing *h) {
   struct uvs__extra *x = uvs__extra(s, t);
-  struct uvs__recur r;
-  struct uvs__point p;
+  struct uvs__recur r = uvs__recur_of(t, x);
+  struct uvs__point p = {uvs__ideal_of(t, x), 0};
 
-  if (t->kind == UVS_ONCE)
-    return true;
-  r = uvs__recur_of(t, x);
-  p = (struct uvs__point){uvs__ideal_of(t, x), 0};
   if (!uvs__is_retrying(x)) /* a retry is not on the grid */
     p = uvs__recur_due(&r, p.ideal_ns, h->now_ns);
   if (p.ideal_ns > x->until_ns) {
@@ -249,6 +237,13 @@ static bool is_still_due(uvs_t *s, uint32_t slot, const struct uvs__handing *h) 
   uvs__set_due(t, x, p.ideal_ns, x->jitter_now_ns);
   uvs__file(s, slot, h->now_ns);
   return false;
+}
+
+/* The task is out of its queue. */
+static inline void hand_over(uvs_t *s, uint32_t slot, struct uvs__task *t,
+                             const struct uvs__handing *h) {
+  if (t->kind == UVS_ONCE || is_still_due(s, slot, t, h))
+    uvs__make_ready(s, slot, h);
 }
 
 /* Takes the next due task of either clock out of its queue; UVS__NONE: none. The task that has been
@@ -266,7 +261,7 @@ static uint32_t take_due(uvs_t *s, const struct uvs__handing *h, int *steps) {
       const struct uvs__extra *x = uvs__slots_at(&s->table.extras, uvs__heap_slot(wall));
 
       slot = x->slot;
-      take_out(s, slot);
+      uvs__unfile(s, slot, uvs__task(s, slot));
       --*steps;
       return slot;
     }
@@ -284,8 +279,7 @@ static void collect_arrivals(uvs_t *s, const struct uvs__handing *h, int *steps)
   while (*steps > 0 && (slot = s->at.arrivals.first) != UVS__NONE) {
     --*steps;
     uvs__list_remove(s, &s->at.arrivals, slot);
-    if (is_still_due(s, slot, h))
-      uvs__make_ready(s, slot, h);
+    hand_over(s, slot, uvs__task(s, slot), h);
   }
 }
 
@@ -296,7 +290,7 @@ bool uvs__collect(uvs_t *s, const struct uvs__handing *h, bool by_loop) {
   if (by_loop)
     collect_arrivals(s, h, &steps);
   while ((slot = take_due(s, h, &steps)) != UVS__NONE) {
-    const struct uvs__task *t = uvs__task(s, slot);
+    struct uvs__task *t = uvs__task(s, slot);
 
     if (t->extra != 0) { /* the run will need these cache lines */
       const char *x = (const char *)uvs__extra(s, t);
@@ -309,8 +303,8 @@ bool uvs__collect(uvs_t *s, const struct uvs__handing *h, bool by_loop) {
     }
     if (!by_loop && is_loops(s, t, uvs__extra(s, t)))
       uvs__list_append(s, &s->at.arrivals, slot, UVS__IN_ARRIVALS);
-    else if (is_still_due(s, slot, h))
-      uvs__make_ready(s, slot, h);
+    else
+      hand_over(s, slot, t, h);
   }
   return steps <= 0;
 }

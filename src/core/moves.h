@@ -64,7 +64,7 @@ void uvs__file(uvs_t *s, uint32_t slot, uint64_t now_ns);
 /* A WAITING task, at any place: its next run is due at due_ns instead. */
 void uvs__move(uvs_t *s, uint32_t slot, uint64_t due_ns, uint64_t now_ns);
 /* A WAITING task leaves its queue. A task that is owed a callback stays in `owed`. */
-void uvs__unfile(uvs_t *s, uint32_t slot);
+void uvs__unfile(uvs_t *s, uint32_t slot, struct uvs__task *t);
 /* A plain task gets an extra record, which the caller has made room for. */
 void uvs__give_extra(uvs_t *s, uint32_t slot);
 
@@ -84,7 +84,7 @@ uint32_t uvs__start_next(uvs_t *s, struct uvs__ready *r, const struct uvs__seat 
 void uvs__start(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uint64_t now_ns,
                 struct uvs__started *ret);
 /* A READY task leaves the ready tasks, or its gate. starts: its run begins. */
-void uvs__unready(uvs_t *s, uint32_t slot, bool starts);
+void uvs__unready(uvs_t *s, uint32_t slot, struct uvs__task *t, bool starts);
 /* `count` points of the grid get no run of their own. */
 void uvs__miss(uvs_t *s, struct uvs__extra *x, uint64_t count, int reason);
 
@@ -108,9 +108,9 @@ void uvs__complete(uvs_t *s, uint32_t slot);
 /* As uvs__end_unstarted, for a task that shutdown or its lane no longer allows to run. */
 void uvs__end_refused(uvs_t *s, uint32_t slot);
 /* ENDED, in no list, all callbacks made: FREE, or TOLD if its outcome is kept. */
-void uvs__retire(uvs_t *s, uint32_t slot);
+void uvs__retire(uvs_t *s, uint32_t slot, struct uvs__task *t);
 /* TOLD: the outcome is forgotten, and the slot is FREE. */
-void uvs__free_told(uvs_t *s, uint32_t slot);
+void uvs__free_told(uvs_t *s, uint32_t slot, struct uvs__task *t);
 
 /* READY or RUNNING, in no list: another run follows. The caller files the task. */
 void uvs__back_to_waiting(uvs_t *s, uint32_t slot);

@@ -241,6 +241,16 @@ static inline struct uvs__extra *uvs__extra(const uvs_t *s, const struct uvs__ta
   return uvs__extra_of(&s->table, t);
 }
 
+/* The crew that runs a task. */
+static inline struct uvs__crew *uvs__crew_of(uvs_t *s, const struct uvs__extra *x) {
+  return x != NULL && x->gate != NULL ? x->gate->crew : &s->home;
+}
+
+/* The ready tasks, of a crew or of the loop, that a READY task belongs to. */
+static inline struct uvs__ready *uvs__ready_of(uvs_t *s, const struct uvs__task *t) {
+  return uvs__has(t, UVS__ON_LOOP) ? &s->loop_ready : &uvs__crew_of(s, uvs__extra(s, t))->ready;
+}
+
 /* Does the loop wait by the uv_timer, which counts in whole ms? */
 static inline bool uvs__waits_by_ms(const uvs_t *s) {
   return !uvs__clock_replaced(&s->clock) && s->ticker.slack_ns == 0;

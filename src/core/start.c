@@ -103,7 +103,7 @@ void uvs__start(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uint64_t 
     now_ns = t->due_ns; /* the task became due after the caller had read the clock */
   if (now_ns < t->ready_ns)
     now_ns = t->ready_ns; /* the same */
-  uvs__unready(s, slot, true);
+  uvs__unready(s, slot, t, true);
   uvs__set_state(t, UVS__RUNNING);
   s->counts.ready--;
   s->counts.running++;
@@ -158,7 +158,7 @@ static bool leave_out(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uin
   uvs__miss(s, x, p.missed, uvs__late_split(&l, by_ns));
   x->missed_next += p.missed;
   uvs__set_due(t, x, p.ideal_ns, x->jitter_now_ns);
-  uvs__unready(s, slot, false);
+  uvs__unready(s, slot, t, false);
   uvs__back_to_waiting(s, slot);
   if (p.ideal_ns > x->until_ns)
     uvs__complete(s, slot);
@@ -181,6 +181,7 @@ static bool time_out(uvs_t *s, uint32_t slot, uint64_t now_ns) {
 uint32_t uvs__start_next(uvs_t *s, struct uvs__ready *r, const struct uvs__seat *seat,
                          uint64_t now_ns, struct uvs__started *ret, int *steps) {
   uint32_t slot = UVS__NONE;
+  uint32_t next;
 
   for (; *steps > 0; --*steps) {
     slot = uvs__ready_first(&s->table, r);
@@ -192,14 +193,10 @@ uint32_t uvs__start_next(uvs_t *s, struct uvs__ready *r, const struct uvs__seat 
   }
   if (slot == UVS__NONE)
     return UVS__NONE;
+  next = uvs__link_at(&s->table, slot)->b; /* almost always the task that starts after this one */
+  if (next != UVS__NONE)
+    __builtin_prefetch(uvs__task(s, next), 1);
   uvs__start(s, slot, seat, now_ns, ret);
   uvs__ready_turn(r);
-  slot = (uint32_t)ret->run.id & UVS__SLOT_MASK;
-  {
-    uint32_t next = uvs__ready_first(&s->table, r);
-
-    if (next != UVS__NONE)
-      __builtin_prefetch(uvs__task(s, next), 1);
-  }
   return slot;
 }

@@ -153,6 +153,8 @@ static inline void take_out(struct uvs__delay *d, uint32_t slot, uint64_t due_ns
     uvs__heap_remove(&d->table->delay_heap, slot);
     return;
   }
+  __builtin_prefetch(end_at(d, k->a), 1); /* both at once: with many tasks each is a cache miss */
+  __builtin_prefetch(end_at(d, k->b), 1);
   if (tick > d->upto) { /* a task that was pushed back has marked its bucket then */
     struct uvs__bucket *b = &d->list[bucket_of(d, tick)];
 
@@ -190,17 +192,6 @@ void uvs__delay_move(struct uvs__delay *d, uint32_t slot, uint64_t due_ns, uint6
   d->count--;
   t->due_ns = due_ns;
   uvs__delay_put(d, slot, now_ns);
-}
-
-void uvs__delay_prefetch(const struct uvs__delay *d, uint32_t slot) {
-  struct uvs__link k = *link_at(d, slot);
-
-  if (k.b == UVS__NONE)
-    return;
-  if ((k.a & MARK) == 0)
-    __builtin_prefetch(link_at(d, k.a), 1);
-  if ((k.b & MARK) == 0)
-    __builtin_prefetch(link_at(d, k.b), 1);
 }
 
 /* ---- the first ---- */

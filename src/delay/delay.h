@@ -77,8 +77,6 @@ bool uvs__delay_settle(struct uvs__delay *d, int *steps);
 /* The first task, due or not; UVS__NONE. Needs an exact bound. */
 uint32_t uvs__delay_first(const struct uvs__delay *d);
 
-/* Ask for the memory that uvs__delay_remove needs. */
-void uvs__delay_prefetch(const struct uvs__delay *d, uint32_t slot);
 bool uvs__delay_check(const struct uvs__delay *d);
 
 #endif

@@ -222,7 +222,7 @@ static void call_back_end(uvs_t *s, uint32_t slot) {
     decoration.over(decoration.arg);
   uvs__lock(s);
   call_task_cleanups(s, t, slot); /* `done` may have added some */
-  uvs__retire(s, slot);
+  uvs__retire(s, slot, t);
 }
 
 /* Lock held, except during callbacks: serves the first task of the list. */

@@ -938,7 +938,6 @@ static enum greatest_test_res random_run(uint64_t *random, int steps, unsigned k
       if (!x->live)
         break;
       x->live = false;
-      uvs__delay_prefetch(&y.d, x->slot);
       cancel(&y, x->slot);
       count--;
       break;
