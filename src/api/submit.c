@@ -58,16 +58,13 @@ static inline uint64_t pending(const uvs_t *s) {
 }
 
 /* Lock held, but released to allocate: may they come in, on these terms? Then they count. */
-static int accept_batch(uvs_t *s, const struct batch *b, const struct uvs__gate *g,
-                        enum uvs__terms terms) {
+static int accept_batch(uvs_t *s, const struct batch *b, enum uvs__terms terms) {
   int rc = s->shut ? UV_ESHUTDOWN : uvs__reserve(s, b->n, b->extras);
 
   if (rc < 0)
     return rc;
   if (s->shut) /* since we asked */
     return UV_ESHUTDOWN;
-  if (g != NULL && g->shut)
-    return UV_ECANCELED;
   if (terms == UVS__TERMS_ROOM && s->max_pending != 0 && pending(s) + b->n > s->max_pending)
     return UV_EAGAIN;
   s->table.tasks.reserved += (uint32_t)b->n;
@@ -80,9 +77,83 @@ static int accept_batch(uvs_t *s, const struct batch *b, const struct uvs__gate 
   return 0;
 }
 
+/* Lock held: after each batch of 64, let others in. */
+static void pause_after_batch(uvs_t *s, const struct batch *b, size_t i) {
+  if (i == 0 || i % UVS__BATCH != 0)
+    return;
+  uvs__unlock_and_wake(s, b->now_ns);
+  uvs__lock(s);
+}
+
+/* ---- lanes ---- */
+
+/* Lock held, but released to free the lane, if nobody else holds it. */
+static void let_go(uvs_t *s, struct uvs__gate *g) {
+  if (!uvs__directory_drop(g->number))
+    return;
+  uvs__unlock(s);
+  g->free_lane(g);
+  uvs__lock(s);
+}
+
+/* Lock held, but see let_go: one more task counts in this lane. 0; UV_ENOENT, UV_EINVAL (another
+ * scheduler's), UV_ECANCELED (disposed). */
+static int join_lane(uvs_t *s, uvs_lane_t lane) {
+  bool was;
+  struct uvs__gate *g = uvs__directory_hold(lane, &was);
+  int rc;
+
+  if (g == NULL)
+    return was ? UV_ECANCELED : UV_ENOENT;
+  if (g->scheduler != s)
+    rc = UV_EINVAL; /* its lock is not ours to take: it may be of a forked child's parent */
+  else
+    rc = g->shut ? UV_ECANCELED : 0;
+  if (rc == 0)
+    g->live++;
+  let_go(s, g);
+  return rc;
+}
+
+/* Lock held, but released after each batch: the first n tasks no longer count in their lanes. */
+static void leave_lanes(uvs_t *s, const struct batch *b, size_t n) {
+  for (size_t i = 0; b->lanes && i < n; i++) {
+    uvs_task_t room;
+    uvs_lane_t lane = nth(b, i, &room)->lane;
+    struct uvs__gate *g;
+    bool was;
+
+    pause_after_batch(s, b, i);
+    if (lane == 0)
+      continue;
+    g = uvs__directory_hold(lane, &was); /* it is there: a task counts in it */
+    uvs__gate_left(s, g, 1);
+    let_go(s, g);
+  }
+}
+
+/* Lock held, but released after each batch. Each task counts in its lane before it is accepted, so
+ * the lane is not quiet before the task is over. 0, or why not. */
+static int join_lanes(uvs_t *s, const struct batch *b) {
+  for (size_t i = 0; b->lanes && i < b->n; i++) {
+    uvs_task_t room;
+    uvs_lane_t lane = nth(b, i, &room)->lane;
+    int rc;
+
+    pause_after_batch(s, b, i);
+    rc = lane == 0 ? 0 : join_lane(s, lane);
+    if (rc < 0) {
+      leave_lanes(s, b, i);
+      return rc;
+    }
+  }
+  return 0;
+}
+
+/* ---- accepted tasks ---- */
+
 /* Lock held: a task that was accepted gets its slot. */
-static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const uvs_task_t *t,
-                              struct uvs__gate *g) {
+static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const uvs_task_t *t) {
   bool extra = uvs__needs_extra(s, t, b->now_ns);
   uint32_t slot;
 
@@ -98,10 +169,13 @@ static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const u
     x->narrow = b->narrow != 0;
     if (b->waiters != NULL)
       uvs__waiter_link(x, &b->waiters[i]);
-    if (g != NULL) {
-      g->live++;
-      uvs__gate_join(s, g, slot);
-    }
+  }
+  if (t->lane != 0) {
+    bool was;
+    struct uvs__gate *g = uvs__directory_hold(t->lane, &was); /* the task counts in it */
+
+    uvs__gate_join(s, g, slot);
+    uvs__directory_drop(t->lane); /* not the last holder: the lane is not quiet */
   }
   return slot;
 }
@@ -118,13 +192,14 @@ static void note_wall(uvs_t *s, const struct batch *b, const struct uvs__task *t
   uvs__note_due(s, due_ns);
 }
 
-/* Lock held, but where reject.c says so: one that was accepted is made and filed, on these terms.
- */
-static void take_in(uvs_t *s, const struct batch *b, size_t i, const uvs_task_t *t,
-                    struct uvs__gate *g, enum uvs__terms terms) {
+/* Lock held, but where reject.c says so: one that was accepted is made and filed, on these terms. A
+ * lane that was disposed meanwhile ends it. */
+static void take_in(uvs_t *s, const struct batch *b, size_t i, enum uvs__terms terms) {
+  uvs_task_t room;
+  const uvs_task_t *t = nth(b, i, &room);
   bool pushed = terms != UVS__TERMS_PUSH || pending(s) <= s->max_pending ||
                 uvs__drop_oldest(s, b->now_ns, b->wall_ns);
-  uint32_t slot = make_accepted(s, b, i, t, g);
+  uint32_t slot = make_accepted(s, b, i, t);
 
   if (terms == UVS__TERMS_DROP || !pushed) {
     uvs__end_unstarted(s, slot, UVS__DROPPED, 0);
@@ -135,100 +210,6 @@ static void take_in(uvs_t *s, const struct batch *b, size_t i, const uvs_task_t 
   uvs__file(s, slot, b->now_ns);
 }
 
-/* Lock held, but released after each batch: tasks without lanes. */
-static void take_in_batches(uvs_t *s, const struct batch *b, enum uvs__terms terms) {
-  for (size_t i = 0; i < b->n; i++) {
-    uvs_task_t room;
-
-    if (i > 0 && i % UVS__BATCH == 0) { /* let others in */
-      uvs__unlock_and_wake(s, b->now_ns);
-      uvs__lock(s);
-    }
-    take_in(s, b, i, nth(b, i, &room), NULL, terms);
-  }
-}
-
-/* The first n tasks do not count in their lanes any more: see join_lanes. */
-static void leave_lanes(uvs_t *s, const struct batch *b, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    uvs_task_t room;
-    uvs_lane_t lane = nth(b, i, &room)->lane;
-    struct uvs__gate *g;
-    bool was;
-
-    if (lane == 0)
-      continue;
-    g = uvs__directory_hold(lane, &was); /* it is there: it is not quiet */
-    uvs__lock(s);
-    uvs__gate_left(s, g, 1);
-    uvs__unlock_and_wake(s, b->now_ns);
-    uvs__gate_let_go(g);
-  }
-}
-
-/* Each of several tasks counts in its lane before it is accepted, so that the lane is not quiet
- * before the task is over. 0, or why not. */
-static int join_lanes(uvs_t *s, const struct batch *b) {
-  for (size_t i = 0; i < b->n; i++) {
-    uvs_task_t room;
-    uvs_lane_t lane = nth(b, i, &room)->lane;
-    struct uvs__gate *g;
-    int rc;
-
-    if (lane == 0)
-      continue;
-    g = uvs__gate_hold(s, lane, &rc);
-    if (g != NULL) {
-      uvs__lock(s);
-      rc = g->shut ? UV_ECANCELED : 0;
-      g->live += rc == 0;
-      uvs__unlock(s);
-      uvs__gate_let_go(g);
-    }
-    if (rc < 0) {
-      leave_lanes(s, b, i);
-      return rc;
-    }
-  }
-  return 0;
-}
-
-/* Lock held, but released before each: several tasks, some of them of lanes. A lane that is
- * disposed by now ends what was accepted before. */
-static void take_in_with_lanes(uvs_t *s, const struct batch *b, enum uvs__terms terms) {
-  for (size_t i = 0; i < b->n; i++) {
-    struct uvs__gate *g = NULL;
-    uvs_task_t room;
-    const uvs_task_t *t = nth(b, i, &room);
-    bool was;
-
-    uvs__unlock_and_wake(s, b->now_ns);
-    if (t->lane != 0)
-      g = uvs__directory_hold(t->lane, &was);
-    uvs__lock(s);
-    take_in(s, b, i, t, g, terms);
-    if (g == NULL)
-      continue;
-    uvs__gate_left(s, g, 1); /* see join_lanes */
-    uvs__unlock_and_wake(s, b->now_ns);
-    uvs__gate_let_go(g);
-    uvs__lock(s);
-  }
-}
-
-/* Lock held, but where reject.c says so. Meanwhile the task counts in its lane, as in join_lanes.
- */
-static void take_in_one(uvs_t *s, const struct batch *b, struct uvs__gate *g,
-                        enum uvs__terms terms) {
-  uvs_task_t room;
-
-  if (g != NULL)
-    g->live++;
-  take_in(s, b, 0, nth(b, 0, &room), g, terms);
-  if (g != NULL)
-    uvs__gate_left(s, g, 1);
-}
-
 /* Lock held, but released after each batch and during bodies. First all are made, so that their ids
  * are known. Until this thread comes to them, their place is WITH_CALLER. */
 static void run_all_here(uvs_t *s, const struct batch *b, uvs_id_t *ids) {
@@ -236,11 +217,8 @@ static void run_all_here(uvs_t *s, const struct batch *b, uvs_id_t *ids) {
     uvs_task_t room;
     uint32_t slot;
 
-    if (i > 0 && i % UVS__BATCH == 0) {
-      uvs__unlock_and_wake(s, b->now_ns);
-      uvs__lock(s);
-    }
-    slot = make_accepted(s, b, i, nth(b, i, &room), NULL);
+    pause_after_batch(s, b, i);
+    slot = make_accepted(s, b, i, nth(b, i, &room));
     ids[i] = uvs__id_of(uvs__task(s, slot), slot);
     uvs__task(s, slot)->place = UVS__WITH_CALLER;
   }
@@ -260,39 +238,27 @@ static void run_all_here(uvs_t *s, const struct batch *b, uvs_id_t *ids) {
   }
 }
 
-/* 0; UV_EAGAIN and UV_ESHUTDOWN, which are not yet counted as refusals; UV_ECANCELED (its lane was
- * disposed meanwhile); UV_ENOMEM. `ids`: for UVS__TERMS_HERE. */
+/* 0; UV_EAGAIN and UV_ESHUTDOWN, which are not yet counted as refusals; what join_lane answers;
+ * UV_ENOMEM. `ids`: for UVS__TERMS_HERE. */
 static int submit_on(uvs_t *s, const struct batch *b, enum uvs__terms terms, uvs_id_t *ids) {
-  uvs_task_t room;
-  struct uvs__gate *g = NULL;
-  int rc = 0;
+  int rc;
 
   if (b->n >= UVS__INDEX_MAX)
     return UV_ENOMEM;
-  if (b->lanes && b->n == 1) {
-    g = uvs__gate_hold(s, nth(b, 0, &room)->lane, &rc);
-    if (rc < 0)
-      return rc;
-  }
-  if (b->lanes && b->n > 1)
-    rc = join_lanes(s, b);
-  if (rc < 0)
-    return rc;
   uvs__lock(s);
-  rc = accept_batch(s, b, g, terms);
+  rc = join_lanes(s, b);
+  if (rc == 0) {
+    rc = accept_batch(s, b, terms);
+    if (rc < 0)
+      leave_lanes(s, b, b->n);
+  }
   if (rc == 0 && terms == UVS__TERMS_HERE)
     run_all_here(s, b, ids);
-  else if (rc == 0 && b->n == 1)
-    take_in_one(s, b, g, terms);
-  else if (rc == 0 && b->lanes)
-    take_in_with_lanes(s, b, terms);
-  else if (rc == 0)
-    take_in_batches(s, b, terms);
+  for (size_t i = 0; rc == 0 && terms != UVS__TERMS_HERE && i < b->n; i++) {
+    pause_after_batch(s, b, i);
+    take_in(s, b, i, terms);
+  }
   uvs__unlock_and_wake(s, b->now_ns);
-  if (rc < 0 && b->lanes && b->n > 1)
-    leave_lanes(s, b, b->n);
-  if (g != NULL)
-    uvs__gate_let_go(g);
   return rc;
 }
 
@@ -319,8 +285,6 @@ static int check_batch(uvs_t *s, struct batch *b) {
     const uvs_task_t *t = nth(b, i, &room);
     int rc = t == NULL ? UV_EINVAL : uvs__is_plain(t) ? 0 : uvs__check_spec(t);
 
-    if (rc == 0 && t->lane != 0)
-      rc = uvs__gate_check(s, t->lane);
     if (rc < 0)
       return rc;
     b->refs += (t->flags & UVS_UNREF) == 0;

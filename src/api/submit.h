@@ -48,14 +48,6 @@ bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns);
 /* Lock held: a WAITING task in no list. Needs room. */
 uint32_t uvs__make_task(uvs_t *s, const uvs_task_t *t, bool extra, uint64_t now_ns);
 
-/* ---- gates.c ---- */
-
-/* The gate of a lane that may get tasks of this scheduler, to be let go; NULL with *ret_rc. */
-struct uvs__gate *uvs__gate_hold(uvs_t *s, uvs_lane_t lane, int *ret_rc);
-void uvs__gate_let_go(struct uvs__gate *g);
-/* May a task of this scheduler be submitted to this lane? 0, UV_ENOENT, UV_EINVAL, UV_ECANCELED. */
-int uvs__gate_check(uvs_t *s, uvs_lane_t lane);
-
 /* ---- reject.c ---- */
 
 /* On which terms a submission is taken in. */
