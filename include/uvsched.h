@@ -26,6 +26,8 @@
  *   never_ran, over, clean-ups, quiet, terminated,
  *   close, each
  *   rejected                                         that of the submission
+ *   drop_result                                      loop, or that of the call that discards the
+ *                                                    result: uvs_set_result, uvs_forget
  *   write                                            that of uvs_stats_write
  *   allocator, clock                                 any, concurrently
  *
@@ -169,8 +171,10 @@ typedef void (*uvs_missed_cb)(uvs_t *s, uvs_id_t id, uint64_t count, int reason,
 typedef void (*uvs_before_body_cb)(uvs_run_t *run);
 typedef void (*uvs_after_body_cb)(uvs_run_t *run, int status);
 
-/* uvs_shutdown_now took back a task that never started (before its `done`). */
-typedef void (*uvs_never_ran_cb)(uvs_t *s, uvs_id_t id, void *arg);
+/* uvs_shutdown_now took back a task that never started (before its `done`). task_arg is the spec's
+ * arg, arg that of uvs_shutdown_now. A last call, with id 0 and task_arg NULL, says that all have
+ * come. */
+typedef void (*uvs_never_ran_cb)(uvs_t *s, uvs_id_t id, void *task_arg, void *arg);
 
 /* What a task will run. The decorate hook may wrap or replace it, for every run of the task. */
 typedef struct {
@@ -418,6 +422,10 @@ typedef struct uvs_task_s {
 
   int priority;    /* UVS_PRIORITY_... */
   uvs_lane_t lane; /* see uvsched/lane.h; 0: none */
+
+  /* Frees a result that nobody gets; `free` will do. With `keep` only; NULL: nothing is freed. See
+   * uvs_set_result. */
+  void (*drop_result)(void *result);
 } uvs_task_t;
 
 static inline void uvs_task_init(uvs_task_t *t) {
@@ -550,7 +558,27 @@ static inline void uvs_outcome_init(uvs_outcome_t *o) {
   o->size = sizeof *o;
 }
 
-/* What this run gives if it succeeds. Thread: that of the body, or of `after`. UV_EINVAL: not kept.
+/**
+ * What this run gives if it succeeds.
+ *
+ * Each result that a run sets is either handed to a wait, in a uvs_outcome_t, and is then its
+ * business; or it is given to the spec's drop_result, exactly once. Dropped is
+ *   - what the run itself replaces by another result: in that call, on its thread;
+ *   - what does not become the task's result, because the run failed or passed its limit, or the
+ *     task is settled already; and what a later run replaces: on the loop, before the next run
+ *     or before `done`;
+ *   - the task's result if the task does not succeed, or if its limit_result takes the place: the
+ *     same;
+ *   - the task's result if no wait was handed it, when the outcome is forgotten: in uvs_forget, on
+ *     its thread, if `done` has returned, else on the loop; uvs_all and uvs_any forget what they
+ *     hand to nobody;
+ *   - the same when the scheduler is closed: on the loop, before the callback of uvs_close.
+ * A pointer that is set again while it is the result of the run or of the task is one result. NULL,
+ * and the result and limit_result of the spec, which stay the caller's, are never dropped. In a
+ * forked child nothing is. drop_result may call anything.
+ *
+ * Thread:  that of the body, or of `after`.
+ * Returns: 0; UV_EINVAL (not kept).
  */
 UVS_API int uvs_set_result(uvs_run_t *run, void *result);
 
@@ -600,7 +628,8 @@ UVS_API int uvs_wait_with(uvs_t *s, uvs_id_t id, int64_t timeout_ns, unsigned fl
  */
 UVS_API int uvs_abandon(uvs_t *s, uvs_waiter_t *w);
 
-/* Give a kept outcome back, now or when the task ends. Waits in progress still get it. Thread: any.
+/* Give a kept outcome back, now or when the task ends. Waits in progress still get it. May call
+ * drop_result, see uvs_set_result. Thread: any.
  * 0; UV_ENOENT (forgotten already, stale); UV_EINVAL (not kept). */
 UVS_API int uvs_forget(uvs_t *s, uvs_id_t id);
 
@@ -842,7 +871,10 @@ UVS_API int uvs_shutdown_within(uvs_t *s, int64_t grace_ns);
 /**
  * Immediate shutdown: every task that is not running is cancelled, running bodies are asked to stop
  * (uvs_cancelled) and keep their result, none runs again. For each task that never started, `each`
- * (may be NULL) is called on the loop, before its `done`, in no special order.
+ * (may be NULL) is called on the loop, before its `done`, in no special order. After the `done` of
+ * the last one, and always, `each` is called once more, with id 0: all have come. That does not
+ * wait for bodies that still run, and it comes before the terminated hook (if that was not called
+ * before uvs_shutdown_now).
  *
  * Thread:  any; the bodies learn of it at once, the rest happens on the loop.
  * Returns: 0; UV_EALREADY if it was called before (nothing happens, `each` is not called).
@@ -870,7 +902,8 @@ UVS_API int uvs_await_with(uvs_t *s, int64_t timeout_ns, uvs_waiter_t *w);
  * runs and none is pending and every `done` and `quiet` has returned, close our handles, call cb
  * (may be NULL). Once uv_run has returned after that, uv_loop_close returns 0 as far as we are
  * concerned, and *s is gone unless somebody holds a reference. In a forked child: frees the child's
- * copy at once, touches neither loop nor handles, calls no `done`, and calls cb before it returns.
+ * copy at once, touches neither loop nor handles, calls no `done` or drop_result, and calls cb
+ * before it returns.
  *
  * Thread:  loop.
  * Returns: 0; UV_EALREADY; UV_EPERM (thread).

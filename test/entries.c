@@ -147,6 +147,11 @@ static struct block block_of(const void *from, size_t ours) {
 
 /* --------------------------------------------------------------- callbacks --- */
 
+static void on_drop(void *result) {
+  if (result != &w)
+    fail("drop_result", 0);
+}
+
 static int64_t world_ns(void *arg) {
   (void)arg;
   return w.now_ns;
@@ -201,9 +206,10 @@ static void on_close(uvs_t *s) {
     w.others_closed++;
 }
 
-static void on_never_ran(uvs_t *s, uvs_id_t id, void *arg) {
+static void on_never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
   (void)s;
   (void)id;
+  (void)task_arg;
   (void)arg;
 }
 
@@ -319,7 +325,7 @@ static uvs_task_t any_task(uvs_work_cb work) {
   t.delay_ns = UVS_HOUR(1);
   t.keep = chance(20);
   for (size_t k = below(5); k > 0; k--) {
-    switch (below(24)) {
+    switch (below(25)) {
     case 0:
       t.kind = any_int();
       break;
@@ -391,6 +397,9 @@ static uvs_task_t any_task(uvs_work_cb work) {
       break;
     case 22:
       t.priority = any_int();
+      break;
+    case 23:
+      t.drop_result = on_drop;
       break;
     default:
       t.lane = any_lane();

@@ -133,16 +133,18 @@ static void on_missed(uvs_t *s, uvs_id_t id, uint64_t count, int reason, void *a
     uvs_node_note(h, (struct event){EVENT_MISSED, slot, (double)count, reason, 0, 0});
 }
 
-static void on_never_ran(uvs_t *s, uvs_id_t id, void *arg) {
+static void on_never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
   struct host *h = uvs_data(s);
   uvs_info_t info;
 
   uvs_info_init(&info);
-  (void)arg; /* of shutdownNow, not of the task */
-  if (uvs_info(s, id, &info) < 0 || uvs_node_plain_never_ran(h, info.work, info.arg))
+  (void)arg; /* NULL */
+  /* Which of our tasks, or of other addons', it is, only its body says. The last call, with id 0,
+   * is for nobody: EVENT_TERMINATED comes later. */
+  if (id == 0 || uvs_info(s, id, &info) < 0 || uvs_node_plain_never_ran(h, info.work, task_arg))
     return;
   if (info.work == on_run)
-    uvs_node_note(h, (struct event){EVENT_NEVER_RAN, uvs_node_number(info.arg), 0, 0, 0, 0});
+    uvs_node_note(h, (struct event){EVENT_NEVER_RAN, uvs_node_number(task_arg), 0, 0, 0, 0});
 }
 
 static void on_terminated(uvs_t *s) {

@@ -13,8 +13,8 @@ bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
          t->keep != 0 || t->lane != 0 || t->failure != UVS_FAIL_STOP || t->limit_ns != 0;
 }
 
-static void fill_extra(const uvs_t *s, struct uvs__task *k, struct uvs__extra *x,
-                       const uvs_task_t *t, uint64_t now_ns) {
+static void fill_extra(uvs_t *s, struct uvs__task *k, struct uvs__extra *x, const uvs_task_t *t,
+                       uint64_t now_ns) {
   uint64_t jitter_ns = uvs__jitter(s->seed, uvs__id_of(k, x->slot), 0, (uint64_t)t->jitter_ns);
 
   x->after = t->work != NULL ? t->after : NULL;
@@ -36,8 +36,10 @@ static void fill_extra(const uvs_t *s, struct uvs__task *k, struct uvs__extra *x
   x->since_ns = now_ns;
   x->decorate = s->decorate_cb != NULL;
   x->decoration = (uvs_decoration_t){k->fn, k->arg, NULL};
-  x->result = x->run_result = t->result; /* also if its first run is left out */
+  x->result = x->run_result = x->preset = t->result; /* also if its first run is left out */
+  x->drop_result = t->drop_result;
   x->lane_previous = x->lane_next = UVS__NONE;
+  s->any_drops |= t->drop_result != NULL;
   if (t->name != NULL)
     memcpy(x->name, t->name, strlen(t->name));
   uvs__set_due(k, x, k->due_ns, jitter_ns);

@@ -69,13 +69,19 @@ static int find_kept_locked(uvs_t *s, uvs_id_t id, uint32_t *ret_slot, struct uv
 
 int uvs_set_result(uvs_run_t *run, void *result) {
   const struct uvs__context *c;
+  struct uvs__extra *x;
+  void *before;
 
   if (run == NULL || run->state == NULL)
     return UV_EINVAL;
   c = run->state;
   if (!c->kept)
     return UV_EINVAL;
-  c->extra->run_result = result; /* RUNNING: only the body uses it */
+  x = c->extra; /* RUNNING: only the body uses its results */
+  before = x->run_result;
+  x->run_result = result;
+  if (before != result && before != x->result && uvs__is_droppable(x, before))
+    x->drop_result(before);
   return 0;
 }
 
@@ -83,17 +89,24 @@ int uvs_forget(uvs_t *s, uvs_id_t id) {
   struct uvs__extra *x;
   struct uvs__task *t;
   uint32_t slot;
+  void (*drop)(void *) = NULL;
+  void *result = NULL;
   int rc = uvs__enter(s);
 
   if (rc < 0)
     return rc;
   uvs__lock(s);
   rc = find_kept_locked(s, id, &slot, &t, &x);
-  if (rc == 0 && t->state == UVS__ENDED && uvs__has(t, UVS__TOLD))
+  if (rc == 0 && uvs__has(t, UVS__TOLD)) {
+    drop = x->drop_result;
+    result = uvs__take_unclaimed(x);
     uvs__free_told(s, slot, t);
-  else if (rc == 0)
+  } else if (rc == 0) {
     x->forgotten = true; /* the end of the task frees it */
+  }
   uvs__unlock_and_wake(s, 0);
+  if (result != NULL)
+    drop(result);
   return rc;
 }
 

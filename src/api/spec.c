@@ -71,7 +71,7 @@ int uvs__check_spec(const uvs_task_t *t) {
     return UV_EINVAL;
   if (t->priority < UVS_PRIORITY_LOW || t->priority > UVS_PRIORITY_HIGH)
     return UV_EINVAL;
-  if ((t->keep & ~1) != 0 || (t->result != NULL && t->keep == 0))
+  if ((t->keep & ~1) != 0 || ((t->result != NULL || t->drop_result != NULL) && t->keep == 0))
     return UV_EINVAL;
   if (check_failure(t) < 0 || check_limit(t) < 0)
     return UV_EINVAL;

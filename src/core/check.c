@@ -73,6 +73,8 @@ static void check_task(const uvs_t *s, uint32_t slot, const struct uvs__task *t)
     UVS_ASSERT(!uvs__slots_is_free(&s->table.extras, (uint32_t)t->extra - 1));
     UVS_ASSERT(uvs__extra(s, t)->slot == slot);
   }
+  if (t->extra != 0 && uvs__extra(s, t)->dropped[0] != NULL)
+    UVS_ASSERT(t->place == UVS__IN_OWED);
   if (uvs__has(t, UVS__TOLD)) {
     UVS_ASSERT(t->state == UVS__ENDED);
     UVS_ASSERT(t->place == UVS__NOWHERE);

@@ -87,7 +87,37 @@ static bool is_heard(const uvs_t *s, const struct uvs__task *t, const struct uvs
   if (t->done != NULL || uvs__has(t, UVS__CLEANUPS) || uvs__owes_error(s, t, x) ||
       (uvs__has(t, UVS__NEVER_RAN) && s->never_ran_cb != NULL))
     return true;
-  return x != NULL && (x->failed_owed != 0 || x->missed_owed != 0 || x->decoration.over != NULL);
+  return x != NULL && (x->failed_owed != 0 || x->missed_owed != 0 || x->dropped[0] != NULL ||
+                       x->decoration.over != NULL);
+}
+
+/* The loop is to drop this result, if it is not the task's. */
+static void discard(struct uvs__extra *x, void *result) {
+  if (result == x->result || result == x->dropped[0] || !uvs__is_droppable(x, result))
+    return;
+  UVS_ASSERT(x->dropped[1] == NULL);
+  x->dropped[x->dropped[0] != NULL] = result;
+}
+
+/* ENDED, and the waiters have what they waited for: discards the task's result if nobody can get it
+ * any more. */
+static void discard_last(const struct uvs__task *t, struct uvs__extra *x) {
+  bool is_outcome = uvs__outcome_of(t, x) == 0 && !uvs__has(t, UVS__TIMED_OUT);
+  void *result = x->result;
+
+  if (is_outcome && (!x->forgotten || x->outcome_taken))
+    return;
+  x->result = NULL;
+  discard(x, result);
+}
+
+void *uvs__take_unclaimed(struct uvs__extra *x) {
+  void *result = x->result;
+
+  if (x->outcome_taken || !uvs__is_droppable(x, result))
+    return NULL;
+  x->result = NULL;
+  return result;
 }
 
 /* The task is settled, no run is in progress and none will start. It is in no list, except perhaps
@@ -102,6 +132,7 @@ static void end(uvs_t *s, uint32_t slot, struct uvs__task *t, int status) {
   if (x != NULL) {
     uvs__waiters_settled(s, t, x);
     uvs__waiters_quiet(s, t, x);
+    discard_last(t, x);
     if (x->gate != NULL)
       uvs__gate_part(s, x->gate, slot);
   }
@@ -226,14 +257,18 @@ void uvs__body_returned(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
   uvs__end_run(s, slot, &end_of_run);
 }
 
-/* Stores the task's result, if this run sets it. */
+/* Stores the task's result, if this run sets it. Discards what is not the task's then. */
 static void keep_result(const struct uvs__task *t, struct uvs__extra *x, int status, bool last) {
-  if (uvs__is_settled(t) || status < 0)
-    return;
-  if (!x->run.timed_out)
+  bool counts = !uvs__is_settled(t) && status >= 0;
+  void *before = x->result;
+
+  if (counts && !x->run.timed_out)
     x->result = x->run_result;
-  else if (last) /* limit_result counts only if no run follows */
+  else if (counts && last) /* limit_result counts only if no run follows */
     x->result = x->limit_result;
+  discard(x, before);
+  discard(x, x->run_result);
+  x->run_result = x->result; /* of the next run, until it sets another */
 }
 
 /* Does another run follow? */

@@ -20,9 +20,10 @@ bool uvs__may_run(const uvs_t *s, const struct uvs__task *t, const struct uvs__e
   return t->due_ns <= (uvs__has(t, UVS__WALL) ? s->shutdown_wall_ns : s->shutdown_ns);
 }
 
-/* A hook must be called before the next run. */
+/* A hook must be called, or a result dropped, before the next run. */
 static bool owes_hook(const struct uvs__extra *x) {
-  return x != NULL && (x->decorate || x->failed_owed != 0 || x->missed_owed != 0);
+  return x != NULL &&
+         (x->decorate || x->failed_owed != 0 || x->missed_owed != 0 || x->dropped[0] != NULL);
 }
 
 /* The wall clock's queue names tasks by their extra record. */

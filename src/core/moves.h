@@ -109,6 +109,9 @@ void uvs__complete(uvs_t *s, uint32_t slot);
 void uvs__end_refused(uvs_t *s, uint32_t slot);
 /* ENDED, in no list, all callbacks made: FREE, or TOLD if its outcome is kept. */
 void uvs__retire(uvs_t *s, uint32_t slot, struct uvs__task *t);
+/* ENDED, and the outcome is forgotten: the result that the caller must drop, without the lock.
+ * NULL: there is none, or a waiter was handed it. */
+void *uvs__take_unclaimed(struct uvs__extra *x);
 /* TOLD: the outcome is forgotten, and the slot is FREE. */
 void uvs__free_told(uvs_t *s, uint32_t slot, struct uvs__task *t);
 

@@ -175,6 +175,7 @@ struct uvs_s {
   uvs_id_t ending;              /* the task whose actions are being called */
   uv_cond_t lingering;          /* runners that wait for more wait for it */
   uint32_t lingerers, summoned;
+  bool any_drops; /* a task with `drop_result` was accepted: close looks for results */
   int rejection;
   int survive[2];
   uint64_t shutdown_ns, shutdown_wall_ns; /* what "already due" means; UVS__NEVER until shut down */
@@ -183,7 +184,7 @@ struct uvs_s {
   bool closing_cleanups; /* other threads may attach nothing to what is over */
   bool cleanups_shut;    /* nobody may */
   struct uvs__sleeper *terminated_waiters;
-  uvs_never_ran_cb never_ran_cb;
+  uvs_never_ran_cb never_ran_cb; /* NULL: none, or its last call was made */
   void *never_ran_arg;
 };
 

@@ -88,7 +88,6 @@ static void begin(uvs_t *s, struct uvs__task *t, struct uvs__extra *x, struct uv
       .merged = x->policy == UVS_MISSED_ONCE ? p.missed : 0,
       .runner = run->runner,
   };
-  x->run_result = x->result;
   for (int i = 0; i < UVS_LATE_CAUSES; i++)
     x->late_by_ns[i] = run->late_by_ns[i];
 }

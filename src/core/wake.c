@@ -7,13 +7,18 @@ bool uvs__can_terminate(const uvs_t *s) {
   return s->shut && !s->terminated && s->live == 0 && s->runners.out == 0 && !s->at.policy_changed;
 }
 
+bool uvs__all_given_back(const uvs_t *s) {
+  return s->never_ran_cb != NULL && !s->at.policy_changed && s->unfiled == 0 &&
+         s->at.owed.first == UVS__NONE;
+}
+
 bool uvs__has_loop_work(const uvs_t *s) {
   const struct uvs__loop_state *at = &s->at;
 
   return at->owed.first != UVS__NONE || at->arrivals.first != UVS__NONE || at->calls != NULL ||
          at->now_first != NULL || s->loop_ready.count > 0 || at->policy_changed ||
          at->returned != NULL || at->crews_want || at->watch_wanted || s->queues.dirty ||
-         uvs__can_terminate(s);
+         (s->shut && (uvs__can_terminate(s) || uvs__all_given_back(s)));
 }
 
 bool uvs__wants_keep(const uvs_t *s) {

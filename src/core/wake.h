@@ -58,6 +58,9 @@ static inline void uvs__unlock_and_wake(uvs_t *s, uint64_t now_ns) {
 bool uvs__wants_keep(const uvs_t *s);
 /* Lock held: shut down, and nothing is left. */
 bool uvs__can_terminate(const uvs_t *s);
+/* Lock held: uvs_shutdown_now has given back every task that never started, and its callback was
+ * not told so yet. */
+bool uvs__all_given_back(const uvs_t *s);
 /* Lock held: a full pass has something to do at once. */
 bool uvs__has_loop_work(const uvs_t *s);
 /* Lock held: the earliest instant at which the loop has something to do; wall_due_ns is that of the

@@ -5,7 +5,7 @@
  * All tasks that are owed a callback are on one list. The state that a task has when the loop
  * serves it says which callbacks it is owed:
  *
- *   WAITING   the hooks before its next run: decorate, error, missed
+ *   WAITING   the hooks before its next run: decorate, error, missed; and results to drop
  *   RUNNING   `after`: the body has returned
  *   ENDED     its last callbacks; then it is over
  */
@@ -22,6 +22,8 @@ struct told {
   int failed;
   uint64_t missed;
   int missed_reason;
+  void (*drop_result)(void *);
+  void *dropped[2];
 };
 
 /* Lock held: takes what is owed out of the extra record. */
@@ -32,13 +34,16 @@ static struct told take_told(const struct uvs__task *t, struct uvs__extra *x, ui
                    .decoration = x->decoration,
                    .failed = x->failed_owed,
                    .missed = x->missed_owed,
-                   .missed_reason = x->missed_reason};
+                   .missed_reason = x->missed_reason,
+                   .drop_result = x->drop_result,
+                   .dropped = {x->dropped[0], x->dropped[1]}};
 
   if (h.failed != 0)
     x->run.seen = h.failed;
   x->decorate = false;
   x->failed_owed = 0;
   x->missed_owed = 0;
+  x->dropped[0] = x->dropped[1] = NULL;
   return h;
 }
 
@@ -49,6 +54,10 @@ static void tell(uvs_t *s, struct told *h) {
     s->error_cb(s, h->id, h->failed, h->arg);
   if (h->missed != 0)
     s->missed_cb(s, h->id, h->missed, h->missed_reason, h->arg);
+  for (int i = 0; i < 2; i++) {
+    if (h->dropped[i] != NULL)
+      h->drop_result(h->dropped[i]);
+  }
 }
 
 /* Lock held, except during the hooks. The task stays on the list meanwhile: whatever the hooks do
@@ -201,6 +210,7 @@ static void call_back_end(uvs_t *s, uint32_t slot) {
   uvs_done_cb done = t->done;
   uvs_decoration_t decoration = {NULL, NULL, NULL};
   bool narrow = x != NULL && x->narrow;
+  void *forgotten = NULL;
 
   if (x != NULL) {
     h = take_told(t, x, slot);
@@ -209,7 +219,7 @@ static void call_back_end(uvs_t *s, uint32_t slot) {
   }
   uvs__unlock(s);
   if (never_ran)
-    s->never_ran_cb(s, h.id, s->never_ran_arg);
+    s->never_ran_cb(s, h.id, h.arg, s->never_ran_arg);
   tell(s, &h); /* the hooks that were still owed when the task ended */
   if (error)
     s->error_cb(s, h.id, status, h.arg);
@@ -222,7 +232,14 @@ static void call_back_end(uvs_t *s, uint32_t slot) {
     decoration.over(decoration.arg);
   uvs__lock(s);
   call_task_cleanups(s, t, slot); /* `done` may have added some */
+  if (x != NULL && x->forgotten)
+    forgotten = uvs__take_unclaimed(x); /* uvs_forget came during the callbacks */
   uvs__retire(s, slot, t);
+  if (forgotten == NULL)
+    return;
+  uvs__unlock(s);
+  h.drop_result(forgotten);
+  uvs__lock(s);
 }
 
 /* Lock held, except during callbacks: serves the first task of the list. */

@@ -150,12 +150,34 @@ void uvs_release(uvs_t *s) {
     destroy(s);
 }
 
+/* Every task is over: drops the results that nobody was handed. A wait that is still inside a call
+ * does not find such a task any more. */
+static void drop_unclaimed(uvs_t *s) {
+  uvs__lock(s);
+  for (uint32_t slot = 0; s->any_drops && slot < s->table.tasks.made; slot++) {
+    const struct uvs__task *t = uvs__task(s, slot);
+    struct uvs__extra *x = t->state == UVS__ENDED ? uvs__extra(s, t) : NULL;
+    void *result = x == NULL ? NULL : uvs__take_unclaimed(x);
+
+    if (result != NULL)
+      x->forgotten = true;
+    if (result != NULL || slot % UVS__BATCH == 0) {
+      uvs__unlock(s); /* also to let others in */
+      if (result != NULL)
+        x->drop_result(result); /* the task stays as it is: calls are refused by now */
+      uvs__lock(s);
+    }
+  }
+  uvs__unlock(s);
+}
+
 /* ---- handles ---- */
 
 static void one_is_closed(uvs_t *s) {
   if (--s->closers > 0)
     return;
   uvs__store(&s->closed, true, release); /* pairs with uvs__enter */
+  drop_unclaimed(s);
   if (s->close_cb != NULL)
     s->close_cb(s);
   uvs_release(s);

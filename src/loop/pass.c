@@ -151,6 +151,20 @@ static void run_on_loop(uvs_t *s, struct pass *p) {
 
 /* ---- the end of a pass ---- */
 
+/* The last call of the callback that uvs_shutdown_now was given. */
+static void tell_all_given_back(uvs_t *s) {
+  uvs_never_ran_cb each = NULL;
+
+  uvs__lock(s);
+  if (uvs__all_given_back(s)) {
+    each = s->never_ran_cb;
+    s->never_ran_cb = NULL;
+  }
+  uvs__unlock(s);
+  if (each != NULL)
+    each(s, 0, NULL, s->never_ran_arg);
+}
+
 static void check_terminated(uvs_t *s) {
   bool now;
 
@@ -352,6 +366,7 @@ void uvs__pass(uvs_t *s) {
   p.more |= uvs__make_callbacks(s, p.until_ns);
   p.more |= uvs__make_calls(s, p.until_ns);
   p.more |= uvs__send_runners(s, p.began_ns, p.until_ns); /* an `after` may let others start */
+  tell_all_given_back(s);
   check_terminated(s);
   end_pass(s, &p, false);
   if (s->closing)

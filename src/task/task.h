@@ -146,8 +146,11 @@ struct uvs__extra {
 
   uint64_t missed_owed;        /* the missed hook must be told of so many points; 0 */
   uvs_decoration_t decoration; /* what runs, where there is a decorate hook */
-  void *run_result;            /* what this run has set; counts if the run does */
+  void *run_result;            /* what this run has set, else `result`; counts if the run does */
   void *result;                /* of the task */
+  void *preset;                /* the spec's; never dropped, as limit_result */
+  void (*drop_result)(void *); /* NULL: results are not dropped */
+  void *dropped[2];            /* results that the loop must drop; NULL */
   struct uvs__waiter *waiters; /* threads that wait for its outcome */
   uint32_t max_burst;
   bool forgotten;        /* uvs_forget was called */
@@ -206,6 +209,12 @@ static inline int uvs__outcome_of(const struct uvs__task *t, const struct uvs__e
   if (uvs__has(t, UVS__TIMED_OUT))
     return x->limit_status;
   return t->status == UVS_STOP ? 0 : t->status;
+}
+
+/* Is this a result that a run has set, and that must be dropped if nobody gets it? */
+static inline bool uvs__is_droppable(const struct uvs__extra *x, const void *result) {
+  return x->drop_result != NULL && result != NULL && result != x->preset &&
+         result != x->limit_result;
 }
 
 /* Its next, or present, run is a retry. */

@@ -204,16 +204,19 @@ static int tag_of(struct fixture *f, const void *arg) {
   return p >= f->probes && p < f->probes + PROBES ? p->tag : '?';
 }
 
-/* arg is what uvs_shutdown_now was given; the task's own is still to be asked for. */
-void probe_never_ran(uvs_t *s, uvs_id_t id, void *arg) {
+void probe_never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
   struct fixture *f = uvs_data(s);
   uvs_info_t info;
   int rc;
 
   (void)arg;
+  if (id == 0) {
+    log_add(f, EV_ALL_CAME, task_arg == NULL ? '.' : '?', 0, 0);
+    return;
+  }
   uvs_info_init(&info);
-  rc = uvs_info(s, id, &info);
-  log_add(f, EV_NEVER_RAN, rc < 0 ? '?' : tag_of(f, info.arg), id, rc);
+  rc = uvs_info(s, id, &info); /* it is not over yet */
+  log_add(f, EV_NEVER_RAN, rc < 0 || info.arg != task_arg ? '?' : tag_of(f, task_arg), id, rc);
 }
 
 static void on_error(uvs_t *s, uvs_id_t id, int status, void *arg) {

@@ -56,7 +56,16 @@
 #include "patience.h"
 #include "vclock.h"
 
-enum event_kind { EV_WORK = 1, EV_AFTER, EV_DONE, EV_ERROR, EV_NEVER_RAN, EV_TERMINATED, EV_USER };
+enum event_kind {
+  EV_WORK = 1,
+  EV_AFTER,
+  EV_DONE,
+  EV_ERROR,
+  EV_NEVER_RAN,
+  EV_TERMINATED,
+  EV_USER,
+  EV_ALL_CAME /* the last call of probe_never_ran */
+};
 
 struct event {
   enum event_kind what;
@@ -171,7 +180,7 @@ int probe_work(uvs_run_t *run);
 int probe_after(uvs_run_t *run);     /* of a task that has `work` too */
 int probe_loop_body(uvs_run_t *run); /* of one that has not */
 void probe_done(uvs_t *s, uvs_id_t id, int status, void *arg);
-void probe_never_ran(uvs_t *s, uvs_id_t id, void *arg); /* for uvs_shutdown_now */
+void probe_never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg); /* for uvs_shutdown_now */
 
 /* The log. Reading it needs no lock of the test's. */
 void log_add(struct fixture *f, enum event_kind what, int tag, uvs_id_t id, int status);

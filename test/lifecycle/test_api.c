@@ -240,7 +240,8 @@ TEST the_headers_declare_just_the_functions_that_are_tested_here(void) {
 /* ---------------------------------------------------------------- each once --- */
 
 struct seen {
-  _Atomic int work, after, done, failed, never_ran, terminated, closed, visited, rc, asked;
+  _Atomic int work, after, done, failed, never_ran, all_came, terminated, closed, visited, rc,
+      asked;
 };
 
 static int work(uvs_run_t *run) {
@@ -284,10 +285,12 @@ static void error(uvs_t *s, uvs_id_t id, int status, void *arg) {
   atomic_fetch_add(&((struct seen *)uvs_data(s))->failed, 1);
 }
 
-static void never_ran(uvs_t *s, uvs_id_t id, void *arg) {
+static void never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
+  struct seen *n = arg;
+
   (void)s;
-  (void)id;
-  atomic_fetch_add(&((struct seen *)arg)->never_ran, 1);
+  (void)task_arg;
+  atomic_fetch_add(id == 0 ? &n->all_came : &n->never_ran, 1);
 }
 
 static void terminated(uvs_t *s) {
@@ -472,6 +475,7 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   ASSERT_RC(0, a.rc);
   ASSERT_RC(1, uvs_is_terminated(s));
   ASSERT_RC(1, atomic_load(&n.never_ran));
+  ASSERT_RC(1, atomic_load(&n.all_came));
   ASSERT_RC(3, atomic_load(&n.done));
   ASSERT_RC(0, uvs_close(s, closed));
   ASSERT(turn_loop_until(&loop, &n.closed, 1));

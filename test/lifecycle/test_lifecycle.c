@@ -404,7 +404,8 @@ static void close_in_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
   close_here(s, uvs_data(s));
 }
 
-static void close_in_never_ran(uvs_t *s, uvs_id_t id, void *arg) {
+static void close_in_never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
+  (void)task_arg;
   (void)arg;
   log_add(uvs_data(s), EV_NEVER_RAN, 'n', id, 0);
   close_here(s, uvs_data(s));

@@ -134,7 +134,7 @@ TEST delayed_and_periodic_tasks_are_all_handed_back_and_end_cancelled(void) {
     }
     ASSERT_U64(0, log_count(&f, EV_WORK, 0) + log_count(&f, EV_AFTER, 0));
     fixture_advance_ns(&f, UVS_HOUR(1));
-    ASSERT_U64(13, log_total(&f));
+    ASSERT_U64(14, log_total(&f)); /* all have come, and it has terminated */
     ASSERT_U64(1, log_count(&f, EV_TERMINATED, 0));
     CHECK_CALL(fixture_close(&f));
   }
@@ -276,6 +276,131 @@ TEST what_sits_ready_in_the_hands_of_the_pool_is_handed_back(void) {
   PASS();
 }
 
+static int log_task(uvs_run_t *run) {
+  struct probe *p = run->arg;
+
+  log_run(p->f, EV_AFTER, p->tag, run);
+  return 0;
+}
+
+/* S73 S33 */
+TEST a_last_call_says_that_all_have_come(void) {
+  for (int tasks = 0; tasks < 4; tasks++) {
+    for (int way = 0; way < 4; way++) {
+      bool pending = way % 2 != 0, off_loop = way / 2 != 0;
+      uvs_id_t running = 0;
+      struct fixture f;
+
+      fixture_init(&f);
+      CHECK_CALL(fixture_open_turned(&f));
+      uvs_task_t r = fixture_once(&f, 'r', 0);
+      probe_of(&r)->ret = pending ? UVS_PENDING : 0;
+      r.after = log_task;
+      ASSERT_RC(0, uvs_submit(f.s, &r, &running));
+      fixture_turn(&f);
+      for (int i = 0; i < tasks; i++) {
+        uvs_task_t t = fixture_once(&f, 'a' + i, UVS_MS(10));
+
+        t.done = i == 0 ? NULL : probe_done;
+        ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+      }
+      ASSERT_RC(0, off_loop ? elsewhere(do_shutdown_now, f.s) : do_shutdown_now(f.s));
+      ASSERT_U64(0, log_count(&f, EV_NEVER_RAN, 0) + log_count(&f, EV_ALL_CAME, 0));
+      fixture_turn(&f);
+      ASSERT_U64((unsigned)tasks, log_count(&f, EV_NEVER_RAN, 0));
+      ASSERT_STR_EQ(".", log_string(&f, EV_ALL_CAME)); /* also while a body runs */
+      ASSERT(log_nth(&f, EV_ALL_CAME, 0, 0)->on_loop);
+      for (int i = 1; i < tasks; i++)
+        ASSERT(log_nth(&f, EV_DONE, 'a' + i, 0) < log_nth(&f, EV_ALL_CAME, 0, 0));
+      ASSERT_RC(!pending, uvs_is_terminated(f.s));
+      if (pending)
+        ASSERT_RC(0, uvs_finish(f.s, running, 0));
+      fixture_turn(&f);
+      ASSERT_RC(1, uvs_is_terminated(f.s));
+      ASSERT(log_nth(&f, EV_ALL_CAME, 0, 0) < log_nth(&f, EV_TERMINATED, 0, 0));
+      CHECK_CALL(fixture_close(&f));
+    }
+  }
+  PASS();
+}
+
+/* Takes longer than a pass may: the next `done` waits for the next pass. */
+static void slow_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  vclock_advance_ns(&((struct probe *)arg)->f->clock, UVS_MS(2));
+  probe_done(s, id, status, arg);
+}
+
+/* S73 L7 */
+TEST the_last_call_waits_for_those_that_a_pass_leaves_over(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  for (int tag = 'a'; tag <= 'e'; tag++) {
+    uvs_task_t t = fixture_once(&f, tag, UVS_HOUR(1));
+
+    t.done = slow_done;
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  }
+  ASSERT_RC(0, do_shutdown_now(f.s));
+  fixture_turn(&f);
+  ASSERT_STR_EQ("aabbccddee.t", log_string(&f, (enum event_kind)0));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+static struct fixture *logs_to;
+
+static void close_at_the_last_call(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
+  probe_never_ran(s, id, task_arg, arg);
+  if (id == 0)
+    log_add(logs_to, EV_USER, '0', 0, uvs_close(s, note_closed));
+}
+
+/* S73 L2. Also if it has terminated before, or is closed right after; and no second time. */
+TEST the_last_call_comes_once_and_always(void) {
+  enum { AGAIN, TERMINATED, CLOSED, CLOSE_IN_IT, QUIETLY_FIRST, WAYS };
+
+  for (int way = 0; way < WAYS; way++) {
+    struct fixture f;
+
+    fixture_init(&f);
+    CHECK_CALL(fixture_open_turned(&f));
+    logs_to = &f;
+    uvs_task_t t = fixture_once(&f, 'a', UVS_MS(10));
+    if (way == TERMINATED) {
+      ASSERT_RC(0, uvs_shutdown(f.s));
+      fixture_turn(&f);
+      ASSERT_RC(1, uvs_is_terminated(f.s));
+    } else {
+      ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+    }
+    if (way == QUIETLY_FIRST)
+      ASSERT_RC(0, do_shutdown_now_quietly(f.s));
+    if (way == CLOSE_IN_IT)
+      ASSERT_RC(0, uvs_shutdown_now(f.s, close_at_the_last_call, NULL));
+    else
+      ASSERT_RC(way == QUIETLY_FIRST ? UV_EALREADY : 0, do_shutdown_now(f.s));
+    if (way == AGAIN)
+      ASSERT_RC(UV_EALREADY, do_shutdown_now(f.s));
+    if (way == CLOSED)
+      ASSERT_RC(0, uvs_close(f.s, note_closed));
+    if (way == CLOSED || way == CLOSE_IN_IT) {
+      f.s = NULL;
+      fixture_turn_until_closed(&f);
+      ASSERT(log_nth(&f, EV_ALL_CAME, 0, 0) < log_nth(&f, EV_USER, 'c', 0));
+    } else {
+      fixture_turn(&f);
+      fixture_advance_ms(&f, 100);
+    }
+    ASSERT_STR_EQ(way == QUIETLY_FIRST || way == TERMINATED ? "" : "a",
+                  log_string(&f, EV_NEVER_RAN));
+    ASSERT_STR_EQ(way == QUIETLY_FIRST ? "" : ".", log_string(&f, EV_ALL_CAME));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
 SUITE(immediate) {
   RUN_TEST(immediate_shutdown_hands_back_what_has_not_started_and_lets_the_rest_finish);
   RUN_TEST(the_queue_is_empty_before_a_running_body_of_an_immediate_shutdown_has_ended);
@@ -285,6 +410,9 @@ SUITE(immediate) {
   RUN_TEST(only_the_first_immediate_shutdown_hands_back);
   RUN_TEST(immediate_shutdown_overtakes_an_orderly_one);
   RUN_TEST(what_sits_ready_in_the_hands_of_the_pool_is_handed_back);
+  RUN_TEST(a_last_call_says_that_all_have_come);
+  RUN_TEST(the_last_call_waits_for_those_that_a_pass_leaves_over);
+  RUN_TEST(the_last_call_comes_once_and_always);
 }
 
 /* Bodies that block need room in libuv's pool, whatever the environment says. */

@@ -77,12 +77,13 @@ enum what {
   EV_CLOSED,
   EV_DECORATE,
   EV_OVER,
+  EV_DROP,
 };
 
 static const char *const what_names[] = {
     "?",           "answer",     "work",      "after",      "done",     "error",    "missed",
     "before body", "after body", "never ran", "terminated", "rejected", "clean-up", "quiet",
-    "each",        "value",      "left",      "closed",     "decorate", "over"};
+    "each",        "value",      "left",      "closed",     "decorate", "over",     "drop"};
 
 struct event {
   int what;
@@ -103,6 +104,7 @@ struct record {
   uvs_id_t id;
   uint32_t script; /* what its callbacks do */
   bool reserved, live, kept;
+  bool drops; /* its result, unless a wait is handed it */
   int cleanups;
 };
 
@@ -365,14 +367,16 @@ static void on_after_body(uvs_run_t *run, int status) {
   note(EV_AFTER_BODY, ((struct record *)run->arg)->tag, status, run->scheduler != NULL, 0, 0, 0, 0);
 }
 
-static void on_never_ran(uvs_t *s, uvs_id_t id, void *arg) {
-  int tag = -1;
+static void on_never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
+  const struct record *r = task_arg; /* NULL: all have come */
 
   (void)s;
-  for (int i = 0; i < TAGS; i++)
-    if (at->record[i].id == id)
-      tag = i;
-  note(EV_NEVER_RAN, tag, (int64_t)(intptr_t)arg, 0, 0, 0, 0, 0);
+  note(EV_NEVER_RAN, r == NULL ? -1 : r->tag, (int64_t)(intptr_t)arg, id == (r == NULL ? 0 : r->id),
+       0, 0, 0, 0);
+}
+
+static void on_drop(void *result) {
+  note(EV_DROP, -1, (int64_t)(intptr_t)result, 0, 0, 0, 0, 0);
 }
 
 static void on_terminated(uvs_t *s) {
@@ -498,6 +502,8 @@ static void fill_rare(struct bytes *b, uvs_task_t *t) {
   if ((rare & 1) != 0 && at->kept < KEPT_MOST) {
     t->keep = 1;
     t->result = (void *)(uintptr_t)pick(b, 3);
+    if (t->result != (void *)(uintptr_t)1)
+      t->drop_result = on_drop;
   }
   if ((rare & 2) != 0) {
     t->failure = (int)pick(b, 3);
@@ -669,6 +675,7 @@ static void submit(struct bytes *b, size_t n, bool narrow) {
     r[i]->id = 0;
     r[i]->live = true;
     r[i]->kept = t[i].keep == 1;
+    r[i]->drops = t[i].drop_result != NULL;
     at->kept += r[i]->kept;
   }
   /* Bodies may be run before this returns, and may use the ids of their own tasks. */
@@ -1172,7 +1179,10 @@ static void put_task(struct record *r) {
     put("priority", r->tag, i.priority);
     put("has_ref", r->tag, BOTH(uvs_has_ref(at->s, r->id), model_has_ref(at->m, r->id)));
   }
-  if (r->kept) {
+  if (r->kept && r->drops) {
+    put("wait", r->tag,
+        BOTH(uvs_wait(at->s, r->id, 0, 0, NULL), model_wait(at->m, r->id, 0, 0, NULL)));
+  } else if (r->kept) {
     uvs_outcome_t o;
 
     uvs_outcome_init(&o);

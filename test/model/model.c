@@ -77,6 +77,9 @@ struct task {
   bool run_timed_out;
   int64_t late_by[UVS_LATE_CAUSES];
   void *result, *run_result;
+  void *dropped[2]; /* results that the loop is to drop */
+  int drops;
+  bool taken; /* a wait was handed the result */
 
   /* over its whole life */
   uint64_t missed_total, missed_next, failures;
@@ -280,7 +283,7 @@ static void miss(struct model *m, struct task *k, uint64_t n, int reason) {
 }
 
 static bool owes_hook(const struct task *k) {
-  return k->decorate || k->failed_news != 0 || k->missed_news != 0;
+  return k->decorate || k->failed_news != 0 || k->missed_news != 0 || k->drops > 0;
 }
 
 static void decorate(struct model *m, struct task *k) {
@@ -292,18 +295,44 @@ static void decorate(struct model *m, struct task *k) {
     k->decoration.work = k->t.work != NULL ? k->t.work : k->t.after;
 }
 
+/* Did a run set it? NULL and what the spec gave are never dropped. */
+static bool is_droppable(const struct task *k, const void *result) {
+  return k->t.drop_result != NULL && result != NULL && result != k->t.result &&
+         result != k->t.limit_result;
+}
+
+/* At the next turn, if the task does not have it any more. */
+static void discard(struct task *k, void *result) {
+  if (is_droppable(k, result) && result != k->result && (k->drops == 0 || k->dropped[0] != result))
+    k->dropped[k->drops++] = result;
+}
+
+/* The outcome is forgotten, and the task over. */
+static void drop_unclaimed(struct task *k) {
+  void *result = k->result;
+
+  if (k->taken || !is_droppable(k, result))
+    return;
+  k->result = NULL;
+  k->t.drop_result(result);
+}
+
 static void tell(struct model *m, struct task *k) {
-  int status = k->failed_news;
+  void *dropped[2] = {k->dropped[0], k->dropped[1]};
+  int status = k->failed_news, drops = k->drops;
   uint64_t n = k->missed_news;
 
   k->failed_news = 0;
   k->missed_news = 0;
+  k->drops = 0;
   if (status != 0) {
     k->seen = status;
     m->o.error(seen_as(m), k->id, status, k->t.arg);
   }
   if (n != 0)
     m->o.missed(seen_as(m), k->id, n, k->missed_reason, k->t.arg);
+  for (int i = 0; i < drops; i++)
+    k->t.drop_result(dropped[i]);
 }
 
 /* ---- clean-ups ---- */
@@ -481,7 +510,7 @@ static void owe(struct model *m, struct task *k) {
 static bool is_heard(const struct model *m, const struct task *k) {
   return k->t.done != NULL || (k->never_ran && m->never_ran != NULL) || k->cleanups.count > 0 ||
          (m->o.error != NULL && unseen_failure(k)) || k->failed_news != 0 || k->missed_news != 0 ||
-         k->decoration.over != NULL;
+         k->drops > 0 || k->decoration.over != NULL;
 }
 
 /* No run is in progress and none will start. If somebody is to hear of that: at the next turn. */
@@ -490,6 +519,12 @@ static void conclude(struct model *m, struct task *k) {
   k->limited = false;
   k->queued = false;
   k->in_lane = false;
+  if (outcome_of(k) != 0 || k->timed_out || (k->forgotten && !k->taken)) {
+    void *result = k->result; /* nobody can get it */
+
+    k->result = NULL;
+    discard(k, result);
+  }
   if (k->in_todo)
     return; /* the loop comes to it */
   if (is_heard(m, k))
@@ -502,7 +537,7 @@ static void call_back_end(struct model *m, struct task *k) {
   bool error = m->o.error != NULL && unseen_failure(k);
 
   if (k->never_ran && m->never_ran != NULL)
-    m->never_ran(seen_as(m), k->id, m->never_ran_arg);
+    m->never_ran(seen_as(m), k->id, k->t.arg, m->never_ran_arg);
   tell(m, k);
   if (error)
     m->o.error(seen_as(m), k->id, outcome_of(k), k->t.arg);
@@ -513,6 +548,8 @@ static void call_back_end(struct model *m, struct task *k) {
     k->decoration.over(k->decoration.arg);
   call_cleanups(m, &k->cleanups); /* some were added since */
   retire(m, k);
+  if (k->forgotten)
+    drop_unclaimed(k);
 }
 
 /* Cancelled or dropped before a run. */
@@ -661,6 +698,7 @@ static void settle_running(struct model *m, struct task *k, uint64_t *outcome) {
 /* The run is over. Then the task waits, or has ended. */
 static void end_run(struct model *m, struct task *k, int status, int64_t end) {
   bool goes_on = !settled(k) && plan_next(m, k, status, end);
+  void *before = k->result;
 
   m->recent = now_of(m);
   m->counts.failed_runs +=
@@ -671,6 +709,9 @@ static void end_run(struct model *m, struct task *k, int status, int64_t end) {
     else if (!goes_on)
       k->result = k->t.limit_result;
   }
+  discard(k, before);
+  discard(k, k->run_result);
+  k->run_result = k->result;
   k->pending = k->finished = k->to_after = false;
   if (k->lane != NULL) {
     k->lane->running--;
@@ -776,7 +817,6 @@ static void begin(struct model *m, struct task *k, int runner) {
   k->end = 0;
   k->failure = k->seen = 0;
   k->run_timed_out = false;
-  k->run_result = k->result;
   k->token = k->spared = false;
   k->remembers = !k->plain;
 }
@@ -943,7 +983,7 @@ static bool spec_is_right(const uvs_task_t *t) {
     return false;
   if (t->priority < UVS_PRIORITY_LOW || t->priority > UVS_PRIORITY_HIGH)
     return false;
-  if ((t->keep != 0 && t->keep != 1) || (t->result != NULL && !t->keep))
+  if ((t->keep != 0 && t->keep != 1) || ((t->result != NULL || t->drop_result != NULL) && !t->keep))
     return false;
   if (t->failure != UVS_FAIL_STOP && t->failure != UVS_FAIL_GO_ON && !retry)
     return false;
@@ -1273,10 +1313,13 @@ int model_add_cleanup(struct model *m, uvs_id_t id, uvs_cleanup_cb cb, void *arg
 
 int model_set_result(uvs_run_t *run, void *result) {
   struct task *k = (struct task *)(uintptr_t)run->state;
+  void *before = k->run_result;
 
   if (!k->t.keep)
     return UV_EINVAL;
   k->run_result = result;
+  if (before != result && before != k->result && is_droppable(k, before))
+    k->t.drop_result(before);
   return 0;
 }
 
@@ -1296,6 +1339,9 @@ int model_wait(struct model *m, uvs_id_t id, int64_t timeout_ns, unsigned flags,
   quiet = k->state >= UVS_ENDED;
   if ((flags & UVS_WAIT_SETTLED) != 0 ? !settled(k) : !quiet)
     return timeout_ns > 0 && !m->far ? UVS_EDEADLK : UV_ETIMEDOUT;
+  if (ret == NULL)
+    return 0;
+  k->taken |= outcome_of(k) == 0;
   uvs_outcome_init(ret);
   ret->state = quiet ? UVS_ENDED : UVS_RUNNING;
   ret->status = outcome_of(k);
@@ -1320,8 +1366,10 @@ int model_forget(struct model *m, uvs_id_t id) {
   if (k->forgotten)
     return UV_ENOENT;
   k->forgotten = true;
-  if (k->state == OVER)
+  if (k->state == OVER) {
     k->state = FREE;
+    drop_unclaimed(k);
+  }
   return 0;
 }
 
@@ -1857,11 +1905,20 @@ void model_turn(struct model *m) {
     call_cleanup(m, pop(&m->now));
   for (int n = m->ending.count; n > 0; n--)
     end_lane(m, &m->lane[pop(&m->ending)]);
+  if (m->never_ran != NULL && !m->policy_changed && m->todo.count == 0) {
+    uvs_never_ran_cb each = m->never_ran;
+
+    m->never_ran = NULL;
+    each(seen_as(m), 0, NULL, m->never_ran_arg); /* all have come */
+  }
   if (can_terminate(m)) {
     m->terminated = true;
     if (m->o.terminated != NULL)
       m->o.terminated(seen_as(m));
   }
+  for (int i = 0; i < m->top && model_is_closed(m); i++)
+    if (m->task[i].state == OVER)
+      drop_unclaimed(&m->task[i]);
 }
 
 /* ---- open and close ---- */

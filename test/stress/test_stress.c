@@ -162,13 +162,11 @@ static void done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   add(&j->dones, 1);
 }
 
-static void never_ran(uvs_t *s, uvs_id_t id, void *arg) {
-  uvs_info_t info;
-
+static void never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
+  (void)s;
   (void)arg;
-  uvs_info_init(&info);
-  if (uvs_info(s, id, &info) == 0)
-    add(&((struct job *)info.arg)->handed_back, 1);
+  if (id != 0)
+    add(&((struct job *)task_arg)->handed_back, 1);
 }
 
 static void terminated(uvs_t *s) {

@@ -271,9 +271,15 @@ static void shut_down(void *arg) {
   WEAVE_SAME(1, uvs_is_shutdown(stage.s));
 }
 
-static void never_ran(uvs_t *s, uvs_id_t id, void *arg) {
+static void never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
   (void)s;
+  (void)task_arg;
   (void)arg;
+  WEAVE_SAME(0, stage.all_came);
+  if (id == 0) {
+    stage.all_came++;
+    return;
+  }
   for (unsigned i = 0; i < stage.part_count; i++) {
     struct part *p = &stage.parts[i];
 
@@ -396,6 +402,7 @@ static void shutdown_now_meets_run(void) {
   stage_play();
   for (int i = 0; i < 2; i++) /* handed back, or run: one of both */
     WEAVE_SAME(1, stage.parts[i].never_ran + stage.parts[i].runs);
+  WEAVE_SAME(1, stage.all_came);
   end_terminated();
 }
 
@@ -406,6 +413,7 @@ static void shutdown_now_meets_submit(void) {
   stage_play();
   if (stage.parts[0].rc == 0)
     WEAVE_SAME(1, stage.parts[0].never_ran + stage.parts[0].runs);
+  WEAVE_SAME(1, stage.all_came);
   end_terminated();
 }
 

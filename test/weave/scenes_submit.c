@@ -90,9 +90,15 @@ static void shut_down(void *arg) {
   WEAVE_SAME(0, uvs_shutdown(stage.s));
 }
 
-static void on_never_ran(uvs_t *s, uvs_id_t id, void *arg) {
+static void on_never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
   (void)s;
+  (void)task_arg;
   (void)arg;
+  WEAVE_SAME(0, stage.all_came);
+  if (id == 0) {
+    stage.all_came++;
+    return;
+  }
   for (size_t i = 0; i < many.n; i++) {
     if (many.id[i] == id)
       WEAVE_SAME(0, many.never_ran[i]++ + many.dones[i]);
@@ -138,6 +144,7 @@ static void many_meet_shutdown_now(void) {
   weave_spawn("submit", submit, NULL, false);
   weave_spawn("now", shut_down_now, NULL, false);
   end_terminated();
+  WEAVE_SAME(1, stage.all_came);
   for (int i = 0; i < MANY; i++) /* each is handed back */
     WEAVE_SAME(many.rc == 0, many.never_ran[i]);
 }

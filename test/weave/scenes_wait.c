@@ -10,15 +10,35 @@
 #include "stage.h"
 
 static char results[4];
+static struct { int sets, handed, drops; } seen[4]; /* of each result */
 
 static void set_result(uvs_run_t *run, struct part *p) {
+  seen[p->name - 'a'].sets++;
   WEAVE_SAME(0, uvs_set_result(run, &results[p->name - 'a']));
+}
+
+static void drop_result(void *result) {
+  int i = (int)((char *)result - results);
+
+  weave_here();
+  WEAVE_SAME(1, seen[i].sets);
+  WEAVE_SAME(0, seen[i].handed);
+  WEAVE_SAME(0, seen[i].drops++);
+}
+
+/* It was handed to a wait, or dropped. */
+static void check_result(const struct part *p) {
+  int i = p->name - 'a';
+
+  WEAVE_SAME(seen[i].sets > 0 && seen[i].handed == 0, seen[i].drops);
 }
 
 static struct part *kept(char name) {
   struct part *p = stage_part(name);
 
+  memset(&seen[name - 'a'], 0, sizeof seen[0]);
   p->spec.keep = 1;
+  p->spec.drop_result = drop_result;
   p->act = set_result;
   return p;
 }
@@ -29,6 +49,10 @@ static void check_outcome(const struct part *p, const uvs_outcome_t *o) {
   if (p->dones > 0)
     WEAVE_SAME(p->status, o->status);
   WEAVE_CHECK(o->status != 0 || o->result == &results[p->name - 'a']);
+  if (o->status == 0) {
+    seen[p->name - 'a'].handed++;
+    WEAVE_SAME(0, seen[p->name - 'a'].drops);
+  }
 }
 
 static uint32_t waits; /* in progress when it was forgotten */
@@ -90,6 +114,7 @@ static void end(struct part *p) {
   }
   stage_play();
   stage_close();
+  check_result(p);
 }
 
 static void wait_meets_end(void) {
@@ -523,6 +548,8 @@ static void wait_held(void *arg) {
   uvs_outcome_init(&o);
   rc = uvs_wait(stage.s, p->id, UVS_NEVER, 0, &o);
   WEAVE_CHECK(rc == 0 || rc == UV_ENOENT || rc == UV_ESHUTDOWN);
+  if (rc == 0)
+    check_outcome(p, &o);
   uvs_release(stage.s);
 }
 
@@ -535,6 +562,20 @@ static void close_meets_wait(void) {
   stage_go();
   WEAVE_SAME(0, uvs_close(stage.s, stage_on_closed));
   stage_await_close();
+}
+
+/* Close drops what the wait is not handed. A wait that comes too late does not get it. */
+static void close_meets_a_result(void) {
+  stage_open(1);
+  stage_submit(kept('a'));
+  stage_play();
+  uvs_retain(stage.s);
+  weave_spawn("wait", wait_held, &stage.parts[0], false);
+  stage_go();
+  WEAVE_SAME(0, uvs_close(stage.s, stage_on_closed));
+  stage_await_close();
+  WEAVE_SAME(1, seen[0].sets);
+  check_result(&stage.parts[0]);
 }
 
 static void all_held(void *arg) {
@@ -575,6 +616,7 @@ const struct weave_scene scenes_wait[] = {
     {"wait", "all-or-patience", all_or_patience},
     {"wait", "two-groups", two_groups},
     {"wait", "close-meets-wait", close_meets_wait},
+    {"wait", "close-meets-a-result", close_meets_a_result},
     {"wait", "close-meets-all", close_meets_all},
     {"wait", "abandon-meets-sleep", abandon_meets_sleep},
     {"wait", "abandon-meets-end", abandon_meets_end},

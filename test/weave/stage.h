@@ -62,6 +62,7 @@ struct stage {
   uvs_t *s;
   bool closed;
   bool terminated;
+  int all_came;      /* last calls of never_ran */
   bool on_their_way; /* somebody may hold a record when it is closed */
   unsigned starts;
   unsigned part_count;
