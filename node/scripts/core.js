@@ -15,17 +15,13 @@ const path = require('node:path');
 const here = path.join(__dirname, '..');
 const root = fs.existsSync(path.join(here, 'core', 'src')) ? 'core' : '..';
 
-// A platform difference is another file: alarm_linux.c or alarm_none.c, and so on. src/meson.build
-// has the same list.
-const LINUX = ['alarm_linux.c', 'clock_linux.c', 'fork_wipe.c', 'mem_huge.c', 'self_linux.c', 'wallwatch_linux.c'];
-const OTHER = ['alarm_none.c', 'clock_uv.c', 'fork_pid.c', 'mem_plain.c', 'self_other.c', 'wallwatch_none.c'];
 
 function sources(os) {
-  const left = os === 'linux' ? OTHER : LINUX;
+  const left = os === 'linux' ? 'other.c' : 'linux.c'; // a platform difference is another file, see port/platform.h
   const src = path.join(here, root, 'src');
   return fs.readdirSync(src, { withFileTypes: true }).filter((folder) => folder.isDirectory())
     .flatMap((folder) => fs.readdirSync(path.join(src, folder.name))
-      .filter((name) => name.endsWith('.c') && !left.includes(name))
+      .filter((name) => name.endsWith('.c') && name !== left)
       .map((name) => `${root}/src/${folder.name}/${name}`));
 }
 

@@ -327,7 +327,7 @@ int64_t uvs_now(const uvs_t *s) {
 int uvs_owns_handle(const uvs_t *s, const uv_handle_t *h) {
   if (s == NULL || h == NULL)
     return 0;
-  return uvs__ticker_owns(&s->ticker, h) || h == (const uv_handle_t *)&s->watch.poll;
+  return uvs__ticker_owns(&s->ticker, h);
 }
 
 unsigned uvs_version(void) {

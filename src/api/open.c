@@ -115,10 +115,6 @@ static void on_runner_back(uvs_t *s) {
   uvs__dispatch(s, false);
 }
 
-static void on_wall_changed(struct uvs__wallwatch *w) {
-  uvs__wake_loop((uvs_t *)(void *)((char *)w - offsetof(uvs_t, watch)));
-}
-
 static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {
   s->loop = loop;
   s->opener = uvs__self();
@@ -152,7 +148,6 @@ static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {
   s->queues.due_ns = UVS__NEVER;
   uvs__ready_init(&s->loop_ready);
   uvs__ready_init(&s->home.ready);
-  uvs__wallwatch_init(&s->watch, on_wall_changed);
   uvs__table_init(&s->table);
 }
 

@@ -21,10 +21,8 @@
 #include "core/tuning.h"
 #include "delay/delay.h"
 #include "port/clock.h"
-#include "port/fork.h"
 #include "port/self.h"
 #include "port/ticker.h"
-#include "port/wallwatch.h"
 #include "task/table.h"
 #include "port/atomic.h"
 #include "util/stats.h"
@@ -143,13 +141,12 @@ struct uvs_s {
 
   /* Loop thread. */
   struct uvs__ticker ticker;
-  struct uvs__wallwatch watch;
   struct uvs__cell loop_cell; /* statistics; anybody reads */
   bool in_each;
   bool closing;
   bool closed_in_child;
   bool lanes_closed; /* uvs_close has disposed all lanes */
-  int closers;       /* handles of which the end is awaited */
+  bool closing_handles;
   uvs_close_cb close_cb;
   int64_t wall_offset_ns; /* wall clock minus monotonic, at the last look */
   bool wall_known;

@@ -122,7 +122,7 @@ static void stop_sending(uvs_t *s) {
 }
 
 void uvs__notice_loss(uvs_t *s) {
-  if (!uvs__ticker_lost(&s->ticker) || s->closers > 0)
+  if (!uvs__ticker_lost(&s->ticker) || s->closing_handles)
     return;
   stop_sending(s);
   /* Closing goes on with a second pair of handles. If there is none, the end of a runner has to

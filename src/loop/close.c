@@ -173,9 +173,9 @@ static void drop_unclaimed(uvs_t *s) {
 
 /* ---- handles ---- */
 
-static void one_is_closed(uvs_t *s) {
-  if (--s->closers > 0)
-    return;
+static void on_ticker_closed(struct uvs__ticker *k) {
+  uvs_t *s = (void *)((char *)k - offsetof(uvs_t, ticker));
+
   uvs__store(&s->closed, true, release); /* pairs with uvs__enter */
   drop_unclaimed(s);
   if (s->close_cb != NULL)
@@ -183,27 +183,15 @@ static void one_is_closed(uvs_t *s) {
   uvs_release(s);
 }
 
-static void on_ticker_closed(struct uvs__ticker *k) {
-  one_is_closed((uvs_t *)(void *)((char *)k - offsetof(uvs_t, ticker)));
-}
-
-static void on_watch_closed(struct uvs__wallwatch *w) {
-  one_is_closed((uvs_t *)(void *)((char *)w - offsetof(uvs_t, watch)));
-}
-
 static void close_handles(uvs_t *s) {
-  bool lost = uvs__wallwatch_lost(&s->watch);
-
-  if (s->closers > 0 || s->ticker.nudged)
+  if (s->closing_handles || s->ticker.nudged)
     return;
   uvs__crew_close(s, &s->home);
   uvs__lock(s);
   s->at.mute = true;
   uvs__unlock(s);
-  s->closers = 1;
-  if (uvs__wallwatch_close(&s->watch, on_watch_closed))
-    s->closers++;
-  uvs__ticker_close(&s->ticker, on_ticker_closed, lost);
+  s->closing_handles = true;
+  uvs__ticker_close(&s->ticker, on_ticker_closed);
 }
 
 void uvs__finish_close(uvs_t *s) {

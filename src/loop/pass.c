@@ -263,7 +263,7 @@ static bool begin(uvs_t *s, struct pass *p, bool full) {
   *p = (struct pass){.began_ns = uvs__now(s)};
   p->until_ns = p->began_ns + s->budget_ns;
   if (any_wall && !uvs__clock_replaced(&s->clock))
-    uvs__wallwatch_open(&s->watch, s->loop);
+    uvs__ticker_watch_wall(&s->ticker);
   uvs__lock(s);
   s->at.in_pass = true;
   s->at.watch_wanted = false;

@@ -18,8 +18,7 @@
 #include "pool/jobs.h"
 #include "pool/threadpool.h"
 #include "port/atomic.h"
-#include "port/fork.h"
-#include "port/self.h"
+#include "port/platform.h"
 #include "util/sizes.h"
 
 /* One thread. */

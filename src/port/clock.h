@@ -5,16 +5,11 @@
 #ifndef UVS__CLOCK_H
 #define UVS__CLOCK_H
 
-#include "uvsched.h"
-
-#include "port/base.h"
+#include "port/platform.h"
 
 static inline bool uvs__clock_replaced(const uvs_clock_t *c) {
   return c->monotonic_ns != NULL;
 }
-
-/* What uv_hrtime says. */
-uint64_t uvs__clock_hrtime(void);
 
 /* Any thread. The system's: uv_hrtime, never the loop's cached time, which may be stale by a whole
  * callback. */

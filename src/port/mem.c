@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "port/mem.h"
+#include "port/platform.h"
 
 static void *std_alloc(size_t size, void *arg) {
   (void)arg;

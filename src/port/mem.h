@@ -16,7 +16,4 @@ void uvs__mem_init(uvs_allocator_t *m);
 void *uvs__mem_alloc(const uvs_allocator_t *m, size_t n, size_t size, size_t extra);
 void uvs__mem_free(const uvs_allocator_t *m, void *ptr);
 
-/* What malloc gives; large pieces may lie on large pages. For free(). mem_huge.c, mem_plain.c */
-void *uvs__mem_system(size_t size);
-
 #endif

@@ -3,8 +3,6 @@
 
 #include "port/atomic.h"
 
-#include <stddef.h>
-
 _Thread_local struct uvs__thread uvs__thread;
 
 /* In a row, so that threads that begin together use different stripes of a slab. */

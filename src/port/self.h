@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * thread: which thread is this, and does that one still live?
+ * self: which thread is this, and which bodies run on it?
  */
 #ifndef UVS__SELF_H
 #define UVS__SELF_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "port/platform.h"
 
 /* A body that runs on this thread. One that submits may have to run another inside itself. */
 struct uvs__frame {
@@ -32,14 +31,5 @@ static inline uintptr_t uvs__self(void) {
     uvs__thread_begin();
   return uvs__thread.self;
 }
-
-/* True only if that thread of this process has surely ended. */
-bool uvs__thread_gone(int tid);
-/* The system's number of this thread. */
-int uvs__thread_tid(void);
-/* The CPU time that this thread has used; 0: it is not known. */
-uint64_t uvs__thread_cpu_ns(void);
-/* What the system's tools show for this thread; up to 15 bytes. Where they show none: nothing. */
-void uvs__thread_name(const char *name);
 
 #endif

@@ -4,23 +4,21 @@
 #include <sched.h>
 
 #define MS UINT64_C(1000000)
+#define HANDLES 6 /* two pairs and two alarms */
 
 /* The kernel may let an epoll time-out slip by 0.1 %. From here on that is a whole ms, so wait in
  * two stages. */
 #define LONG_WAIT_NS (1000 * MS)
-
-static void on_timer(uv_timer_t *h) {
-  struct uvs__ticker *k = h->data;
-
-  k->armed_ns = UVS__NEVER;
-  k->due(k);
-}
 
 static void on_alarm(void *data) {
   struct uvs__ticker *k = data;
 
   k->armed_ns = UVS__NEVER;
   k->due(k);
+}
+
+static void on_timer(uv_timer_t *h) {
+  on_alarm(h->data);
 }
 
 static void on_async(uv_async_t *h) {
@@ -40,11 +38,14 @@ static int open_pair(struct uvs__ticker *k, int which) {
   k->pair[which].timer.data = k;
   uv_unref((uv_handle_t *)&k->pair[which].timer);
   k->in_use = which;
-  k->open_handles += 2;
   k->kept = true;
   k->armed_ns = UVS__NEVER;
-  uvs__store(&k->sendable, which, seq_cst); /* pairs with uvs__ticker_wake */
+  uvs__store(&k->sendable, which, seq_cst); /* pairs with uvs__ticker_send */
   return 0;
+}
+
+static void free_orphan(uv_handle_t *h) {
+  uvs__alarm_free((void *)((char *)h - offsetof(struct uvs__alarm, poll)));
 }
 
 int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, const uvs_allocator_t *mem,
@@ -52,27 +53,24 @@ int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, const uvs_allocator
   int rc = 0;
 
   k->loop = loop;
+  k->mem = mem;
   k->tick = tick;
   k->due = due;
-  k->open_handles = 0;
-  k->nudged = false;
-  atomic_init(&k->senders, 0);
   atomic_init(&k->sendable, -1);
-  k->alarm = NULL;
   k->slack_ns = slack_ns;
   if (slack_ns > 0)
-    rc = uvs__alarm_open(mem, loop, on_alarm, k, &k->alarm);
+    rc = uvs__alarm_open(mem, loop, false, on_alarm, k, &k->alarm);
   if (rc < 0)
     return rc;
   rc = open_pair(k, 0);
   if (rc < 0 && k->alarm != NULL)
-    uvs__alarm_close(k->alarm);
+    uv_close((uv_handle_t *)&k->alarm->poll, free_orphan);
   return rc;
 }
 
 void uvs__ticker_forget(struct uvs__ticker *k) {
-  if (k->alarm != NULL)
-    uvs__alarm_forget(k->alarm);
+  uvs__mem_free(k->mem, k->alarm);
+  uvs__mem_free(k->mem, k->wall);
 }
 
 /* The alarm of the pair in use. */
@@ -94,9 +92,15 @@ void uvs__ticker_send(struct uvs__ticker *k) {
   uvs__sub(&k->senders, 1, release); /* pairs with the acquire in uvs__ticker_mute */
 }
 
-void uvs__ticker_wake(struct uvs__ticker *k) {
-  uvs__ticker_hold(k);
-  uvs__ticker_send(k);
+static void wake(void *data) {
+  uvs__ticker_hold(data);
+  uvs__ticker_send(data);
+}
+
+void uvs__ticker_watch_wall(struct uvs__ticker *k) {
+  if (!k->wall_tried)
+    uvs__alarm_open(k->mem, k->loop, true, wake, k, &k->wall);
+  k->wall_tried = true;
 }
 
 void uvs__ticker_arm(struct uvs__ticker *k, uint64_t due_ns, uint64_t now_ns) {
@@ -117,7 +121,7 @@ void uvs__ticker_arm(struct uvs__ticker *k, uint64_t due_ns, uint64_t now_ns) {
   if (uv_timer_start(&k->pair[k->in_use].timer, on_timer, wait_ms == 0 ? 1 : wait_ms, 0) == 0)
     k->armed_ns = due_ns;
   else if (!uvs__ticker_lost(k)) /* then nothing is due any more */
-    uvs__ticker_wake(k);         /* a turn tries again; or nobody would come */
+    wake(k);                     /* a turn tries again; or nobody would come */
 }
 
 void uvs__ticker_disarm(struct uvs__ticker *k) {
@@ -141,29 +145,52 @@ void uvs__ticker_keep(struct uvs__ticker *k, bool keep) {
     uv_unref(h);
 }
 
-bool uvs__ticker_owns(const struct uvs__ticker *k, const uv_handle_t *h) {
-  for (int i = 0; i < 2; i++) {
-    if (h == (const uv_handle_t *)&k->pair[i].timer || h == (const uv_handle_t *)&k->pair[i].async)
-      return true;
+/* All handles that were opened, but for the spare one. Returns how many. */
+static int list_handles(const struct uvs__ticker *k, uv_handle_t *ret[HANDLES]) {
+  int n = 0;
+
+  for (int i = 0; i <= k->in_use; i++) {
+    ret[n++] = (uv_handle_t *)&k->pair[i].timer;
+    ret[n++] = (uv_handle_t *)&k->pair[i].async;
   }
-  return h == (const uv_handle_t *)&k->spare ||
-         (k->alarm != NULL && h == uvs__alarm_handle(k->alarm));
+  if (k->alarm != NULL)
+    ret[n++] = (uv_handle_t *)&k->alarm->poll;
+  if (k->wall != NULL)
+    ret[n++] = (uv_handle_t *)&k->wall->poll;
+  return n;
+}
+
+bool uvs__ticker_owns(const struct uvs__ticker *k, const uv_handle_t *h) {
+  uv_handle_t *handles[HANDLES];
+  int n = list_handles(k, handles);
+  bool found = h == (const uv_handle_t *)&k->spare;
+
+  while (n-- > 0)
+    found |= h == handles[n];
+  return found;
 }
 
 bool uvs__ticker_lost(const struct uvs__ticker *k) {
   return uv_is_closing((const uv_handle_t *)&k->pair[k->in_use].timer) ||
          uv_is_closing((const uv_handle_t *)&k->pair[k->in_use].async) ||
-         (has_alarm(k) && uv_is_closing(uvs__alarm_handle(k->alarm)));
+         (has_alarm(k) && uv_is_closing((const uv_handle_t *)&k->alarm->poll));
 }
 
 void uvs__ticker_mute(struct uvs__ticker *k) {
   uvs__store(&k->sendable, -1, seq_cst);
-  while (uvs__load(&k->senders, acquire) != 0) /* pairs with the release in uvs__ticker_wake */
+  while (uvs__load(&k->senders, acquire) != 0) /* pairs with the release in uvs__ticker_send */
     sched_yield();
 }
 
 int uvs__ticker_replace(struct uvs__ticker *k) {
   return uvs__ticker_lost(k) && k->in_use == 0 ? open_pair(k, 1) : 0;
+}
+
+/* Open a handle only to close it. */
+static void close_spare(struct uvs__ticker *k, uv_close_cb cb) {
+  uv_timer_init(k->loop, &k->spare);
+  k->spare.data = k;
+  uv_close((uv_handle_t *)&k->spare, cb);
 }
 
 static void on_nudge(uv_handle_t *h) {
@@ -175,9 +202,7 @@ static void on_nudge(uv_handle_t *h) {
 
 void uvs__ticker_nudge(struct uvs__ticker *k) {
   k->nudged = true;
-  uv_timer_init(k->loop, &k->spare);
-  k->spare.data = k;
-  uv_close((uv_handle_t *)&k->spare, on_nudge);
+  close_spare(k, on_nudge);
 }
 
 static void on_closed(uv_handle_t *h) {
@@ -187,49 +212,40 @@ static void on_closed(uv_handle_t *h) {
     return;
   if (k->alarm != NULL)
     uvs__alarm_free(k->alarm);
-  k->alarm = NULL;
+  if (k->wall != NULL)
+    uvs__alarm_free(k->wall);
+  k->alarm = k->wall = NULL;
   k->closed(k);
 }
 
 /* libuv finishes what was closed in one turn last first. So a handle that somebody else closed in
  * this same turn is through only when one that we close in the next turn is. */
-static void on_pair_closed(uv_handle_t *h) {
+static void on_ours_closed(uv_handle_t *h) {
   struct uvs__ticker *k = h->data;
 
   if (--k->open_handles > 0)
     return;
   k->open_handles = 1;
-  uv_timer_init(k->loop, &k->spare);
-  k->spare.data = k;
-  uv_close((uv_handle_t *)&k->spare, on_closed);
+  close_spare(k, on_closed);
 }
 
-static void close_one(uv_handle_t *h, uv_close_cb cb, int *n) {
-  if (uv_is_closing(h))
-    return;
-  uv_close(h, cb);
-  ++*n;
-}
-
-void uvs__ticker_close(struct uvs__ticker *k, uvs__tick_cb closed, bool lost) {
-  bool others = lost || k->in_use != 0 || uvs__ticker_lost(k);
-  uv_close_cb cb = others ? on_pair_closed : on_closed;
-  int n = 0;
+void uvs__ticker_close(struct uvs__ticker *k, uvs__tick_cb closed) {
+  uv_handle_t *handles[HANDLES];
+  int n = list_handles(k, handles);
+  uv_handle_t *ours[HANDLES];
+  int count = 0;
 
   k->closed = closed;
   uvs__ticker_mute(k);
-  for (int i = 0; i <= k->in_use; i++) {
-    close_one((uv_handle_t *)&k->pair[i].timer, cb, &n);
-    close_one((uv_handle_t *)&k->pair[i].async, cb, &n);
+  for (int i = 0; i < n; i++) {
+    if (!uv_is_closing(handles[i]))
+      ours[count++] = handles[i];
   }
-  if (k->alarm != NULL)
-    close_one(uvs__alarm_handle(k->alarm), cb, &n);
-  k->open_handles = n;
-  if (n > 0)
-    return;
-  /* Nothing of ours was left to close: the spare handle twice brings us past the others'. */
-  k->open_handles = 1;
-  uv_timer_init(k->loop, &k->spare);
-  k->spare.data = k;
-  uv_close((uv_handle_t *)&k->spare, on_pair_closed);
+  k->open_handles = count;
+  for (int i = 0; i < count; i++)
+    uv_close(ours[i], count < n ? on_ours_closed : on_closed);
+  if (count == 0) { /* the spare handle twice brings us past the others' */
+    k->open_handles = 1;
+    close_spare(k, on_ours_closed);
+  }
 }

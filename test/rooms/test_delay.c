@@ -4,7 +4,7 @@
  * the first deadline, and `upto` must not be after the present. The random programs compare with an
  * array of tasks that is searched from end to end.
  *
- * Needs: src/delay/delay.c src/util/{slots,heap}.c src/port/{mem,mem_plain}.c src/task/table.c
+ * Needs: src/delay/delay.c src/util/{slots,heap}.c src/port/{mem,linux}.c src/task/table.c
  *        test/lib/fault.c
  */
 #include "delay/delay.h"

@@ -4,7 +4,7 @@
  * 8 : 4 : 1. After every step of the random programs uvs__ready_check must hold, and the first must
  * be the one that a search through all tasks finds.
  *
- * Needs: src/core/ready.c src/util/{slots,heap}.c src/port/{mem,mem_plain}.c src/task/table.c
+ * Needs: src/core/ready.c src/util/{slots,heap}.c src/port/{mem,linux}.c src/task/table.c
  *        test/lib/fault.c
  */
 #include "core/ready.h"

@@ -7,7 +7,7 @@
  * The table of tasks is built on two slots tables. Its part here is the generation: an id that has
  * become stale stays stale.
  *
- * Needs: src/util/{slots,heap}.c src/port/{mem,mem_plain}.c src/task/table.c test/lib/fault.c
+ * Needs: src/util/{slots,heap}.c src/port/{mem,linux}.c src/task/table.c test/lib/fault.c
  * Built with -DUVS__GENERATION_BITS=3, so that a generation is soon used up.
  */
 #include "task/table.h"

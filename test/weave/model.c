@@ -5,10 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "port/alarm.h"
-#include "port/clock.h"
-#include "port/fork.h"
-#include "port/self.h"
+#include "port/platform.h"
 #include "weave.h"
 
 #define MS UINT64_C(1000000)
@@ -221,7 +218,7 @@ struct handle {
   bool pending;    /* ASYNC */
   uint64_t due_ms; /* TIMER */
   uint64_t due_ns; /* ALARM; WEAVE_NEVER */
-  uvs__alarm_cb rings;
+  void (*rings)(void *data);
   uv_timer_cb timer_cb;
   uv_async_cb async_cb;
   uv_close_cb close_cb;
@@ -522,19 +519,18 @@ void model_pass_ms(uint64_t ms) {
   weave_now_ns += ms * MS;
 }
 
-/* ---- the precise timer, see src/alarm.h ---- */
+/* ---- the precise timer, see src/port/platform.h; nobody sets the wall clock ---- */
 
-struct uvs__alarm {
-  uv_poll_t poll;
-  uvs_allocator_t mem;
-};
-
-int uvs__alarm_open(const uvs_allocator_t *mem, uv_loop_t *l, uvs__alarm_cb rings, void *data,
-                    struct uvs__alarm **ret) {
-  struct uvs__alarm *a = mem->alloc(sizeof *a, mem->arg);
-  struct handle *k = add((uv_handle_t *)&a->poll, ALARM);
+int uvs__alarm_open(const uvs_allocator_t *mem, uv_loop_t *l, bool wall, void (*rings)(void *data),
+                    void *data, struct uvs__alarm **ret) {
+  struct uvs__alarm *a;
+  struct handle *k;
 
   (void)l;
+  if (wall)
+    return UV_ENOTSUP;
+  a = mem->alloc(sizeof *a, mem->arg);
+  k = add((uv_handle_t *)&a->poll, ALARM);
   a->mem = *mem;
   a->poll.data = data;
   k->ref = false;
@@ -550,23 +546,7 @@ bool uvs__alarm_set(struct uvs__alarm *a, uint64_t due_ns) {
   return true;
 }
 
-uv_handle_t *uvs__alarm_handle(struct uvs__alarm *a) {
-  return (uv_handle_t *)&a->poll;
-}
-
 void uvs__alarm_free(struct uvs__alarm *a) {
-  uvs__alarm_forget(a);
-}
-
-static void on_alarm_closed(uv_handle_t *h) {
-  uvs__alarm_free((struct uvs__alarm *)(void *)h);
-}
-
-void uvs__alarm_close(struct uvs__alarm *a) {
-  uv_close((uv_handle_t *)&a->poll, on_alarm_closed);
-}
-
-void uvs__alarm_forget(struct uvs__alarm *a) {
   uvs_allocator_t mem = a->mem;
 
   mem.free(a, mem.arg);
@@ -645,12 +625,16 @@ void uvs__thread_name(const char *name) {
 int uvs__fork_init(struct uvs__fork *f) {
   static int mark = 1;
 
-  *f = (struct uvs__fork){&mark, 0, 0};
+  *f = (struct uvs__fork){&mark, 0};
   return 0;
 }
 
 void uvs__fork_destroy(struct uvs__fork *f) {
   (void)f;
+}
+
+void *uvs__mem_system(size_t size) {
+  return malloc(size);
 }
 
 int uv_os_getenv(const char *name, char *buffer, size_t *size) {
