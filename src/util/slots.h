@@ -2,10 +2,11 @@
  *
  * slots: a table of elements that are named by an index and never move.
  *
- * The free element with the lowest index is always taken first, so that elements that are taken one
- * after the other lie one after the other, however long the table has been in use. A bitmap of
- * three levels in each chunk finds it. An element that was never used before is always the next one
- * after all that were, so memory is touched only when it is needed.
+ * Free elements are found by the word: 64 neighbours share a bitmap, and words with a free element
+ * form a list. The word at its head is used up first, from its lowest element on. So elements that
+ * are taken one after the other mostly lie one after the other, however long the table has been in
+ * use, and an element that has just come back is still in the cache. A new element is taken only if
+ * no old one is free, so memory is touched only when it is needed.
  *
  * The table knows no lock. Its owner serializes all calls but uvs__slots_prepare, which allocates a
  * chunk without it, and uvs__slots_at.
@@ -16,25 +17,24 @@
 #include "port/base.h"
 #include "port/mem.h"
 
-/* The free bits of one chunk. A bit in `sums` says that a word is not empty, one in `tops` the same
- * of a word of `sums`. */
-struct uvs__free_map {
-  uint64_t *words, *sums, *tops;
+struct uvs__slots_word {
+  uint64_t free; /* bit i: element i of the 64 can be taken, and was taken before */
+  uint32_t next; /* in the list, if one can: index of a word + 1; 0: the last */
 };
 
+/* All zero at first, but for the two sizes. */
 struct uvs__slots {
   size_t element_size;      /* a multiple of 64; elements are aligned so */
   size_t side_size;         /* bytes per element that lie apart, dense; a multiple of 8 */
   char *chunk[UVS__CHUNKS]; /* chunk k has 64 << k elements */
   void *raw[UVS__CHUNKS];   /* as allocated */
-  void *side[UVS__CHUNKS];  /* chunk_size * side_size bytes each */
-  struct uvs__free_map map[UVS__CHUNKS];
-  unsigned chunks;      /* so many exist */
-  uint32_t open_chunks; /* bit k: chunk k has a free element */
-  uint32_t low_word;    /* no word before this has a free bit; of all chunks, in order */
-  uint32_t made;        /* elements below were taken at least once */
-  uint32_t free;        /* elements that can be taken, the reserved ones too */
-  uint32_t reserved;    /* promised to a call that has yet to take them */
+  struct uvs__slots_word *words[UVS__CHUNKS];
+  void *side[UVS__CHUNKS]; /* chunk_size * side_size bytes each */
+  unsigned chunks;         /* so many exist */
+  uint32_t first;          /* of the words with a free element: index + 1; 0: there is none */
+  uint32_t made;           /* elements below were taken at least once */
+  uint32_t free;           /* elements that can be taken, the reserved ones too */
+  uint32_t reserved;       /* promised to a call that has yet to take them */
 };
 
 /* A chunk that is not yet part of a table. */
@@ -66,7 +66,7 @@ uint32_t uvs__slots_take(struct uvs__slots *t, bool *ret_new);
 void uvs__slots_give(struct uvs__slots *t, uint32_t index);
 bool uvs__slots_is_free(const struct uvs__slots *t, uint32_t index);
 void uvs__slots_free_memory(struct uvs__slots *t, const uvs_allocator_t *m);
-/* Do bitmap, counts and levels agree? */
+/* Do bitmaps, list and counts agree? */
 bool uvs__slots_check(const struct uvs__slots *t);
 
 #endif

@@ -493,7 +493,7 @@ TEST limits_that_pass_together_are_told_of_in_the_order_of_submission(void) {
   fakepool_hold();
   for (int i = 0; i < 3; i++)
     ASSERT_RC(0, uvs_schedule(f.s, UVS_HOUR(1), probe_work, NULL, &id[i]));
-  for (int i = 0; i < 3; i++) { /* the lowest free slot is taken: so from the highest down */
+  for (int i = 0; i < 3; i++) { /* the slot just freed is taken: so from the highest down */
     uvs_task_t t = limited(&f, 'a' + i, LATE_DEFAULT);
     ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id[2 - i], 0));
     ASSERT_RC(0, uvs_submit(f.s, &t, &id[2 - i]));
