@@ -15,7 +15,6 @@
 #define uvs__store(p, v, order) atomic_store_explicit((p), (v), memory_order_##order)
 #define uvs__add(p, v, order) atomic_fetch_add_explicit((p), (v), memory_order_##order)
 #define uvs__sub(p, v, order) atomic_fetch_sub_explicit((p), (v), memory_order_##order)
-#define uvs__or(p, v, order) atomic_fetch_or_explicit((p), (v), memory_order_##order)
 #define uvs__and(p, v, order) atomic_fetch_and_explicit((p), (v), memory_order_##order)
 #define uvs__swap(p, v, order) atomic_exchange_explicit((p), (v), memory_order_##order)
 #define uvs__cas(p, expected, v, order) \
@@ -26,9 +25,5 @@
 #define uvs__locked_load(p, order) atomic_load_explicit((p), memory_order_##order)
 #define uvs__locked_store(p, v, order) atomic_store_explicit((p), (v), memory_order_##order)
 #define uvs__locked_add(p, v, order) atomic_fetch_add_explicit((p), (v), memory_order_##order)
-#define uvs__locked_sub(p, v, order) atomic_fetch_sub_explicit((p), (v), memory_order_##order)
-#define uvs__locked_cas(p, expected, v, order) \
-  atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_##order, \
-                                        memory_order_relaxed)
 
 #endif

@@ -24,15 +24,6 @@
     } \
   } while (0)
 
-/* In a loop that waits for another core. */
-#if defined(__x86_64__) || defined(__i386__)
-#define UVS__RELAX() __builtin_ia32_pause()
-#elif defined(__aarch64__)
-#define UVS__RELAX() __asm__ volatile("yield")
-#else
-#define UVS__RELAX() ((void)0)
-#endif
-
 #define UVS__NEVER ((uint64_t)INT64_MAX)
 #define UVS__NONE UINT32_MAX
 

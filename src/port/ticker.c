@@ -231,20 +231,19 @@ static void on_ours_closed(uv_handle_t *h) {
 
 void uvs__ticker_close(struct uvs__ticker *k, uvs__tick_cb closed) {
   uv_handle_t *handles[HANDLES];
-  int n = list_handles(k, handles);
-  uv_handle_t *ours[HANDLES];
-  int count = 0;
+  int all = list_handles(k, handles);
+  int n = all;
 
   k->closed = closed;
   uvs__ticker_mute(k);
-  for (int i = 0; i < n; i++) {
-    if (!uv_is_closing(handles[i]))
-      ours[count++] = handles[i];
+  for (int i = all; i-- > 0;) {
+    if (uv_is_closing(handles[i])) /* somebody else has closed it */
+      handles[i] = handles[--n];
   }
-  k->open_handles = count;
-  for (int i = 0; i < count; i++)
-    uv_close(ours[i], count < n ? on_ours_closed : on_closed);
-  if (count == 0) { /* the spare handle twice brings us past the others' */
+  k->open_handles = n;
+  for (int i = 0; i < n; i++)
+    uv_close(handles[i], n < all ? on_ours_closed : on_closed);
+  if (n == 0) { /* the spare handle twice brings us past the others' */
     k->open_handles = 1;
     close_spare(k, on_ours_closed);
   }

@@ -17,7 +17,6 @@
 #include "port/base.h"
 
 #define UVS__TIMER_STEP_NS 1000000
-#define UVS__PACKED_MAX (UINT32_MAX >> 1)
 
 /* The instants, by the monotonic clock. Those that lie before `due` do not matter. */
 struct uvs__late {
@@ -91,20 +90,6 @@ static inline int uvs__late_split(const struct uvs__late *l, int64_t by_ns[UVS_L
   }
   uvs__late_blame(&by_ns[UVS_LATE_RUNNERS], &at_ns, l->start_ns, l->start_ns);
   return uvs__culprit(by_ns);
-}
-
-/* Packs into 32 bits how a task became ready: how long before `ready` the pass began, in us, and
- * whether the task waited for the timer. */
-static inline uint32_t uvs__late_pack(uint64_t turn_ns, uint64_t ready_ns, bool timed) {
-  uint64_t us = (ready_ns - turn_ns) / 1000;
-
-  return (uint32_t)(us < UVS__PACKED_MAX ? us : UVS__PACKED_MAX) << 1 | timed;
-}
-
-/* Needs l->ready_ns. */
-static inline void uvs__late_unpack(uint32_t packed, struct uvs__late *l) {
-  l->turn_ns = l->ready_ns - (int64_t)(packed >> 1) * 1000;
-  l->timed = (packed & 1) != 0;
 }
 
 #endif

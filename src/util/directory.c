@@ -4,7 +4,6 @@
 #include <uv.h>
 
 #define INDEX_BITS 26
-#define INDEX_MASK ((UINT64_C(1) << INDEX_BITS) - 1)
 #define OPEN (UINT64_C(1) << 36)
 #define HOLDERS_MASK (OPEN - 1)
 #define GENERATION_SHIFT 37
@@ -26,6 +25,10 @@ static struct {
    * taking an old state for the present one. */
   _Atomic uint64_t free;
 } directory;
+
+static uint32_t index_of(uint64_t number) {
+  return (uint32_t)(number & ((UINT64_C(1) << INDEX_BITS) - 1));
+}
 
 static struct entry *at(uint32_t index) {
   uint32_t offset;
@@ -63,34 +66,29 @@ static uint32_t take_free(void) {
   return UVS__NONE;
 }
 
+/* A chunk stays for the life of the process. */
 static bool make_chunk(unsigned k) {
-  struct entry *none = NULL;
-  struct entry *fresh;
+  struct entry *there = uvs__load(&directory.chunk[k], relaxed); /* `at` acquires */
+  struct entry *fresh = there != NULL ? NULL : calloc(uvs__chunk_size(k), sizeof *fresh);
 
-  if (uvs__load(&directory.chunk[k], acquire) != NULL) /* pairs with the CAS below */
-    return true;
-  fresh = calloc(uvs__chunk_size(k), sizeof *fresh); /* for the life of the process */
-  if (fresh == NULL)
-    return false;
-  while (!uvs__cas(&directory.chunk[k], &none, fresh, release)) { /* pairs with `at` */
-    if (none == NULL)
-      continue; /* a weak CAS may fail for nothing */
-    free(fresh);
-    break;
+  while (there == NULL && fresh != NULL) {                     /* a weak CAS may fail for nothing */
+    if (uvs__cas(&directory.chunk[k], &there, fresh, release)) /* pairs with `at` */
+      return true;
   }
-  return true;
+  free(fresh);
+  return there != NULL;
 }
 
-static int take_new(uint32_t *ret_index) {
+/* UVS__NONE if memory is out. */
+static uint32_t take_new(void) {
   uint32_t made = uvs__load(&directory.made, relaxed); /* the CAS decides */
   uint32_t offset;
 
   do {
     if (made >= UVS__INDEX_MAX || !make_chunk(uvs__chunk_of(made, &offset)))
-      return UV_ENOMEM;
-  } while (!uvs__cas(&directory.made, &made, made + 1, release)); /* pairs with `find` */
-  *ret_index = made;
-  return 0;
+      return UVS__NONE;
+  } while (!uvs__cas(&directory.made, &made, made + 1, release)); /* pairs with hold */
+  return made;
 }
 
 int uvs__directory_add(void *thing, uint64_t *ret_number) {
@@ -98,7 +96,9 @@ int uvs__directory_add(void *thing, uint64_t *ret_number) {
   uint64_t generation;
   struct entry *e;
 
-  if (index == UVS__NONE && take_new(&index) < 0)
+  if (index == UVS__NONE)
+    index = take_new();
+  if (index == UVS__NONE)
     return UV_ENOMEM;
   e = at(index);
   generation = (uvs__load(&e->word, relaxed) >> GENERATION_SHIFT) + 1; /* ours */
@@ -108,54 +108,37 @@ int uvs__directory_add(void *thing, uint64_t *ret_number) {
   return 0;
 }
 
-/* NULL if it never was. */
-static struct entry *find(uint64_t number) {
-  uint32_t index = (uint32_t)(number & INDEX_MASK);
-
-  if (number >> INDEX_BITS == 0 || number >> INDEX_BITS > GENERATION_MAX)
-    return NULL;
-  if (index >= uvs__load(&directory.made, acquire)) /* pairs with take_new */
-    return NULL;
-  return at(index);
-}
-
 void *uvs__directory_hold(uint64_t number, bool *ret_was) {
-  struct entry *e = find(number);
   uint64_t generation = number >> INDEX_BITS;
+  struct entry *e;
   uint64_t w;
 
   *ret_was = false;
-  if (e == NULL)
+  if (generation == 0 || generation > GENERATION_MAX ||
+      index_of(number) >= uvs__load(&directory.made, acquire)) /* pairs with take_new */
     return NULL;
+  e = at(index_of(number));
   w = uvs__load(&e->word, relaxed); /* the CAS acquires */
-  for (;;) {
-    if (w >> GENERATION_SHIFT != generation || (w & OPEN) == 0) {
-      *ret_was = w >> GENERATION_SHIFT >= generation;
-      return NULL;
-    }
+  while (w >> GENERATION_SHIFT == generation && (w & OPEN) != 0) {
     if (uvs__cas(&e->word, &w, w + 1, acquire)) /* pairs with the release in `add` */
       return uvs__load(&e->thing, relaxed);     /* constant while somebody holds it */
   }
-}
-
-void uvs__directory_hold_again(uint64_t number) {
-  uvs__add(&at((uint32_t)(number & INDEX_MASK))->word, 1, relaxed); /* a count */
+  *ret_was = w >> GENERATION_SHIFT >= generation;
+  return NULL;
 }
 
 bool uvs__directory_drop(uint64_t number) {
-  uint32_t index = (uint32_t)(number & INDEX_MASK);
-  struct entry *e = at(index);
   /* acq_rel: releases what we did with the thing; the last acquires what all others did */
-  uint64_t w = uvs__sub(&e->word, 1, acq_rel) - 1;
+  uint64_t w = uvs__sub(&at(index_of(number))->word, 1, acq_rel) - 1;
 
   if ((w & (OPEN | HOLDERS_MASK)) != 0)
     return false;
   if (w >> GENERATION_SHIFT < GENERATION_MAX) /* else it is never used again */
-    give(index);
+    give(index_of(number));
   return true;
 }
 
 void uvs__directory_close(uint64_t number) {
-  uvs__and(&at((uint32_t)(number & INDEX_MASK))->word, ~OPEN,
-           release); /* only takes away; who drops orders the rest */
+  /* release: only takes away; who drops orders the rest */
+  uvs__and(&at(index_of(number))->word, ~OPEN, release);
 }

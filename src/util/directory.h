@@ -18,10 +18,7 @@
 int uvs__directory_add(void *thing, uint64_t *ret_number);
 /* Hold it, so that it stays. NULL: there is none; *ret_was: there was one. */
 void *uvs__directory_hold(uint64_t number, bool *ret_was);
-/* Once more, by somebody who holds it. */
-void uvs__directory_hold_again(uint64_t number);
-/* Hold no more. True if that was the last, after `close`: then the thing is the caller's to free.
- */
+/* Hold no more. True if that was the last, after `close`: then the caller frees the thing. */
 bool uvs__directory_drop(uint64_t number);
 /* It is not found any more. */
 void uvs__directory_close(uint64_t number);

@@ -64,15 +64,6 @@ static void sift_down(struct uvs__heap *h, uint32_t position, struct uvs__heap_e
   place(h, position, e);
 }
 
-/* The entry that takes a removed one's place comes from elsewhere in the tree: it may have to go up
- * as well as down. */
-static void settle(struct uvs__heap *h, uint32_t position, struct uvs__heap_entry e) {
-  if (position > 0 && before(&e, at(h, (position - 1) / ARITY)))
-    sift_up(h, position, e);
-  else
-    sift_down(h, position, e);
-}
-
 void uvs__heap_init(struct uvs__heap *h, struct uvs__link **links) {
   memset(h, 0, sizeof *h);
   h->links = links;
@@ -123,19 +114,13 @@ void uvs__heap_remove(struct uvs__heap *h, uint32_t slot) {
   h->ops++;
   *position_of(h, slot) = UVS__NONE;
   last = *at(h, --h->count);
-  if (position != h->count)
-    settle(h, position, last);
-}
-
-void uvs__heap_move(struct uvs__heap *h, uint32_t slot, uint64_t deadline_ns) {
-  uint32_t position = *position_of(h, slot);
-  struct uvs__heap_entry e;
-
-  UVS_ASSERT(position < h->count);
-  h->ops++;
-  e = *at(h, position);
-  e.deadline_ns = deadline_ns;
-  settle(h, position, e);
+  if (position == h->count)
+    return;
+  /* It comes from elsewhere in the tree: it may have to go up as well as down. */
+  if (position > 0 && before(&last, at(h, (position - 1) / ARITY)))
+    sift_up(h, position, last);
+  else
+    sift_down(h, position, last);
 }
 
 const struct uvs__heap_entry *uvs__heap_head(const struct uvs__heap *h) {
@@ -150,15 +135,6 @@ const struct uvs__heap_entry *uvs__heap_nth(const struct uvs__heap *h, uint32_t 
 const struct uvs__heap_entry *uvs__heap_at(const struct uvs__heap *h, uint32_t slot) {
   UVS_ASSERT(uvs__heap_has(h, slot));
   return at(h, *position_of(h, slot));
-}
-
-void uvs__heap_prefetch(const struct uvs__heap *h, uint32_t slot) {
-  uint32_t position = *position_of(h, slot);
-
-  if (position < h->count) {
-    __builtin_prefetch(at(h, position), 1);
-    __builtin_prefetch(at(h, (position - (position > 0)) / ARITY));
-  }
 }
 
 bool uvs__heap_check(const struct uvs__heap *h) {

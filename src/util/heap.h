@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * heap: the delay heap. 4-ary; entries {deadline, sequence and slot} lie inline, positions in a
- * dense array of links, so that any entry can be removed or moved. Knows nothing of tasks.
+ * dense array of links, so that any entry can be removed. Knows nothing of tasks.
  *
  * It is chunked and never moves: room is made with the slot of an entry, and from then on nothing
  * here can fail. Its owner serializes all calls.
@@ -28,10 +28,9 @@ struct uvs__heap_entry {
 
 struct uvs__heap {
   struct uvs__heap_entry *chunk[UVS__CHUNKS];
-  struct uvs__link *
-      *links; /* borrowed; chunked by slot; `a` is the position, UVS__NONE if not in the heap */
+  struct uvs__link **links; /* borrowed; by slot: `a` is the position; UVS__NONE: not in the heap */
   uint32_t count;
-  uint64_t ops; /* pushes, moves and removals since init */
+  uint64_t ops; /* pushes and removals since init */
 };
 
 void uvs__heap_init(struct uvs__heap *h, struct uvs__link **links);
@@ -42,17 +41,14 @@ int uvs__heap_reserve(struct uvs__heap *h, const uvs_allocator_t *m, size_t n);
 
 void uvs__heap_push(struct uvs__heap *h, uint64_t deadline_ns, uint64_t key);
 bool uvs__heap_has(const struct uvs__heap *h, uint32_t slot);
-/* Both need uvs__heap_has. */
+/* Needs uvs__heap_has. */
 void uvs__heap_remove(struct uvs__heap *h, uint32_t slot);
-void uvs__heap_move(struct uvs__heap *h, uint32_t slot, uint64_t deadline_ns);
 /* NULL if empty. Valid until the next change. */
 const struct uvs__heap_entry *uvs__heap_head(const struct uvs__heap *h);
 /* All of them, in no order: n is below count. Valid until the next change. */
 const struct uvs__heap_entry *uvs__heap_nth(const struct uvs__heap *h, uint32_t n);
 /* Needs uvs__heap_has. Valid until the next change. */
 const struct uvs__heap_entry *uvs__heap_at(const struct uvs__heap *h, uint32_t slot);
-/* Ask for the memory of its entry, if it has one. */
-void uvs__heap_prefetch(const struct uvs__heap *h, uint32_t slot);
 bool uvs__heap_check(const struct uvs__heap *h);
 
 static inline uint32_t uvs__heap_slot(const struct uvs__heap_entry *e) {

@@ -7,10 +7,23 @@
 #define UVS__SIZES_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+#define UVS__STRUCT_MAX 4096 /* no struct will ever be larger: a size beyond is a mistake */
 
 /* May a struct of a caller have this size? `ours` is the size that we know, `least` the smallest
  * ever. A smaller struct leaves defaults; a larger one must say nothing that we do not know. 0 or
  * UV_EINVAL. */
-int uvs__check_size(const void *given, size_t size, size_t ours, size_t least);
+static inline int uvs__check_size(const void *given, size_t size, size_t ours, size_t least) {
+  if (size < least || size > UVS__STRUCT_MAX || size % _Alignof(int64_t) != 0)
+    return UV_EINVAL;
+  for (size_t i = ours; i < size; i++) {
+    if (((const char *)given)[i] != 0)
+      return UV_EINVAL;
+  }
+  return 0;
+}
 
 #endif

@@ -6,22 +6,15 @@
 
 _Static_assert(UVS_BUCKETS == 1 + 4 * 30 + 1, "four to each power of two from 2^10 to 2^40 ns");
 
-/* ---- writing ---- */
-
 void uvs__stat_add_high(struct uvs__stat *t, uint64_t ns) {
+  bool last = ns >= UVS__LAST_BUCKET_NS;
+
   /* relaxed, both: the only writer; readers acquire from the bucket */
   if (ns > uvs__locked_load(&t->max_ns, relaxed))
     uvs__locked_store(&t->max_ns, ns, relaxed);
-  if (ns < UVS__LAST_BUCKET_NS) {
-    t->ceiling_ns = ns;
-    uvs__stat_count(t, uvs__stat_raw(ns));
-  } else {
-    t->ceiling_ns = UVS__LAST_BUCKET_NS - 1;
-    uvs__stat_count(t, UVS__RAW_BUCKETS - 1);
-  }
+  t->ceiling_ns = last ? UVS__LAST_BUCKET_NS - 1 : ns;
+  uvs__stat_count(t, last ? UVS__RAW_BUCKETS - 1 : uvs__stat_raw(ns));
 }
-
-/* ---- reading ---- */
 
 void uvs__cell_read(const struct uvs__cell *c, int stat, uvs_histogram_t *h) {
   const struct uvs__stat *t = &c->stat[stat];

@@ -6,7 +6,7 @@
 
 #include "lib/unit.h"
 
-#include "task/backoff.h"
+#include "task/plan.h"
 
 /* Numbers that two 64-bit ones make when multiplied. */
 __extension__ typedef unsigned __int128 wide;

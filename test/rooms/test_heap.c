@@ -255,33 +255,6 @@ TEST removal_and_insertion_during_expiry_keep_the_order(void) {
   PASS();
 }
 
-TEST a_moved_entry_goes_up_or_down_and_keeps_its_sequence(void) {
-  struct pile p;
-
-  pile_init(&p, 64);
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 64));
-  for (uint32_t slot = 0; slot < 30; slot++)
-    push(&p, 100 + 10 * slot, slot);
-  uvs__heap_move(&p.heap, 29, 1);
-  ASSERT(uvs__heap_check(&p.heap));
-  ASSERT_U64(29, head_slot(&p));
-  uvs__heap_move(&p.heap, 29, 1000);
-  ASSERT(uvs__heap_check(&p.heap));
-  ASSERT_U64(0, head_slot(&p));
-  uvs__heap_move(&p.heap, 29, 100); /* as early as the head, which came first */
-  ASSERT(uvs__heap_check(&p.heap));
-  ASSERT_U64(0, head_slot(&p));
-  uvs__heap_move(&p.heap, 0, 100); /* nowhere */
-  ASSERT(uvs__heap_check(&p.heap));
-  ASSERT_U64(0, head_slot(&p));
-  uvs__heap_remove(&p.heap, 0);
-  ASSERT_U64(29, head_slot(&p));
-  ASSERT_U64(29, p.heap.count);
-  ASSERT(drains_in_order(&p));
-  pile_destroy(&p);
-  PASS();
-}
-
 /* The later slot number came first, and they are pushed in neither order. */
 TEST equal_deadlines_go_by_sequence_not_by_slot(void) {
   struct pile p;
@@ -585,12 +558,8 @@ static enum greatest_test_res random_steps(struct pile *p, struct naive *v, uint
     if (!was) {
       uvs__heap_push(&p->heap, e.deadline_ns, e.key);
       naive_add(v, e);
-    } else if (what < 3) {
+    } else if (what < 4) {
       uvs__heap_remove(&p->heap, slot);
-    } else if (what < 6) {
-      e.key = old.key;
-      uvs__heap_move(&p->heap, slot, e.deadline_ns);
-      naive_add(v, e);
     } else {
       naive_add(v, old);
       e = v->entry[0];
@@ -636,14 +605,11 @@ TEST every_change_is_counted_once_and_a_look_is_none(void) {
   for (uint32_t i = 0; i < 20; i++)
     push(&p, 100 - i, i);
   ASSERT_U64(20, p.heap.ops);
-  uvs__heap_move(&p.heap, 5, 500);
-  uvs__heap_move(&p.heap, 5, 500); /* also one that changes nothing */
-  ASSERT_U64(22, p.heap.ops);
   uvs__heap_remove(&p.heap, 7);
-  ASSERT_U64(23, p.heap.ops);
+  ASSERT_U64(21, p.heap.ops);
   ASSERT(uvs__heap_has(&p.heap, 5) && uvs__heap_check(&p.heap));
   ASSERT_U64(19, head_slot(&p));
-  ASSERT_U64(23, p.heap.ops);
+  ASSERT_U64(21, p.heap.ops);
   pile_destroy(&p);
   PASS();
 }
@@ -658,7 +624,6 @@ SUITE(heap) {
   RUN_TEST(each_one_can_be_removed_from_each_size);
   RUN_TEST(what_was_removed_is_known_not_to_be_there);
   RUN_TEST(removal_and_insertion_during_expiry_keep_the_order);
-  RUN_TEST(a_moved_entry_goes_up_or_down_and_keeps_its_sequence);
   RUN_TEST(equal_deadlines_go_by_sequence_not_by_slot);
   RUN_TEST(the_ends_of_time_and_of_the_key_are_in_order);
   RUN_TEST(eager_removal_keeps_the_heap_no_larger_than_live);

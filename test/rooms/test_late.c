@@ -129,31 +129,12 @@ TEST the_parts_add_up(void) {
   PASS();
 }
 
-TEST thirty_two_bits_keep_what_a_plain_one_shot_needs(void) {
-  static const int64_t before_ns[] = {0, 1000, 999, 1 * MS, 3600 * 1000 * MS};
-
-  for (size_t i = 0; i < sizeof before_ns / sizeof before_ns[0]; i++) {
-    for (int timed = 0; timed < 2; timed++) {
-      struct uvs__late l = {.ready_ns = 7200 * 1000 * MS};
-      uint64_t ready_ns = (uint64_t)l.ready_ns;
-      int64_t most_ns = (INT64_C(1) << 31) * 1000 - 1000; /* 35 minutes */
-      int64_t kept_ns = before_ns[i] < most_ns ? before_ns[i] : most_ns;
-
-      uvs__late_unpack(uvs__late_pack(ready_ns - (uint64_t)before_ns[i], ready_ns, timed), &l);
-      ASSERT_RC(timed, l.timed);
-      ASSERT_U64(ready_ns - (uint64_t)(kept_ns / 1000 * 1000), l.turn_ns);
-    }
-  }
-  PASS();
-}
-
 SUITE(late) {
   RUN_TEST(each_part_goes_to_its_cause);
   RUN_TEST(waiting_for_the_after_of_the_run_before_is_the_loops_doing);
   RUN_TEST(what_is_on_time_has_no_culprit);
   RUN_TEST(the_timer_is_blamed_only_for_the_wait_for_the_loop);
   RUN_TEST(the_parts_add_up);
-  RUN_TEST(thirty_two_bits_keep_what_a_plain_one_shot_needs);
 }
 
 TEST_MAIN(RUN_SUITE(late));

@@ -4,7 +4,7 @@
  * policy, then jitter, then long lives of random tasks. Their model knows no division: it goes
  * along the grid point by point.
  *
- * Needs: src/task/{plan,recur,backoff}.c test/lib/fault.c
+ * Needs: src/task/{plan,recur}.c test/lib/fault.c
  */
 #include "task/plan.h"
 

@@ -69,8 +69,6 @@ bool weave_fails(void); /* a CAS may, for no reason */
   WEAVE_CHANGE("add", p, atomic_fetch_add_explicit, (v), memory_order_##order)
 #define uvs__sub(p, v, order) \
   WEAVE_CHANGE("sub", p, atomic_fetch_sub_explicit, (v), memory_order_##order)
-#define uvs__or(p, v, order) \
-  WEAVE_CHANGE("or", p, atomic_fetch_or_explicit, (v), memory_order_##order)
 #define uvs__and(p, v, order) \
   WEAVE_CHANGE("and", p, atomic_fetch_and_explicit, (v), memory_order_##order)
 #define uvs__swap(p, v, order) \
@@ -96,10 +94,5 @@ bool weave_fails(void); /* a CAS may, for no reason */
   WEAVE_LOCKED(p, atomic_store_explicit, (v), memory_order_##order)
 #define uvs__locked_add(p, v, order) \
   WEAVE_LOCKED(p, atomic_fetch_add_explicit, (v), memory_order_##order)
-#define uvs__locked_sub(p, v, order) \
-  WEAVE_LOCKED(p, atomic_fetch_sub_explicit, (v), memory_order_##order)
-#define uvs__locked_cas(p, expected, v, order) \
-  WEAVE_LOCKED(p, atomic_compare_exchange_strong_explicit, (expected), (v), memory_order_##order, \
-               memory_order_relaxed)
 
 #endif
