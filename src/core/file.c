@@ -115,8 +115,6 @@ void uvs__give_extra(uvs_t *s, uint32_t slot) {
   x->lane_previous = x->lane_next = UVS__NONE;
   x->key_ns = t->due_ns;
   x->key_seq = t->seq;
-  if (t->state == UVS__READY || t->state == UVS__RUNNING)
-    x->turn_ns = t->ready_ns - (uint64_t)t->turn_us * 1000;
 }
 
 /* ---- ready ---- */
@@ -133,7 +131,6 @@ static void note_lateness(uvs_t *s, struct uvs__task *t, struct uvs__extra *x,
   uint64_t least_ns =
       x->runs == 0 || x->since_ns < UVS__CATCH_UP_NS ? 0 : x->since_ns - UVS__CATCH_UP_NS;
 
-  x->turn_ns = h->pass_ns;
   x->key_ns = t->due_ns;
   if (uvs__has(t, UVS__WALL)) {
     x->wall_late_ns = h->wall_ns - t->due_ns;

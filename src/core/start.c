@@ -14,6 +14,7 @@ static inline struct uvs__late how_late(const uvs_t *s, const struct uvs__task *
   struct uvs__late l = {
       .due_ns = (int64_t)t->due_ns,
       .start_ns = (int64_t)start_ns,
+      .turn_ns = (int64_t)(t->ready_ns - (uint64_t)t->turn_us * 1000),
       .ready_ns = (int64_t)t->ready_ns,
       .home_ns = (int64_t)seat->idle_since_ns,
       .again_ns = (int64_t)seat->recalled_ns,
@@ -22,15 +23,12 @@ static inline struct uvs__late how_late(const uvs_t *s, const struct uvs__task *
   };
 
   (void)s;
-  if (x == NULL) {
-    l.turn_ns = (int64_t)(t->ready_ns - (uint64_t)t->turn_us * 1000);
+  if (x == NULL)
     return l;
-  }
   l.first = x->runs == 0;
   l.since_ns = (int64_t)x->since_ns;
   l.ended_ns = x->run.end_ns;
   l.after_ns = (int64_t)x->after_ns;
-  l.turn_ns = (int64_t)x->turn_ns;
   if (uvs__has(t, UVS__WALL)) {
     l.due_ns = l.ready_ns - (int64_t)x->wall_late_ns;
     l.step_ns = (int64_t)x->step_ns;

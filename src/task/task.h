@@ -110,64 +110,72 @@ struct uvs__record {
   bool timed_out; /* it passed its limit */
 };
 
-/* Everything that a plain one-shot does without. Constant where nothing is said. */
+/* Everything that a plain one-shot does without. Constant where nothing is said.
+ *
+ * A run of a plain periodic task touches four cache lines: the first two when the task is filed and
+ * when it becomes READY, all four when it starts and when it ends. What only some tasks need, or
+ * only some runs, comes after them. */
 struct uvs__extra {
-  /* What every run of a periodic task looks at comes first. */
   uint32_t slot;          /* of the task */
   uint32_t runs;          /* started; stays at the maximum */
   struct uvs__gate *gate; /* of its lane; NULL: none. Until the task is over */
   uint64_t period_ns;
-  uint64_t key_ns, key_seq; /* READY: its place among the ready tasks */
   uint64_t until_ns;
-  uint64_t limit_ns;     /* UVS__NEVER: none */
-  uint64_t limit_due_ns; /* of this run; UVS__NEVER. Constant while the body runs */
+  uint64_t since_ns;        /* submitted, or the run before was over: no run could start earlier */
+  uint64_t key_ns, key_seq; /* READY: its place among the ready tasks */
+  uint64_t limit_ns;        /* UVS__NEVER: none */
 
   uint64_t jitter_ns;
   uint64_t jitter_now_ns; /* part of due_ns */
   uint64_t missed_next;   /* points without a run, for the next run to learn of */
-  uint64_t turn_ns;       /* READY: the loop's pass began */
-  uint64_t since_ns;      /* submitted, or the run before was over: no run could start earlier */
-  uint64_t after_ns;      /* `after` of the run before was called; 0: there is none */
-  uvs_after_cb after;     /* when `work` exists too */
-  bool limit_final;       /* no run would follow one that passes its limit */
+  uint64_t missed_owed;   /* the missed hook must be told of so many points; 0 */
+  int failed_owed;        /* the error hook must be told of this failure; 0 */
+  uint32_t max_burst;
   uint8_t policy;         /* UVS_MISSED_... */
   uint8_t failure;        /* UVS_FAIL_... */
-  uint8_t retry_jitter;   /* percent */
+  bool decorate;          /* the decorate hook is still to be called */
   bool narrow;            /* its callbacks do not see the scheduler: it was submitted by its lane */
   _Atomic bool spared;    /* the body has disposed its own lane: no token for it. Any thread */
-  bool decorate;          /* the decorate hook is still to be called */
+  bool limit_final : 1;   /* no run would follow one that passes its limit */
+  bool forgotten : 1;     /* uvs_forget was called */
+  bool outcome_taken : 1; /* a waiter was handed the result: it is not dropped */
+  uint8_t retry_jitter;   /* percent */
+  uint8_t missed_reason;  /* of missed_owed: UVS_LATE_... */
+  uint64_t limit_due_ns;  /* of this run; UVS__NEVER. Constant while the body runs */
+  uvs_after_cb after;     /* when `work` exists too */
 
+  uint64_t after_ns; /* `after` of the run before was called; 0: there is none */
   struct uvs__record run;
-  int failed_owed; /* the error hook must be told of this failure; 0 */
-  uint32_t max_runs;
+
   int64_t late_by_ns[UVS_LATE_CAUSES]; /* of the last run */
   uint32_t failures;                   /* in a row */
-  uint32_t max_failures;
+  uint32_t max_runs;
 
-  uint64_t missed_owed;        /* the missed hook must be told of so many points; 0 */
-  uvs_decoration_t decoration; /* what runs, where there is a decorate hook */
+  /* Failures, limits, missed points. */
+  uint64_t grid_ns; /* the point of the grid that is being retried */
+  uint64_t retry_ns, retry_max_ns;
+  uint32_t max_failures;
+  int limit_status;
+  void *limit_result;
+  uint64_t missed_total;
+  /* Its outcome, where it is kept, and its end. */
   void *run_result;            /* what this run has set, else `result`; counts if the run does */
   void *result;                /* of the task */
   void *preset;                /* the spec's; never dropped, as limit_result */
   void (*drop_result)(void *); /* NULL: results are not dropped */
   void *dropped[2];            /* results that the loop must drop; NULL */
   struct uvs__waiter *waiters; /* threads that wait for its outcome */
-  uint32_t max_burst;
-  bool forgotten;        /* uvs_forget was called */
-  bool outcome_taken;    /* a waiter was handed the result: it is not dropped */
-  uint8_t missed_reason; /* of missed_owed: UVS_LATE_... */
-  uint64_t grid_ns;      /* the point of the grid that is being retried */
-  uint64_t wall_late_ns; /* READY, wall clock: how late the task became READY */
-  uint64_t step_ns;      /* the same: how far the clock had been set forward */
-  uint64_t missed_total;
-  void *limit_result;
-  int limit_status;
-  uint64_t retry_ns, retry_max_ns;
-  struct uvs__cleanup *first_cleanup; /* actions for its end, in order */
-  struct uvs__cleanup *last_cleanup;
+  struct uvs__cleanup *first_cleanup, *last_cleanup; /* actions for its end, in order */
+  /* Wall clock, lane, decorate hook, name. */
+  uint64_t wall_late_ns;             /* READY: how late the task became READY */
+  uint64_t step_ns;                  /* the same: how far the clock had been set forward */
   uint32_t lane_previous, lane_next; /* all tasks of its lane; UVS__NONE */
+  uvs_decoration_t decoration;       /* what runs, where there is a decorate hook */
   char name[UVS_NAME_MAX + 1];
 };
+
+_Static_assert(offsetof(struct uvs__extra, grid_ns) == 4 * 64, "four cache lines for each run");
+_Static_assert(sizeof(struct uvs__extra) <= 7 * 64, "an eighth line only on purpose");
 
 #define UVS__EXTRA_SIZE (((sizeof(struct uvs__extra) + 63) / 64) * 64)
 
