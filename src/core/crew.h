@@ -11,7 +11,7 @@
 
 struct uvs__runner;
 
-/* A listener that is called when a pool of own threads is resized: pool/threadpool.h. */
+/* A listener that is called when a pool of own threads is resized: pool/threadpool.c. */
 struct uvs__resize_watch {
   struct uvs__resize_watch *next;
   struct uvs__resize_watch **link; /* the pointer to this watch; NULL: it is not linked */

@@ -9,7 +9,6 @@
 #include "pool/crew.h"
 
 #include "core/wake.h"
-#include "pool/threadpool.h"
 #include "uvsched/executor.h"
 
 #include <string.h>

@@ -32,6 +32,12 @@ int uvs__crew_set_concurrency(uvs_t *s, struct uvs__crew *c, int concurrency);
 void uvs__crew_follow(uvs_t *s, struct uvs__crew *c);
 void uvs__free_runners(uvs_t *s);
 
+/* ---- threadpool.c ---- */
+
+/* Any thread. No effect if the executor is not one of our pools, or if nobody watches. */
+void uvs__threads_watch(const struct uvs_executor_s *e, struct uvs__resize_watch *w);
+void uvs__threads_unwatch(const struct uvs_executor_s *e, struct uvs__resize_watch *w);
+
 /* ---- dispatch.c ---- */
 
 /* Loop thread: send as many runners as there is work for. May call the error hook, and run bodies
