@@ -41,10 +41,6 @@ static struct uvs__lane *lane_of(struct uvs__gate *g) {
   return (struct uvs__lane *)(void *)g;
 }
 
-static bool has_own_crew(const struct uvs__lane *lane) {
-  return lane->gate.crew == &lane->own_crew;
-}
-
 /* ---- hold and let go ---- */
 
 static void free_lane(struct uvs__gate *g) {
@@ -54,63 +50,40 @@ static void free_lane(struct uvs__gate *g) {
   uvs_release(s);
 }
 
-static void let_go(struct uvs__gate *g) {
+/* Let go, and answer rc. */
+static int let_go(struct uvs__gate *g, int rc) {
   if (uvs__directory_drop(g->number))
-    g->free_lane(g);
+    free_lane(g);
+  return rc;
 }
 
-/* The caller lets go. NULL: *ret_rc is UV_ECANCELED (the lane is gone) or UV_ENOENT. */
+/* For calls that lock. The caller lets go. NULL: *ret_rc is UV_ECANCELED (the lane is gone),
+ * UV_ENOENT or UV_ENOTSUP. */
 static struct uvs__gate *hold(uvs_lane_t number, int *ret_rc) {
   bool was;
   struct uvs__gate *g = uvs__directory_hold(number, &was);
 
   *ret_rc = was ? UV_ECANCELED : UV_ENOENT;
-  return g;
-}
-
-/* The same for calls that lock. *ret_rc may also be UV_ENOTSUP. */
-static struct uvs__gate *hold_to_call(uvs_lane_t number, int *ret_rc) {
-  struct uvs__gate *g = hold(number, ret_rc);
-
   if (g == NULL || !uvs__forked(&g->scheduler->fork))
     return g;
-  *ret_rc = UV_ENOTSUP;
-  let_go(g);
+  *ret_rc = let_go(g, UV_ENOTSUP);
   return NULL;
-}
-
-/* ---- the scheduler's list ---- */
-
-/* Lock held. */
-static void link_gate(uvs_t *s, struct uvs__gate *g) {
-  g->prev = NULL;
-  g->next_gate = s->gates;
-  if (s->gates != NULL)
-    s->gates->prev = g;
-  s->gates = g;
-}
-
-/* Lock held, or in a forked child. */
-static void unlink_gate(uvs_t *s, struct uvs__gate *g) {
-  if (g->prev == NULL)
-    s->gates = g->next_gate;
-  else
-    g->prev->next_gate = g->next_gate;
-  if (g->next_gate != NULL)
-    g->next_gate->prev = g->prev;
 }
 
 /* ---- the end of a lane ---- */
 
 /* Off the scheduler's list, unless there are clean-up actions to be called. */
 static bool leave_list(uvs_t *s, struct uvs__lane *lane) {
+  struct uvs__gate *g = &lane->gate;
   bool over;
 
   uvs__lock(s);
-  over = lane->gate.first_cleanup == NULL;
+  over = g->first_cleanup == NULL;
   if (over) {
     lane->over = true;
-    unlink_gate(s, &lane->gate);
+    *(g->prev == NULL ? &s->gates : &g->prev->next_gate) = g->next_gate;
+    if (g->next_gate != NULL)
+      g->next_gate->prev = g->prev;
   }
   uvs__unlock(s);
   return over;
@@ -124,15 +97,15 @@ static void make_last_calls(uvs_t *s, struct uvs__call *c) {
   uvs__lock(s);
   lane->called = true; /* or other threads could keep the lane from its end, by adding actions */
   uvs__unlock(s);
-  if (has_own_crew(lane)) /* first: callbacks may close the executor, which the lane borrowed */
-    uvs__crew_close(s, &lane->own_crew);
+  /* First: callbacks may close the executor, which the lane borrowed. */
+  uvs__crew_close(s, &lane->own_crew); /* it may have none */
   uvs__call_cleanups(s, &g->first_cleanup);
   if (lane->quiet != NULL)
     lane->quiet(s, g->number, lane->arg);
   while (!leave_list(s, lane)) /* actions were added since */
     uvs__call_cleanups(s, &g->first_cleanup);
   uvs__directory_close(g->number);
-  let_go(g);
+  let_go(g, 0);
 }
 
 /* Lock held: the core says that the lane is disposed and has nothing left. */
@@ -141,12 +114,12 @@ static void on_quiet(struct uvs__gate *g) {
   uvs__owe_call(g->scheduler, &lane_of(g)->call);
 }
 
-/* In a forked child, where the caller is the only thread. Threads of the parent that held the lane
- * do not exist here, so nobody is waited for. Actions are not called. */
+/* In a forked child, where the caller is the only thread, and has taken the lane off the list.
+ * Threads of the parent that held the lane do not exist here, so nobody is waited for. Actions are
+ * not called. */
 static void forget_lane(struct uvs__gate *g) {
   uvs_t *s = g->scheduler;
 
-  unlink_gate(s, g);
   uvs__directory_close(g->number);
   while (g->first_cleanup != NULL) {
     struct uvs__cleanup *a = g->first_cleanup;
@@ -163,14 +136,11 @@ static void forget_lane(struct uvs__gate *g) {
 /* ---- open ---- */
 
 static int read_options(const uvs_lane_options_t *given, uvs_lane_options_t *o) {
-  int rc;
-
   uvs_lane_options_init(o);
   if (given == NULL)
     return 0;
-  rc = uvs__check_size(given, given->size, sizeof *o, OPTIONS_SIZE_MIN);
-  if (rc < 0)
-    return rc;
+  if (uvs__check_size(given, given->size, sizeof *o, OPTIONS_SIZE_MIN) < 0)
+    return UV_EINVAL;
   memcpy(o, given, given->size < sizeof *o ? given->size : sizeof *o);
   return o->width > UVS_LANE_WIDTH_MAX ? UV_EINVAL : 0;
 }
@@ -178,25 +148,26 @@ static int read_options(const uvs_lane_options_t *given, uvs_lane_options_t *o) 
 /* Until it is on the scheduler's list a lane looks disposed. So a thread that guesses its number
  * can do nothing with it. */
 static void set_up(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o) {
-  struct uvs__gate *g = &lane->gate;
-
-  memset(lane, 0, sizeof *lane);
-  g->scheduler = s;
-  g->crew = &s->home;
-  g->width = o->width == 0 ? UINT32_MAX : o->width;
-  g->next = UVS__NONE;
-  g->first_waiting = g->last_waiting = UVS__NONE;
-  g->first_task = g->last_task = UVS__NONE;
-  g->shut = true;
-  g->quiet = on_quiet;
-  g->free_lane = free_lane;
-  g->forget_lane = forget_lane;
-  lane->call.call = make_last_calls;
+  *lane = (struct uvs__lane){
+      .gate = {.scheduler = s,
+               .crew = &s->home,
+               .width = o->width == 0 ? UINT32_MAX : o->width,
+               .next = UVS__NONE,
+               .first_waiting = UVS__NONE,
+               .last_waiting = UVS__NONE,
+               .first_task = UVS__NONE,
+               .last_task = UVS__NONE,
+               .shut = true,
+               .quiet = on_quiet,
+               .free_lane = free_lane,
+               .forget_lane = forget_lane},
+      .call = {.call = make_last_calls},
+      .own_crew = {.gate = &lane->gate},
+      .quiet = o->quiet,
+      .arg = o->arg,
+      .over = true,
+  };
   uvs__ready_init(&lane->own_crew.ready);
-  lane->own_crew.gate = g;
-  lane->quiet = o->quiet;
-  lane->arg = o->arg;
-  lane->over = true;
 }
 
 static int open_crew(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o) {
@@ -214,16 +185,22 @@ static int open_crew(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t 
   return rc;
 }
 
-/* 0, UV_ESHUTDOWN. After 0 the lane may be gone, if the loop closes everything. */
-static int enter_list(uvs_t *s, struct uvs__lane *lane) {
+/* 0, UV_ESHUTDOWN. After 0 the lane may be gone, if the loop closes everything: the caller has its
+ * number before `quiet` can come. */
+static int enter_list(uvs_t *s, struct uvs__lane *lane, uvs_lane_t *ret) {
+  struct uvs__gate *g = &lane->gate;
   bool refused;
 
   uvs__lock(s);
   refused = s->shut;
   if (!refused) {
-    link_gate(s, &lane->gate);
-    lane->gate.shut = false;
+    g->next_gate = s->gates;
+    if (s->gates != NULL)
+      s->gates->prev = g;
+    s->gates = g;
+    g->shut = false;
     lane->over = false;
+    *ret = g->number;
   }
   uvs__unlock(s);
   return refused ? UV_ESHUTDOWN : 0;
@@ -232,7 +209,6 @@ static int enter_list(uvs_t *s, struct uvs__lane *lane) {
 int uvs_lane_open(uvs_t *s, const uvs_lane_options_t *given, uvs_lane_t *ret) {
   uvs_lane_options_t o;
   struct uvs__lane *lane;
-  uvs_lane_t number;
   int rc = uvs__enter(s);
 
   if (rc < 0)
@@ -250,21 +226,15 @@ int uvs_lane_open(uvs_t *s, const uvs_lane_options_t *given, uvs_lane_t *ret) {
   rc = uvs__directory_add(&lane->gate, &lane->gate.number);
   if (rc < 0)
     goto close_crew;
-  number = lane->gate.number;
-  rc = enter_list(s, lane);
-  if (rc == 0) {
-    *ret = number;
+  rc = enter_list(s, lane, ret);
+  if (rc == 0)
     return 0;
-  }
-  if (has_own_crew(lane))
-    uvs__crew_close(s, &lane->own_crew);
-  uvs__directory_close(number);
-  let_go(&lane->gate); /* a thread that guessed the number may hold it */
-  return rc;
+  uvs__crew_close(s, &lane->own_crew);
+  uvs__directory_close(lane->gate.number);
+  return let_go(&lane->gate, rc); /* a thread that guessed the number may hold it */
 
 close_crew:
-  if (has_own_crew(lane))
-    uvs__crew_close(s, &lane->own_crew);
+  uvs__crew_close(s, &lane->own_crew);
 free_lane:
   free_lane(&lane->gate);
   return rc;
@@ -293,44 +263,31 @@ int uvs_lane_dispose(uvs_lane_t number, unsigned flags) {
 
   if ((flags & ~(unsigned)UVS_DISPOSE_TOKEN) != 0)
     return UV_EINVAL;
-  g = hold_to_call(number, &rc);
+  g = hold(number, &rc);
   if (g == NULL)
     return rc == UV_ECANCELED ? 0 : rc;
-  if (uvs__thread.frame != NULL)
-    spare_own_bodies(g->scheduler, g);
+  spare_own_bodies(g->scheduler, g);
   uvs__dispose(g->scheduler, g, (flags & UVS_DISPOSE_TOKEN) != 0);
-  let_go(g);
-  return 0;
+  return let_go(g, 0);
 }
 
 int uvs_lane_is_disposed(uvs_lane_t number) {
-  int rc;
-  struct uvs__gate *g = hold(number, &rc);
+  bool gone;
+  struct uvs__gate *g = uvs__directory_hold(number, &gone);
+  bool shut, alone;
 
   if (g == NULL)
-    return rc == UV_ECANCELED ? 1 : rc;
-  if (uvs__forked(&g->scheduler->fork)) { /* the only thread that is left */
-    rc = g->shut;
-  } else {
+    return gone ? 1 : UV_ENOENT;
+  alone = uvs__forked(&g->scheduler->fork); /* the only thread that is left */
+  if (!alone)
     uvs__lock(g->scheduler);
-    rc = g->shut;
+  shut = g->shut;
+  if (!alone)
     uvs__unlock(g->scheduler);
-  }
-  let_go(g);
-  return rc;
+  return let_go(g, shut);
 }
 
 /* ---- clean-up actions ---- */
-
-static void append(struct uvs__gate *g, struct uvs__cleanup *a) {
-  a->lists++;
-  a->next = NULL;
-  if (g->first_cleanup == NULL)
-    g->first_cleanup = a;
-  else
-    g->last_cleanup->next = a;
-  g->last_cleanup = a;
-}
 
 /* Lock held. The action goes on the lane's list, or on that of the next pass, or on both. g is NULL
  * if the lane is gone. 0, UV_ESHUTDOWN: there is no pass to come. */
@@ -339,8 +296,11 @@ static int attach(uvs_t *s, struct uvs__gate *g, struct uvs__cleanup *a, bool on
 
   if (!lives && uvs__cleanup_refused(s, on_loop))
     return UV_ESHUTDOWN;
-  if (lives)
-    append(g, a);
+  if (lives) {
+    *(g->first_cleanup == NULL ? &g->first_cleanup : &g->last_cleanup->next) = a;
+    g->last_cleanup = a;
+    a->lists++;
+  }
   if (!lives || (a->when_settled && g->shut))
     uvs__owe_cleanup(s, a);
   return 0;
@@ -350,6 +310,7 @@ int uvs_lane_add_cleanup(uvs_t *s, uvs_lane_t number, uvs_cleanup_cb cb, void *a
                          unsigned flags) {
   struct uvs__gate *g;
   struct uvs__cleanup *a;
+  bool gone;
   int rc = uvs__enter(s);
 
   if (rc < 0)
@@ -357,59 +318,51 @@ int uvs_lane_add_cleanup(uvs_t *s, uvs_lane_t number, uvs_cleanup_cb cb, void *a
   rc = uvs__cleanup_make(s, cb, arg, flags, &a);
   if (rc < 0)
     return rc;
-  g = hold(number, &rc);
-  if (g != NULL)
-    rc = g->scheduler == s ? 0 : UV_EINVAL;
-  if (rc == 0 || rc == UV_ECANCELED) { /* gone: the action is called at the next pass */
+  g = uvs__directory_hold(number, &gone);
+  if (g != NULL && g->scheduler != s) {
+    rc = UV_EINVAL;
+  } else if (g == NULL && !gone) {
+    rc = UV_ENOENT;
+  } else { /* gone: the action is called at the next pass */
     uvs__lock(s);
     rc = attach(s, g, a, uvs__on_loop(s));
     uvs__unlock_and_wake(s, 0);
   }
   if (rc < 0)
     uvs__mem_free(&s->mem, a);
-  if (g != NULL)
-    let_go(g);
-  return rc;
+  return g == NULL ? rc : let_go(g, rc);
 }
 
 /* ---- calls that know the lane only by its number ---- */
 
 int uvs_lane_submit(uvs_lane_t number, const uvs_task_t *t, uvs_id_t *ret_id) {
   int rc;
-  struct uvs__gate *g = hold_to_call(number, &rc);
+  struct uvs__gate *g = hold(number, &rc);
 
   if (g == NULL)
     return rc;
-  rc = uvs__submit_to_lane(g->scheduler, number, t, ret_id);
-  let_go(g);
-  return rc;
-}
-
-static bool has_task(struct uvs__gate *g, uvs_id_t id) {
-  uvs_t *s = g->scheduler;
-  const struct uvs__task *t;
-  const struct uvs__extra *x;
-  uint32_t slot;
-  bool has;
-
-  uvs__lock(s);
-  t = uvs__table_find(&s->table, id, &slot);
-  x = t == NULL ? NULL : uvs__extra(s, t);
-  has = x != NULL && x->gate == g;
-  uvs__unlock(s);
-  return has;
+  return let_go(g, uvs__submit_to_lane(g->scheduler, number, t, ret_id));
 }
 
 /* The lane, if id is one of its tasks; NULL with *ret_rc. The task may be over when the caller goes
  * on to the scheduler: then that answers UV_ENOENT. A task never changes its lane. */
 static struct uvs__gate *hold_with(uvs_lane_t number, uvs_id_t id, int *ret_rc) {
-  struct uvs__gate *g = hold_to_call(number, ret_rc);
+  struct uvs__gate *g = hold(number, ret_rc);
+  const struct uvs__task *t;
+  uint32_t slot;
+  bool has;
 
   if (*ret_rc == UV_ECANCELED)
     *ret_rc = UV_ENOENT;
-  if (g == NULL || has_task(g, id))
+  if (g == NULL)
+    return NULL;
+  uvs__lock(g->scheduler);
+  t = uvs__table_find(&g->scheduler->table, id, &slot);
+  has = t != NULL && t->extra != 0 && uvs__extra(g->scheduler, t)->gate == g;
+  uvs__unlock(g->scheduler);
+  if (has)
     return g;
-  let_go(g); /* *ret_rc is UV_ENOENT */
+  let_go(g, 0); /* *ret_rc is UV_ENOENT */
   return NULL;
 }
 
@@ -417,31 +370,19 @@ int uvs_lane_cancel(uvs_lane_t number, uvs_id_t id, unsigned flags) {
   int rc;
   struct uvs__gate *g = hold_with(number, id, &rc);
 
-  if (g == NULL)
-    return rc;
-  rc = uvs_cancel(g->scheduler, id, flags);
-  let_go(g);
-  return rc;
+  return g == NULL ? rc : let_go(g, uvs_cancel(g->scheduler, id, flags));
 }
 
 int uvs_lane_reschedule(uvs_lane_t number, uvs_id_t id, int64_t delay_ns) {
   int rc;
   struct uvs__gate *g = hold_with(number, id, &rc);
 
-  if (g == NULL)
-    return rc;
-  rc = uvs_reschedule(g->scheduler, id, delay_ns);
-  let_go(g);
-  return rc;
+  return g == NULL ? rc : let_go(g, uvs_reschedule(g->scheduler, id, delay_ns));
 }
 
 int uvs_lane_finish(uvs_lane_t number, uvs_id_t id, int status) {
   int rc;
   struct uvs__gate *g = hold_with(number, id, &rc);
 
-  if (g == NULL)
-    return rc;
-  rc = uvs_finish(g->scheduler, id, status);
-  let_go(g);
-  return rc;
+  return g == NULL ? rc : let_go(g, uvs_finish(g->scheduler, id, status));
 }
