@@ -232,8 +232,8 @@ static int close_in_child(uvs_t *s, uvs_close_cb cb) {
   if (s->closed_in_child)
     return UV_EALREADY;
   s->closed_in_child = true;
-  if (s->queues.forget != NULL)
-    s->queues.forget(s);
+  if (s->queues.close != NULL)
+    s->queues.close(s);
   while (s->gates != NULL) {
     struct uvs__gate *g = s->gates;
 

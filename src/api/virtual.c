@@ -18,7 +18,7 @@ static void settle(uvs_t *s) {
 }
 
 int uvs_next_due(uvs_t *s, int64_t *ret_ns) {
-  bool (*serve)(uvs_t *, uint64_t);
+  void (*serve)(uvs_t *, uint64_t);
   const struct uvs__heap_entry *wall;
   uint64_t now_ns, wall_ns, due_ns;
   int rc = uvs__enter_loop(s);

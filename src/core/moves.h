@@ -197,9 +197,9 @@ void uvs__terminated_unlink(struct uvs__sleeper *z);
 /* s->terminated has become true: wake them all. */
 void uvs__wake_terminated(uvs_t *s);
 
-/* From now on `handle`, a uvs_waiter_t or NULL, can abandon z. UV_EINVAL (not initialized),
- * UV_EBUSY (in use), UV_EINTR (abandoned before; the request is used up). */
-int uvs__handle_claim(uvs_t *s, struct uvs__sleeper *z, void *handle);
+/* From now on `handle`, a uvs_waiter_t or NULL, can abandon z, which sleeps in `owner`. UV_EINVAL
+ * (not initialized), UV_EBUSY (in use), UV_EINTR (abandoned before; the request is used up). */
+int uvs__handle_claim(const void *owner, struct uvs__sleeper *z, void *handle);
 void uvs__handle_release(struct uvs__sleeper *z); /* also if there is none any more */
 /* What uvs_abandon answers. */
 int uvs__handle_abandon(uvs_t *s, void *handle);

@@ -70,17 +70,17 @@ struct uvs__cleanup {
 /* Delay queues of values (queue/). The scheduler knows them only by this. */
 struct uvs__queues {
   /* Loop thread, without the lock: hand over and call back what is due, until the time is over.
-   * True: something is left. until_ns 0: hand over, make due_ns exact, and call nothing back. */
-  bool (*serve)(uvs_t *s, uint64_t until_ns);
+   * until_ns 0: hand over, make due_ns exact, and call nothing back. */
+  void (*serve)(uvs_t *s, uint64_t until_ns);
   /* Without the lock, loop thread: close all; in a forked child: free all. */
   void (*close)(uvs_t *s);
-  void (*forget)(uvs_t *s);
-  uint64_t due_ns; /* the nearest time that a queue wants the loop at; UVS__NEVER */
-  bool dirty;      /* the loop must look at all queues */
-  uint32_t refs;   /* open queues that keep the loop alive */
-  bool shut;       /* no queue is opened any more */
-  void *first;     /* queue/'s own list */
-  void *resume;    /* whose callback is next, if the last pass was too short. Loop thread */
+  uint64_t due_ns;           /* the nearest time that a queue wants the loop at; UVS__NEVER */
+  bool dirty;                /* the loop must look at all queues */
+  uint32_t refs;             /* open queues that keep the loop alive */
+  bool shut;                 /* no queue is opened any more */
+  struct uvs_queue_s *first; /* queue/'s own list */
+  struct uvs_queue_s
+      *resume; /* whose callback is next, if the last pass was too short. Loop thread */
 };
 
 /* What the loop is about to do, or owes. */

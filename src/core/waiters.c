@@ -161,7 +161,7 @@ void uvs__wake_terminated(uvs_t *s) {
 
 /* ---- handles ---- */
 
-int uvs__handle_claim(uvs_t *s, struct uvs__sleeper *z, void *handle) {
+int uvs__handle_claim(const void *owner, struct uvs__sleeper *z, void *handle) {
   uvs_waiter_t *w = handle;
 
   if (w == NULL)
@@ -174,7 +174,7 @@ int uvs__handle_claim(uvs_t *s, struct uvs__sleeper *z, void *handle) {
     w->requested = 0;
     return UV_EINTR;
   }
-  w->owner = s;
+  w->owner = owner;
   w->waiting = z;
   z->handle = w;
   return 0;

@@ -81,7 +81,7 @@ void uvs__close_parts(uvs_t *s) {
 }
 
 void uvs__serve_queues(uvs_t *s, uint64_t now_ns, uint64_t until_ns) {
-  bool (*serve)(uvs_t *, uint64_t);
+  void (*serve)(uvs_t *, uint64_t);
   bool wanted;
 
   uvs__lock(s);

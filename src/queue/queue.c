@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * queue: one delay queue of values: in, out, ask; one value at a time.
+ * queue: one delay queue of values: open and close, in, out.
  *
  * The queue's lock protects the values and the threads that sleep. A thread that finds a value due
  * hands it to the first sleeper before it takes one for itself: it takes the value out, writes it
@@ -17,84 +17,51 @@
 /* ---- queue locked ---- */
 
 static void unlink_taker(uvs_queue_t *q, struct uvs__taker *t) {
-  *(t->previous != NULL ? &t->previous->next : &q->first) = t->next;
-  *(t->next != NULL ? &t->next->previous : &q->last) = t->previous;
-  if (t->waiter != NULL)
-    t->waiter->waiting = NULL;
-}
-
-static void link_taker(uvs_queue_t *q, struct uvs__taker *t) {
-  t->previous = q->last;
-  t->next = NULL;
-  *(q->last != NULL ? &q->last->next : &q->first) = t;
-  q->last = t;
-  if (t->waiter != NULL)
-    t->waiter->waiting = t;
+  *t->link = t->next;
+  *(t->next != NULL ? &t->next->link : &q->end) = t->link;
 }
 
 /* The signal is given under the lock: the record is on the sleeper's stack, and stays there until
  * the sleeper has the lock. */
 static void end_wait(uvs_queue_t *q, struct uvs__taker *t, int rc) {
   unlink_taker(q, t);
+  uvs__handle_release(&t->z);
   t->rc = rc;
-  t->over = true;
-  uv_cond_signal(&t->cond);
+  t->z.woken = true;
+  uv_cond_signal(&t->z.cond);
 }
 
-uint32_t uvs__queue_due(const uvs_queue_t *q) {
+static uint64_t first_due_ns(const uvs_queue_t *q) {
+  const struct uvs__heap_entry *head = uvs__heap_head(&q->values.heap);
+
+  return head == NULL ? UVS__NEVER : head->deadline_ns;
+}
+
+bool uvs__queue_is_due(const uvs_queue_t *q) {
+  uint64_t due_ns = first_due_ns(q);
+
+  return due_ns != UVS__NEVER && due_ns <= uvs__now(q->s);
+}
+
+uvs_entry_t uvs__queue_pop(uvs_queue_t *q) {
   uint32_t slot = uvs__values_head(&q->values);
-  uint64_t due_ns;
-
-  if (slot == UVS__NONE)
-    return UVS__NONE;
-  due_ns = uvs__values_at(&q->values, slot)->due_ns;
-  return due_ns != UVS__NEVER && due_ns <= uvs__now(q->s) ? slot : UVS__NONE;
-}
-
-uvs_entry_t uvs__queue_pop(uvs_queue_t *q, uint32_t slot) {
-  uvs_entry_t e = uvs__values_entry(&q->values, slot);
 
   uvs__values_take(&q->values, slot);
-  uvs__values_give(&q->values, slot);
-  return e;
+  return uvs__values_give(&q->values, slot);
 }
 
 void uvs__queue_hand_over(uvs_queue_t *q) {
-  while (q->first != NULL) {
-    uint32_t slot = uvs__queue_due(q);
-
-    if (slot == UVS__NONE)
-      return;
-    q->first->entry = uvs__queue_pop(q, slot);
+  while (q->first != NULL && uvs__queue_is_due(q)) {
+    q->first->entry = uvs__queue_pop(q);
     end_wait(q, q->first, 0);
   }
 }
 
 uint64_t uvs__queue_wants(const uvs_queue_t *q) {
-  uint32_t slot = uvs__values_head(&q->values);
-
-  if (slot == UVS__NONE || (q->first == NULL && q->consume == NULL))
-    return UVS__NEVER;
-  return uvs__values_at(&q->values, slot)->due_ns;
+  return q->first == NULL && q->consume == NULL ? UVS__NEVER : first_due_ns(q);
 }
 
-void uvs__queue_unlock_and_tell(uvs_queue_t *q) {
-  uint64_t due_ns = uvs__queue_wants(q);
-  bool earlier = due_ns < q->told_ns;
-
-  if (earlier)
-    q->told_ns = due_ns;
-  uv_mutex_unlock(&q->lock);
-  if (earlier)
-    uvs__queues_tell(q->s, due_ns, 0, false);
-}
-
-static int unlock_and_answer(uvs_queue_t *q, int rc) {
-  uv_mutex_unlock(&q->lock);
-  return rc;
-}
-
-/* ---- open and close ---- */
+/* ---- the door ---- */
 
 /* Before the lock: a forked child never locks. */
 static int check_entry(const uvs_queue_t *q, bool valid) {
@@ -109,18 +76,22 @@ int uvs__queue_enter(uvs_queue_t *q, bool valid) {
   if (rc < 0)
     return rc;
   uv_mutex_lock(&q->lock);
-  return q->closed ? unlock_and_answer(q, UV_ESHUTDOWN) : 0;
+  return q->closed ? uvs__queue_leave(q, UV_ESHUTDOWN) : 0;
 }
 
-static void destroy(uvs_queue_t *q) {
-  uvs_t *s = q->s;
+int uvs__queue_leave(uvs_queue_t *q, int rc) {
+  uint64_t due_ns = uvs__queue_wants(q);
+  bool earlier = due_ns < q->told_ns;
 
-  if (!uvs__forked(&s->fork)) /* a child's copy may be held by a thread that does not exist there */
-    uv_mutex_destroy(&q->lock);
-  uvs__values_free_memory(&q->values);
-  uvs__mem_free(&s->mem, q);
-  uvs_release(s);
+  if (earlier)
+    q->told_ns = due_ns;
+  uv_mutex_unlock(&q->lock);
+  if (earlier)
+    uvs__queues_tell(q->s, due_ns, 0, false);
+  return rc;
 }
+
+/* ---- open and close ---- */
 
 uvs_queue_t *uvs_queue_retain(uvs_queue_t *q) {
   if (q != NULL)
@@ -129,9 +100,16 @@ uvs_queue_t *uvs_queue_retain(uvs_queue_t *q) {
 }
 
 void uvs_queue_release(uvs_queue_t *q) {
+  uvs_t *s = q == NULL ? NULL : q->s;
+
   /* acq_rel: releases what this thread did with it; the last one acquires what all others did */
-  if (q != NULL && uvs__sub(&q->refs, 1, acq_rel) == 1)
-    destroy(q);
+  if (q == NULL || uvs__sub(&q->refs, 1, acq_rel) != 1)
+    return;
+  if (!uvs__forked(&s->fork)) /* a child's copy may be held by a thread that does not exist there */
+    uv_mutex_destroy(&q->lock);
+  uvs__values_free_memory(&q->values);
+  uvs__mem_free(&s->mem, q);
+  uvs_release(s);
 }
 
 /* The caller's options as ours. A smaller struct leaves defaults. 0 or UV_EINVAL. */
@@ -159,60 +137,69 @@ int uvs_queue_open(uvs_t *s, const uvs_queue_options_t *o, uvs_queue_t **ret) {
   q = uvs__mem_alloc(&s->mem, 1, sizeof *q, 0);
   if (q == NULL)
     return UV_ENOMEM;
-  memset(q, 0, sizeof *q);
+  *q = (struct uvs_queue_s){.options = options, .told_ns = UVS__NEVER, .ref = true};
   rc = uv_mutex_init(&q->lock);
   if (rc < 0) {
     uvs__mem_free(&s->mem, q);
     return rc;
   }
-  atomic_init(&q->refs, 2); /* the opener's and the list's */
+  atomic_init(&q->refs, 1);
   q->s = uvs_retain(s);
-  q->left = options.left;
-  q->arg = options.arg;
-  q->hold = options.hold;
-  q->drop = options.drop;
-  q->told_ns = UVS__NEVER;
-  q->ref = true;
+  q->end = &q->first;
   uvs__values_init(&q->values, &s->mem);
   if (!uvs__queues_add(s, q)) {
-    destroy(q);
+    uvs_queue_release(q);
     return UV_ESHUTDOWN;
   }
   *ret = q;
   return 0;
 }
 
-/* In due order. Values that a drain or clear has taken out are not in any more. */
-static void give_back_all(uvs_queue_t *q) {
-  for (;;) {
+/* Queue locked: take out at most n values, in order; `due`: only what is due. Answers how many, and
+ * the first of their chain. */
+static int take_many(uvs_queue_t *q, int64_t n, bool due, uint32_t *ret_first) {
+  uint32_t *end = ret_first;
+  int count = 0;
+
+  for (; count < n && q->values.heap.count > 0 && (!due || uvs__queue_is_due(q)); count++) {
+    *end = uvs__values_head(&q->values);
+    uvs__values_take(&q->values, *end);
+    end = &uvs__values_at(&q->values, *end)->next;
+  }
+  *end = UVS__NONE;
+  return count;
+}
+
+/* Without the lock: give such a chain to `each`, which may be NULL. */
+static void deliver(uvs_queue_t *q, uint32_t first, uvs_value_cb each, void *arg) {
+  for (uint32_t slot = first, next; slot != UVS__NONE; slot = next) {
     uvs_entry_t e;
-    uint32_t slot;
 
     uv_mutex_lock(&q->lock);
-    slot = uvs__values_head(&q->values);
-    if (slot != UVS__NONE)
-      e = uvs__queue_pop(q, slot);
+    next = uvs__values_at(&q->values, slot)->next;
+    e = uvs__values_give(&q->values, slot);
     uv_mutex_unlock(&q->lock);
-    if (slot == UVS__NONE)
-      return;
-    if (q->left != NULL)
-      q->left(q, &e, q->arg);
+    if (each != NULL)
+      each(q, &e, arg);
   }
 }
 
 void uvs__queue_shut(uvs_queue_t *q) {
-  uv_mutex_lock(&q->lock);
-  if (q->closed) {
-    uv_mutex_unlock(&q->lock);
+  uint32_t left = UVS__NONE;
+
+  if (uvs__forked(&q->s->fork)) /* a child never locks, and calls nothing */
     return;
+  uv_mutex_lock(&q->lock);
+  if (!q->closed) {
+    q->closed = true;
+    q->consume = NULL;
+    while (q->first != NULL)
+      end_wait(q, q->first, UV_ECANCELED);
+    uvs__queues_tell(q->s, UVS__NEVER, q->ref ? -1 : 0, true);
+    take_many(q, UVS_ALL, false, &left);
   }
-  q->closed = true;
-  q->consume = NULL;
-  while (q->first != NULL)
-    end_wait(q, q->first, UV_ECANCELED);
-  uvs__queues_tell(q->s, UVS__NEVER, q->ref ? -1 : 0, true);
   uv_mutex_unlock(&q->lock);
-  give_back_all(q);
+  deliver(q, left, q->options.left, q->options.arg);
 }
 
 int uvs_queue_close(uvs_queue_t *q) {
@@ -220,8 +207,7 @@ int uvs_queue_close(uvs_queue_t *q) {
     return UV_EINVAL;
   if (uvs__swap(&q->opener_gone, true, relaxed)) /* only one thread finds false */
     return UV_EALREADY;
-  if (!uvs__forked(&q->s->fork)) /* a child never locks, and calls nothing */
-    uvs__queue_shut(q);
+  uvs__queue_shut(q);
   uvs_queue_release(q);
   return 0;
 }
@@ -235,7 +221,7 @@ static int set_ref(uvs_queue_t *q, bool ref) {
   if (q->ref != ref)
     uvs__queues_tell(q->s, UVS__NEVER, ref ? 1 : -1, false);
   q->ref = ref;
-  return unlock_and_answer(q, 0);
+  return uvs__queue_leave(q, 0);
 }
 
 int uvs_queue_ref(uvs_queue_t *q) {
@@ -249,7 +235,7 @@ int uvs_queue_unref(uvs_queue_t *q) {
 int uvs_queue_has_ref(uvs_queue_t *q) {
   int rc = uvs__queue_enter(q, true);
 
-  return rc < 0 ? rc : unlock_and_answer(q, q->ref);
+  return rc < 0 ? rc : uvs__queue_leave(q, q->ref);
 }
 
 uvs_t *uvs_queue_scheduler(const uvs_queue_t *q) {
@@ -259,24 +245,23 @@ uvs_t *uvs_queue_scheduler(const uvs_queue_t *q) {
 /* ---- in ---- */
 
 static int put(uvs_queue_t *q, uvs_entry_t *e, size_t n, uvs_item_t *ret_item) {
-  bool valid = true;
+  bool valid = e != NULL && n > 0;
   int rc;
 
-  for (size_t i = 0; i < n; i++)
-    valid = valid && e[i].value != NULL;
+  for (size_t i = 0; valid && i < n && n <= UVS__INDEX_MAX; i++) /* else they do not exist */
+    valid = e[i].value != NULL;
   rc = uvs__queue_enter(q, valid);
   if (rc < 0)
     return rc;
   rc = uvs__values_reserve(&q->values, n);
   if (rc < 0)
-    return unlock_and_answer(q, rc);
+    return uvs__queue_leave(q, rc);
   for (size_t i = 0; i < n; i++)
     e[i].item = uvs__values_add(&q->values, e[i].value, uvs__instant(e[i].due_ns));
   if (ret_item != NULL)
     *ret_item = e[0].item; /* before another thread can take the value */
   uvs__queue_hand_over(q);
-  uvs__queue_unlock_and_tell(q);
-  return 0;
+  return uvs__queue_leave(q, 0);
 }
 
 int uvs_queue_put_at(uvs_queue_t *q, void *value, int64_t due_ns, uvs_item_t *ret_item) {
@@ -294,68 +279,53 @@ int uvs_queue_put(uvs_queue_t *q, void *value, int64_t delay_ns, uvs_item_t *ret
 }
 
 int uvs_queue_put_many(uvs_queue_t *q, uvs_entry_t *e, size_t n) {
-  int rc = check_entry(q, e != NULL && n > 0);
-
-  if (rc == 0 && n > UVS__INDEX_MAX)
-    rc = UV_E2BIG;
-  return rc < 0 ? rc : put(q, e, n, NULL);
+  return put(q, e, n, NULL);
 }
 
-/* ---- out: one ---- */
+/* ---- out ---- */
 
-/* Queue locked; unlocks it. Sleeps until another thread ends the wait, or until_ns by uv_hrtime. */
-static int wait_and_unlock(uvs_queue_t *q, uint64_t until_ns, uvs_waiter_t *w, uvs_entry_t *ret) {
-  struct uvs__taker t = {.waiter = w, .rc = UV_ETIMEDOUT};
-  int rc = uv_cond_init(&t.cond);
+/* Queue locked; unlocked meanwhile. Sleeps until another thread ends the wait, or until_ns by
+ * uv_hrtime. */
+static int sleep_as(uvs_queue_t *q, struct uvs__taker *t, uint64_t until_ns) {
+  int rc = uv_cond_init(&t->z.cond);
 
   if (rc < 0)
-    return unlock_and_answer(q, rc);
-  link_taker(q, &t);
-  uvs__queue_unlock_and_tell(q);
+    return rc;
+  t->rc = UV_ETIMEDOUT;
+  t->link = q->end;
+  *q->end = t;
+  q->end = &t->next;
+  uvs__queue_leave(q, 0);
   uv_mutex_lock(&q->lock);
-  while (!t.over && uvs__wait_on(&t.cond, &q->lock, until_ns) == 0)
+  while (!t->z.woken && uvs__wait_on(&t->z.cond, &q->lock, until_ns) == 0)
     continue;
-  if (!t.over)
+  if (!t->z.woken)
     uvs__queue_hand_over(q); /* a last look: the loop may be late */
-  if (!t.over)
-    unlink_taker(q, &t);
-  uv_mutex_unlock(&q->lock);
-  uv_cond_destroy(&t.cond);
-  if (t.rc == 0)
-    *ret = t.entry;
-  return t.rc;
-}
-
-/* Queue locked. 0: a call may sleep with w; UV_EBUSY; UV_EINTR: it was abandoned before it came. */
-static int check_waiter(uvs_waiter_t *w) {
-  if (w == NULL)
-    return 0;
-  if (w->waiting != NULL)
-    return UV_EBUSY;
-  if (w->requested == 0)
-    return 0;
-  w->requested = 0;
-  return UV_EINTR;
+  if (!t->z.woken)
+    unlink_taker(q, t);
+  uv_cond_destroy(&t->z.cond);
+  return t->rc;
 }
 
 static int take_or_wait(uvs_queue_t *q, int64_t timeout_ns, uvs_waiter_t *w, uvs_entry_t *ret) {
   uint64_t until_ns = uvs__later(uv_hrtime(), timeout_ns); /* a time-out is real time */
-  uint32_t slot;
+  struct uvs__taker t = {.next = NULL};
   int rc = uvs__queue_enter(q, true);
 
   if (rc < 0)
     return rc;
-  rc = check_waiter(w);
+  rc = uvs__handle_claim(q, &t.z, w);
   if (rc < 0)
-    return unlock_and_answer(q, rc);
+    return uvs__queue_leave(q, rc);
   uvs__queue_hand_over(q); /* to the threads that came before */
-  slot = uvs__queue_due(q);
-  if (slot == UVS__NONE && timeout_ns > 0)
-    return wait_and_unlock(q, until_ns, w, ret);
-  if (slot != UVS__NONE)
-    *ret = uvs__queue_pop(q, slot);
-  uvs__queue_unlock_and_tell(q);
-  return slot != UVS__NONE ? 0 : UV_ETIMEDOUT;
+  if (uvs__queue_is_due(q))
+    t.entry = uvs__queue_pop(q);
+  else
+    rc = timeout_ns > 0 ? sleep_as(q, &t, until_ns) : UV_ETIMEDOUT;
+  uvs__handle_release(&t.z);
+  if (rc == 0)
+    *ret = t.entry;
+  return uvs__queue_leave(q, rc);
 }
 
 int uvs_queue_poll_within(uvs_queue_t *q, int64_t timeout_ns, uvs_waiter_t *w, uvs_entry_t *ret) {
@@ -382,20 +352,18 @@ int uvs_queue_poll(uvs_queue_t *q, uvs_entry_t *ret) {
 }
 
 int uvs_queue_abandon(uvs_queue_t *q, uvs_waiter_t *w) {
-  struct uvs__taker *t;
   int rc = uvs__queue_enter(q, w != NULL && w->size == sizeof *w);
 
   if (rc < 0)
     return rc;
-  for (t = q->first; t != NULL && t->waiter != w;)
-    t = t->next;
-  if (t == NULL && w->waiting != NULL) /* it sleeps in another queue, under another lock */
-    return unlock_and_answer(q, UV_EINVAL);
-  if (t != NULL)
-    end_wait(q, t, UV_EINTR);
-  else
-    w->requested = 1;
-  return unlock_and_answer(q, t != NULL);
+  if (w->owner == q) {
+    end_wait(q, w->waiting, UV_EINTR);
+    return uvs__queue_leave(q, 1);
+  }
+  if (w->waiting != NULL) /* it sleeps elsewhere, under another lock */
+    return uvs__queue_leave(q, UV_EINVAL);
+  w->requested = 1;
+  return uvs__queue_leave(q, 0);
 }
 
 int uvs_queue_consume(uvs_queue_t *q, uvs_value_cb cb, void *arg) {
@@ -407,58 +375,55 @@ int uvs_queue_consume(uvs_queue_t *q, uvs_value_cb cb, void *arg) {
     return rc;
   q->consume = cb;
   q->consume_arg = arg;
-  uvs__queue_unlock_and_tell(q);
-  return 0;
+  return uvs__queue_leave(q, 0);
 }
 
 /* Queue locked; unlocks it. */
-static int remove_and_unlock(uvs_queue_t *q, uint32_t slot, uvs_entry_t *ret) {
-  if (slot != UVS__NONE) {
-    uvs_entry_t e = uvs__queue_pop(q, slot);
+static int remove_and_leave(uvs_queue_t *q, uint32_t slot, uvs_entry_t *ret) {
+  uvs_entry_t e;
 
-    if (ret != NULL)
-      *ret = e;
-  }
-  return unlock_and_answer(q, slot != UVS__NONE ? 0 : UV_ENOENT);
+  if (slot == UVS__NONE)
+    return uvs__queue_leave(q, UV_ENOENT);
+  uvs__values_take(&q->values, slot);
+  e = uvs__values_give(&q->values, slot);
+  if (ret != NULL)
+    *ret = e;
+  return uvs__queue_leave(q, 0);
 }
 
 int uvs_queue_remove(uvs_queue_t *q, uvs_item_t item, uvs_entry_t *ret) {
   int rc = uvs__queue_enter(q, true);
 
-  return rc < 0 ? rc : remove_and_unlock(q, uvs__values_find(&q->values, item), ret);
+  return rc < 0 ? rc : remove_and_leave(q, uvs__values_find(&q->values, item), ret);
 }
 
 int uvs_queue_remove_value(uvs_queue_t *q, const void *value, uvs_entry_t *ret) {
   int rc = uvs__queue_enter(q, true);
 
-  return rc < 0 ? rc : remove_and_unlock(q, uvs__values_find_value(&q->values, value), ret);
+  return rc < 0 ? rc : remove_and_leave(q, uvs__values_find_value(&q->values, value), ret);
 }
 
-/* ---- ask ---- */
-
-int uvs_queue_peek(uvs_queue_t *q, uvs_entry_t *ret) {
-  uint32_t slot;
-  int rc = uvs__queue_enter(q, ret != NULL);
+/* Values go out together: all are taken out in one critical section, so that no thread sees half of
+ * them. `each` is called after it, without the lock. */
+static int take_out(uvs_queue_t *q, int64_t n, bool due, bool valid, uvs_value_cb each, void *arg) {
+  uint32_t first;
+  int rc = uvs__queue_enter(q, valid);
 
   if (rc < 0)
     return rc;
-  slot = uvs__values_head(&q->values);
-  if (slot != UVS__NONE) {
-    *ret = uvs__values_entry(&q->values, slot);
-    if (q->hold != NULL)
-      q->hold(ret->value, q->arg); /* under the lock: no consumer can take and free it before */
-  }
-  return unlock_and_answer(q, slot != UVS__NONE ? 0 : UV_ENOENT);
+  if (due && n > 0)
+    uvs__queue_hand_over(q);
+  rc = uvs__queue_leave(q, take_many(q, n, due, &first));
+  uvs_queue_retain(q); /* `each` may close it */
+  deliver(q, first, each, arg);
+  uvs_queue_release(q);
+  return rc;
 }
 
-int uvs_queue_size(uvs_queue_t *q) {
-  int rc = uvs__queue_enter(q, true);
-
-  return rc < 0 ? rc : unlock_and_answer(q, (int)q->values.heap.count);
+int uvs_queue_drain(uvs_queue_t *q, int64_t n, uvs_value_cb each, void *arg) {
+  return take_out(q, n, true, each != NULL, each, arg);
 }
 
-int uvs_queue_contains(uvs_queue_t *q, const void *value) {
-  int rc = uvs__queue_enter(q, true);
-
-  return rc < 0 ? rc : unlock_and_answer(q, uvs__values_find_value(&q->values, value) != UVS__NONE);
+int uvs_queue_clear(uvs_queue_t *q, uvs_value_cb each, void *arg) {
+  return take_out(q, UVS_ALL, false, true, each, arg);
 }

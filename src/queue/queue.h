@@ -2,9 +2,9 @@
  *
  * queue: what the rooms of the delay queues share.
  *
- *   queue.c       one queue, one value: in, out, ask; any thread, under the queue's lock
- *   queue_many.c  one queue, many values
- *   queues.c      all queues of a scheduler: the loop's part
+ *   queue.c   one queue: open and close, in, out; any thread, under the queue's lock
+ *   ask.c     the same: what is in it
+ *   queues.c  all queues of a scheduler: the loop's part
  *
  * Each queue has a lock of its own. Lock order: the queue's lock, then the scheduler's lock. The
  * scheduler calls the functions of struct uvs__queues without its lock. The queue's lock may be
@@ -25,11 +25,9 @@
 
 /* A thread that sleeps in the queue. On its stack. */
 struct uvs__taker {
-  struct uvs__taker *previous, *next;
-  uvs_waiter_t *waiter; /* the caller's; may be NULL */
-  uv_cond_t cond;
-  bool over; /* another thread has ended the wait, with: */
-  int rc;
+  struct uvs__sleeper z; /* first: the caller's uvs_waiter_t knows the taker by it */
+  struct uvs__taker *next, **link;
+  int rc; /* what its call answers */
   uvs_entry_t entry;
 };
 
@@ -39,18 +37,14 @@ struct uvs_queue_s {
 
   /* Constant. */
   uvs_t *s; /* holds a reference on it */
-  uvs_value_cb left;
-  void (*hold)(void *value, void *arg); /* NULL, or both are set */
-  void (*drop)(void *value, void *arg);
-  void *arg; /* of the three */
+  uvs_queue_options_t options;
 
-  /* The list of all. Written under the scheduler's lock; the loop thread reads `next` without it.
-   */
-  struct uvs_queue_s *previous, *next;
+  /* The list of all. Written under the scheduler's lock; the loop thread reads it without. */
+  struct uvs_queue_s *next;
 
   uv_mutex_t lock; /* protects what follows */
   struct uvs__values values;
-  struct uvs__taker *first, *last; /* first come, first served */
+  struct uvs__taker *first, **end; /* first come, first served */
   uvs_value_cb consume;            /* called on the loop; NULL: none */
   void *consume_arg;
   uint64_t told_ns; /* the loop looks here at this time or before; UVS__NEVER: when it is told */
@@ -60,7 +54,7 @@ struct uvs_queue_s {
 
 /* ---- queues.c: any thread, without the scheduler's lock ---- */
 
-/* Put q on the scheduler's list, which takes over a reference. False: the scheduler has closed its
+/* Put q on the scheduler's list, which takes a reference. False: the scheduler has closed its
  * queues. */
 bool uvs__queues_add(uvs_t *s, uvs_queue_t *q);
 /* A queue wants the loop at due_ns (UVS__NEVER: at no other time than before); so many more or
@@ -72,19 +66,20 @@ void uvs__queues_tell(uvs_t *s, uint64_t due_ns, int refs, bool closed);
 /* The door of every call: 0, the queue is open and locked; UV_EINVAL, UV_ENOTSUP, UV_ESHUTDOWN.
  * `valid`: the other arguments are. */
 int uvs__queue_enter(uvs_queue_t *q, bool valid);
-/* Unlock, and tell the loop if it would look too late. */
-void uvs__queue_unlock_and_tell(uvs_queue_t *q);
-/* Close: nothing more goes in or out. Calls `left`. Does nothing if the queue is closed already. */
+/* Unlock, tell the loop if it would look too late, and answer rc. */
+int uvs__queue_leave(uvs_queue_t *q, int rc);
+/* Close: nothing more goes in or out. Calls `left`. Does nothing if the queue is closed already, or
+ * in a forked child. */
 void uvs__queue_shut(uvs_queue_t *q);
 
 /* The rest: queue locked. */
 
 /* Hands due values to the threads that wait. */
 void uvs__queue_hand_over(uvs_queue_t *q);
-/* The first value, if it is due; UVS__NONE. */
-uint32_t uvs__queue_due(const uvs_queue_t *q);
-/* Take a value out. */
-uvs_entry_t uvs__queue_pop(uvs_queue_t *q, uint32_t slot);
+/* Is there a first value that is due? */
+bool uvs__queue_is_due(const uvs_queue_t *q);
+/* Take the first value out. */
+uvs_entry_t uvs__queue_pop(uvs_queue_t *q);
 /* When does the queue want the loop? UVS__NEVER. */
 uint64_t uvs__queue_wants(const uvs_queue_t *q);
 

@@ -13,46 +13,40 @@
  */
 #include "queue/queue.h"
 
-#include "core/wake.h"
-
 /* ---- loop thread ---- */
 
-/* Only a pass does this: see above. */
-static void take_off_list(uvs_queue_t *q) {
-  struct uvs__queues *all = &q->s->queues;
-
-  if (all->resume == q)
-    all->resume = q->next;
+/* Only a pass does this: see above. `at`: where the list points to q, or did before other queues
+ * were added in front of it. */
+static void take_off_list(uvs_queue_t *q, uvs_queue_t **at) {
   uvs__lock(q->s);
-  if (q->previous != NULL)
-    q->previous->next = q->next;
-  else
-    all->first = q->next;
-  if (q->next != NULL)
-    q->next->previous = q->previous;
+  while (*at != q)
+    at = &(*at)->next;
+  *at = q->next;
   uvs__unlock(q->s);
+  if (q->s->queues.resume == q)
+    q->s->queues.resume = q->next;
   uvs_queue_release(q);
 }
 
-/* Looks at all queues: hands due values to threads, and finds due_ns again. Makes no callbacks.
- * Returns the nearest time.
+/* Looks at all queues: hands due values to threads, and finds due_ns again. Makes no callbacks. A
+ * pass also takes closed queues off the list. Returns the nearest time.
  *
  * due_ns and dirty are reset first. A thread that changes a queue after the look at it tells us
  * after the reset, and what it tells is kept. A thread that told us before the reset had changed
  * its queue before that, and the look sees the change. */
 static uint64_t look_at_all(uvs_t *s, bool in_pass) {
   struct uvs__queues *all = &s->queues;
+  uvs_queue_t **at = &all->first;
   uint64_t due_ns = UVS__NEVER;
-  bool closed_left = false;
-  uvs_queue_t *next;
+  uvs_queue_t *q, *next;
 
   uvs__lock(s);
-  next = all->first;
+  q = all->first;
   all->due_ns = UVS__NEVER;
-  all->dirty = false;
+  if (in_pass)
+    all->dirty = false;
   uvs__unlock(s);
-  while (next != NULL) {
-    uvs_queue_t *q = next;
+  for (; q != NULL; q = next) {
     bool closed;
 
     uv_mutex_lock(&q->lock);
@@ -62,40 +56,34 @@ static uint64_t look_at_all(uvs_t *s, bool in_pass) {
     closed = q->closed;
     uv_mutex_unlock(&q->lock);
     next = q->next;
-    closed_left |= closed && !in_pass;
     if (closed && in_pass)
-      take_off_list(q);
+      take_off_list(q, at);
+    else
+      at = &q->next;
   }
   uvs__lock(s);
   all->due_ns = due_ns < all->due_ns ? due_ns : all->due_ns;
-  all->dirty |= closed_left;
   uvs__unlock(s);
   return due_ns;
 }
 
-/* Call back for values that are due and were in before the first call. True when the time is over.
- * *ret_more is set if a value that is due is left. */
-static bool call_back(uvs_queue_t *q, uint64_t until_ns, bool *ret_more) {
+/* Call back for values that are due and were in before the first call. True when the time is
+ * over. */
+static bool call_back(uvs_queue_t *q, uint64_t until_ns) {
   bool over = false;
   uint64_t bound;
 
   uv_mutex_lock(&q->lock);
-  bound = q->values.last_seq;
-  while (q->consume != NULL) {
+  bound = q->values.next_key;
+  while (q->consume != NULL && !over) {
     uvs_value_cb cb = q->consume;
     void *arg = q->consume_arg;
     uvs_entry_t e;
-    uint32_t slot;
 
     uvs__queue_hand_over(q); /* a thread may have come during the last call */
-    slot = uvs__queue_due(q);
-    if (slot == UVS__NONE)
+    if (!uvs__queue_is_due(q) || uvs__heap_head(&q->values.heap)->key >= bound)
       break;
-    if (over || uvs__values_seq(&q->values, slot) > bound) {
-      *ret_more = true;
-      break;
-    }
-    e = uvs__queue_pop(q, slot);
+    e = uvs__queue_pop(q);
     uv_mutex_unlock(&q->lock);
     cb(q, &e, arg);
     over = uvs__now(q->s) >= until_ns;
@@ -106,73 +94,51 @@ static bool call_back(uvs_queue_t *q, uint64_t until_ns, bool *ret_more) {
 }
 
 /* There are queues. They take turns: when the time is over, the next pass goes on with the next
- * queue. Queues that a callback opens wait for the next pass. True: something may be left. */
-static bool call_back_all(uvs_t *s, uint64_t until_ns) {
+ * queue. Queues that a callback opens wait for the next pass. */
+static void call_back_all(uvs_t *s, uint64_t until_ns) {
   struct uvs__queues *all = &s->queues;
-  uvs_queue_t *first;
-  uvs_queue_t *start;
-  uvs_queue_t *q;
-  bool more = false;
+  uvs_queue_t *first, *start, *q;
   bool over;
 
   uvs__lock(s);
   first = all->first;
   uvs__unlock(s);
-  start = all->resume != NULL ? all->resume : first;
-  q = start;
+  q = start = all->resume != NULL ? all->resume : first;
   do {
-    over = call_back(q, until_ns, &more);
+    over = call_back(q, until_ns);
     q = q->next != NULL ? q->next : first;
   } while (q != start && !over);
   all->resume = q != start ? q : NULL;
-  return more || q != start;
 }
 
 /* until_ns of 0: only hand over, and make due_ns exact. It may come from inside a callback. */
-static bool serve(uvs_t *s, uint64_t until_ns) {
+static void serve(uvs_t *s, uint64_t until_ns) {
   bool in_pass = until_ns != 0;
-  uint64_t due_ns = look_at_all(s, in_pass);
-  bool more;
 
-  if (!in_pass || due_ns > uvs__now(s))
-    return false;
-  more = call_back_all(s, until_ns);
-  due_ns = look_at_all(s, true); /* callbacks have changed the queues */
-  return more && due_ns <= uvs__now(s);
-}
-
-/* No queue is opened any more. Returns the list, which is the caller's now. */
-static uvs_queue_t *take_list(struct uvs__queues *all) {
-  uvs_queue_t *first = all->first;
-
-  all->first = NULL;
-  all->resume = NULL;
-  all->shut = true;
-  all->due_ns = UVS__NEVER;
-  all->dirty = false;
-  return first;
-}
-
-static void close_all(uvs_t *s) {
-  uvs_queue_t *q;
-  uvs_queue_t *next;
-
-  uvs__lock(s);
-  q = take_list(&s->queues);
-  uvs__unlock(s);
-  for (; q != NULL; q = next) {
-    next = q->next;
-    uvs__queue_shut(q);
-    uvs_queue_release(q);
+  if (look_at_all(s, in_pass) <= uvs__now(s) && in_pass) {
+    call_back_all(s, until_ns);
+    look_at_all(s, true); /* callbacks have changed the queues */
   }
 }
 
-/* In a forked child, which never locks. */
-static void forget_all(uvs_t *s) {
-  uvs_queue_t *next;
+/* No queue is opened any more. A forked child never locks, and only frees. */
+static void close_all(uvs_t *s) {
+  bool child = uvs__forked(&s->fork);
+  struct uvs__queues *all = &s->queues;
+  uvs_queue_t *q, *next;
 
-  for (uvs_queue_t *q = take_list(&s->queues); q != NULL; q = next) {
+  if (!child)
+    uvs__lock(s);
+  q = all->first;
+  all->first = all->resume = NULL;
+  all->shut = true;
+  all->due_ns = UVS__NEVER;
+  all->dirty = false;
+  if (!child)
+    uvs__unlock(s);
+  for (; q != NULL; q = next) {
     next = q->next;
+    uvs__queue_shut(q);
     uvs_queue_release(q);
   }
 }
@@ -181,7 +147,6 @@ static void forget_all(uvs_t *s) {
 
 bool uvs__queues_add(uvs_t *s, uvs_queue_t *q) {
   struct uvs__queues *all = &s->queues;
-  uvs_queue_t *second;
 
   if (uvs__on_loop(s))
     uvs__notice_loss(s);
@@ -192,12 +157,8 @@ bool uvs__queues_add(uvs_t *s, uvs_queue_t *q) {
   }
   all->serve = serve;
   all->close = close_all;
-  all->forget = forget_all;
-  second = all->first;
-  q->next = second;
-  if (second != NULL)
-    second->previous = q;
-  all->first = q;
+  q->next = all->first;
+  all->first = uvs_queue_retain(q);
   all->refs++;
   uvs__unlock_and_wake(s, 0);
   return true;

@@ -5,55 +5,33 @@
 
 #include <string.h>
 
-/* Slots in the first n chunks. */
-static uint32_t slots_of(unsigned n) {
-  return (UVS__CHUNK_FIRST << n) - UVS__CHUNK_FIRST;
-}
+#define ONE_KEY (UINT64_C(1) << UVS__SLOT_BITS)
 
 void uvs__values_init(struct uvs__values *v, const uvs_allocator_t *mem) {
   memset(v, 0, sizeof *v);
   v->mem = mem;
-  v->free = UVS__NONE;
+  v->slots.element_size = sizeof(struct uvs__value);
+  v->slots.side_size = sizeof(struct uvs__link) + sizeof(struct uvs__heap_entry);
   uvs__heap_init(&v->heap, v->links);
 }
 
 void uvs__values_free_memory(struct uvs__values *v) {
-  for (unsigned k = 0; k < v->chunks; k++) {
-    uvs__mem_free(v->mem, v->chunk[k]);
-    uvs__mem_free(v->mem, v->links[k]);
-  }
-  uvs__heap_destroy(&v->heap, v->mem);
-}
-
-static int add_chunk(struct uvs__values *v) {
-  unsigned k = v->chunks;
-  int rc;
-
-  if (k == UVS__CHUNKS)
-    return UV_E2BIG;
-  rc = uvs__heap_reserve(&v->heap, v->mem, slots_of(k + 1));
-  if (rc < 0)
-    return rc;
-  v->chunk[k] = uvs__mem_alloc(v->mem, uvs__chunk_size(k), sizeof *v->chunk[k], 0);
-  if (v->chunk[k] == NULL)
-    return UV_ENOMEM;
-  v->links[k] = uvs__mem_alloc(v->mem, uvs__chunk_size(k), sizeof *v->links[k], 0);
-  if (v->links[k] == NULL) {
-    uvs__mem_free(v->mem, v->chunk[k]);
-    return UV_ENOMEM;
-  }
-  v->chunks++;
-  return 0;
+  uvs__slots_free_memory(&v->slots, v->mem);
 }
 
 int uvs__values_reserve(struct uvs__values *v, size_t n) {
   if (n > UVS__INDEX_MAX)
     return UV_E2BIG;
-  while (slots_of(v->chunks) - v->made + v->free_count < n) {
-    int rc = add_chunk(v);
+  while (uvs__slots_room(&v->slots) < n) {
+    struct uvs__slots_chunk c;
+    unsigned k = v->slots.chunks;
+    int rc = uvs__slots_prepare(&v->slots, k, v->mem, &c);
 
     if (rc < 0)
       return rc;
+    uvs__slots_attach(&v->slots, &c);
+    v->links[k] = v->slots.side[k];
+    v->heap.chunk[k] = (void *)(v->links[k] + uvs__chunk_size(k));
   }
   return 0;
 }
@@ -62,114 +40,65 @@ static uvs_item_t item_of(const struct uvs__values *v, uint32_t slot) {
   return (uint64_t)uvs__values_at(v, slot)->generation << UVS__SLOT_BITS | slot;
 }
 
-static uint32_t new_slot(struct uvs__values *v) {
-  uint32_t slot = v->free;
-  uint32_t offset;
-  unsigned k;
-
-  if (slot != UVS__NONE) {
-    v->free = uvs__values_at(v, slot)->next;
-    v->free_count--;
-    return slot;
-  }
-  slot = v->made++;
-  k = uvs__chunk_of(slot, &offset);
-  UVS_ASSERT(k < v->chunks);
-  v->links[k][offset].a = UVS__NONE;
-  v->chunk[k][offset].generation = 1; /* so that no item is 0 */
-  return slot;
-}
-
 uvs_item_t uvs__values_add(struct uvs__values *v, void *value, uint64_t due_ns) {
-  uint32_t slot = new_slot(v);
+  bool is_new;
+  uint32_t slot = uvs__slots_take(&v->slots, &is_new);
   struct uvs__value *x = uvs__values_at(v, slot);
 
+  if (is_new) {
+    uint32_t offset;
+    unsigned k = uvs__chunk_of(slot, &offset);
+
+    v->links[k][offset].a = UVS__NONE;
+    x->generation = 1; /* so that no item is 0 */
+  }
   x->value = value;
   x->due_ns = due_ns;
-  uvs__heap_push(&v->heap, due_ns, ++v->last_seq << UVS__SLOT_BITS | slot);
+  uvs__heap_push(&v->heap, due_ns, v->next_key | slot);
+  v->next_key += ONE_KEY;
   return item_of(v, slot);
-}
-
-bool uvs__values_has(const struct uvs__values *v, uint32_t slot) {
-  return uvs__heap_has(&v->heap, slot);
-}
-
-uint64_t uvs__values_seq(const struct uvs__values *v, uint32_t slot) {
-  return uvs__heap_at(&v->heap, slot)->key >> UVS__SLOT_BITS;
 }
 
 uvs_entry_t uvs__values_entry(const struct uvs__values *v, uint32_t slot) {
   const struct uvs__value *x = uvs__values_at(v, slot);
-  uvs_entry_t e = {x->value, item_of(v, slot), (int64_t)x->due_ns};
 
-  return e;
+  return (uvs_entry_t){x->value, item_of(v, slot), (int64_t)x->due_ns};
 }
 
 uint32_t uvs__values_head(const struct uvs__values *v) {
-  const struct uvs__heap_entry *head = uvs__heap_head(&v->heap);
-
-  return head == NULL ? UVS__NONE : uvs__heap_slot(head);
-}
-
-uint32_t uvs__values_nth(const struct uvs__values *v, uint32_t n) {
-  return uvs__heap_slot(uvs__heap_nth(&v->heap, n));
+  return v->heap.count == 0 ? UVS__NONE : uvs__heap_slot(uvs__heap_head(&v->heap));
 }
 
 uint32_t uvs__values_find(const struct uvs__values *v, uvs_item_t item) {
   uint32_t slot = (uint32_t)item & UVS__SLOT_MASK;
 
-  if (slot >= v->made || item_of(v, slot) != item || !uvs__values_has(v, slot))
+  if (slot >= v->slots.made || item_of(v, slot) != item || !uvs__heap_has(&v->heap, slot))
     return UVS__NONE;
   return slot;
 }
 
-static bool comes_before(const struct uvs__values *v, uint32_t slot, uint32_t other) {
-  uint64_t due_ns = uvs__values_at(v, slot)->due_ns;
-  uint64_t other_ns = uvs__values_at(v, other)->due_ns;
-
-  return due_ns != other_ns ? due_ns < other_ns
-                            : uvs__values_seq(v, slot) < uvs__values_seq(v, other);
-}
-
 uint32_t uvs__values_find_value(const struct uvs__values *v, const void *value) {
-  uint32_t found = UVS__NONE;
+  const struct uvs__heap_entry *found = NULL;
 
   for (uint32_t n = 0; n < v->heap.count; n++) {
-    uint32_t slot = uvs__values_nth(v, n);
+    const struct uvs__heap_entry *e = uvs__heap_nth(&v->heap, n);
 
-    if (uvs__values_at(v, slot)->value != value)
-      continue;
-    if (found == UVS__NONE || comes_before(v, slot, found))
-      found = slot;
+    if (uvs__values_at(v, uvs__heap_slot(e))->value == value &&
+        (found == NULL || uvs__values_before(e, found)))
+      found = e;
   }
-  return found;
+  return found == NULL ? UVS__NONE : uvs__heap_slot(found);
 }
 
 void uvs__values_take(struct uvs__values *v, uint32_t slot) {
   uvs__heap_remove(&v->heap, slot);
 }
 
-void uvs__values_give(struct uvs__values *v, uint32_t slot) {
-  struct uvs__value *x = uvs__values_at(v, slot);
+uvs_entry_t uvs__values_give(struct uvs__values *v, uint32_t slot) {
+  uvs_entry_t e = uvs__values_entry(v, slot);
 
-  UVS_ASSERT(!uvs__values_has(v, slot));
-  if (++x->generation >= UVS__GENERATION_MAX)
-    return; /* never used again */
-  x->next = v->free;
-  v->free = slot;
-  v->free_count++;
-}
-
-bool uvs__values_check(const struct uvs__values *v) {
-  uint32_t in = 0;
-  uint32_t free = 0;
-
-  for (uint32_t slot = 0; slot < v->made; slot++)
-    in += uvs__values_has(v, slot);
-  for (uint32_t slot = v->free; slot != UVS__NONE; slot = uvs__values_at(v, slot)->next) {
-    if (uvs__values_has(v, slot) || free > v->free_count)
-      return false;
-    free++;
-  }
-  return in == v->heap.count && free == v->free_count && uvs__heap_check(&v->heap);
+  UVS_ASSERT(!uvs__heap_has(&v->heap, slot));
+  if (++uvs__values_at(v, slot)->generation < UVS__GENERATION_MAX) /* else never used again */
+    uvs__slots_give(&v->slots, slot);
+  return e;
 }

@@ -196,9 +196,22 @@ static inline void inspect_set_budget_ns(uvs_t *s, uint64_t ns) {
   s->budget_ns = ns;
 }
 
-/* The heap of this queue, and what its values say of their places, agree. */
+/* The heap of a queue's values, their slots, and what the slots say of their places, agree. */
+static inline bool inspect_values_check(const struct uvs__values *v) {
+  uint32_t in = 0;
+
+  for (uint32_t slot = 0; slot < v->slots.made; slot++) {
+    bool has = uvs__heap_has(&v->heap, slot);
+
+    if (has && uvs__slots_is_free(&v->slots, slot))
+      return false;
+    in += has;
+  }
+  return in == v->heap.count && uvs__slots_check(&v->slots) && uvs__heap_check(&v->heap);
+}
+
 static inline bool inspect_queue_check(uvs_queue_t *q) {
-  return uvs__values_check(&q->values);
+  return inspect_values_check(&q->values);
 }
 
 #endif
