@@ -48,11 +48,6 @@ int uvs__submit_watched(uvs_t *s, const uvs_task_t *given, const uvs_task_t *spe
 /* As uvs_submit, to this lane; the callbacks do not see the scheduler. */
 int uvs__submit_to_lane(uvs_t *s, uvs_lane_t lane, const uvs_task_t *t, uvs_id_t *ret_id);
 
-/* ---- make.c ---- */
-
-/* Lock held, but released to allocate: room for so many more. 0, UV_ENOMEM. */
-int uvs__reserve(uvs_t *s, size_t tasks, size_t extras);
-
 /* ---- reject.c ---- */
 
 bool uvs__rejection_known(int rejection, uvs_rejected_cb handler);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * submit: what make.c, submit.c and reject.c share.
+ * submit: what submit.c and reject.c share.
  */
 #ifndef UVS__API_SUBMIT_H
 #define UVS__API_SUBMIT_H
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* ---- make.c: a task from a spec ---- */
+/* ---- plain tasks ---- */
 
 /* From here on a spec has only what plain one-shots do without. */
 #define UVS__RARE offsetof(uvs_task_t, max_burst)
@@ -37,16 +37,6 @@ static inline bool uvs__is_plain(const uvs_task_t *t) {
          (t->work == NULL) != (t->after == NULL) && (t->flags & ~(unsigned)UVS_UNREF) == 0 &&
          t->missed == UVS_MISSED_CATCH_UP;
 }
-
-/* An instant of the spec, by the clock that it counts from. */
-static inline uint64_t uvs__instant_of(const uvs_task_t *t, int64_t ns, uint64_t now_ns) {
-  return t->from == UVS_FROM_NOW ? uvs__later(now_ns, ns) : uvs__instant(ns);
-}
-
-/* Does the task need an extra record? */
-bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns);
-/* Lock held: a WAITING task in no list. Needs room. */
-uint32_t uvs__make_task(uvs_t *s, const uvs_task_t *t, bool extra, uint64_t now_ns);
 
 /* ---- reject.c ---- */
 

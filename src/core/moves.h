@@ -55,6 +55,20 @@ struct uvs__started {
   struct uvs__late late;
 };
 
+/* ---- make.c ---- */
+
+/* An instant of the spec, by the clock that it counts from. */
+static inline uint64_t uvs__instant_of(const uvs_task_t *t, int64_t ns, uint64_t now_ns) {
+  return t->from == UVS_FROM_NOW ? uvs__later(now_ns, ns) : uvs__instant(ns);
+}
+
+/* Does the task need an extra record? */
+bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns);
+/* Lock held: a WAITING task in no list. Needs room. */
+uint32_t uvs__make_task(uvs_t *s, const uvs_task_t *t, bool extra, uint64_t now_ns);
+/* Lock held, but released to allocate: room for so many more. 0, UV_ENOMEM. */
+int uvs__reserve(uvs_t *s, size_t tasks, size_t extras);
+
 /* ---- in ---- */
 
 /* Do shutdown and lane still allow this WAITING or READY task to run? */

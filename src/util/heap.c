@@ -69,30 +69,6 @@ void uvs__heap_init(struct uvs__heap *h, struct uvs__link **links) {
   h->links = links;
 }
 
-void uvs__heap_destroy(struct uvs__heap *h, const uvs_allocator_t *m) {
-  for (unsigned k = 0; k < UVS__CHUNKS; k++)
-    uvs__mem_free(m, h->chunk[k]);
-}
-
-int uvs__heap_reserve(struct uvs__heap *h, const uvs_allocator_t *m, size_t n) {
-  uint32_t offset;
-  unsigned last;
-
-  if (n == 0)
-    return 0;
-  if (n > UVS__INDEX_MAX)
-    return UV_E2BIG;
-  last = uvs__chunk_of((uint32_t)n - 1, &offset);
-  for (unsigned k = 0; k <= last; k++) {
-    if (h->chunk[k] != NULL)
-      continue;
-    h->chunk[k] = uvs__mem_alloc(m, uvs__chunk_size(k), sizeof *h->chunk[k], 0);
-    if (h->chunk[k] == NULL)
-      return UV_ENOMEM;
-  }
-  return 0;
-}
-
 void uvs__heap_push(struct uvs__heap *h, uint64_t deadline_ns, uint64_t key) {
   struct uvs__heap_entry e = {deadline_ns, key};
 
@@ -130,11 +106,6 @@ const struct uvs__heap_entry *uvs__heap_head(const struct uvs__heap *h) {
 const struct uvs__heap_entry *uvs__heap_nth(const struct uvs__heap *h, uint32_t n) {
   UVS_ASSERT(n < h->count);
   return at(h, n);
-}
-
-const struct uvs__heap_entry *uvs__heap_at(const struct uvs__heap *h, uint32_t slot) {
-  UVS_ASSERT(uvs__heap_has(h, slot));
-  return at(h, *position_of(h, slot));
 }
 
 bool uvs__heap_check(const struct uvs__heap *h) {

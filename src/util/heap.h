@@ -27,17 +27,14 @@ struct uvs__heap_entry {
 };
 
 struct uvs__heap {
-  struct uvs__heap_entry *chunk[UVS__CHUNKS];
+  struct uvs__heap_entry *chunk[UVS__CHUNKS]; /* borrowed */
   struct uvs__link **links; /* borrowed; by slot: `a` is the position; UVS__NONE: not in the heap */
   uint32_t count;
   uint64_t ops; /* pushes and removals since init */
 };
 
+/* The owner provides the chunks, before an index in them is needed. */
 void uvs__heap_init(struct uvs__heap *h, struct uvs__link **links);
-void uvs__heap_destroy(struct uvs__heap *h, const uvs_allocator_t *m);
-
-/* Room for n entries; 0 or UV_ENOMEM, UV_E2BIG, and then nothing has changed. */
-int uvs__heap_reserve(struct uvs__heap *h, const uvs_allocator_t *m, size_t n);
 
 void uvs__heap_push(struct uvs__heap *h, uint64_t deadline_ns, uint64_t key);
 bool uvs__heap_has(const struct uvs__heap *h, uint32_t slot);
@@ -47,8 +44,6 @@ void uvs__heap_remove(struct uvs__heap *h, uint32_t slot);
 const struct uvs__heap_entry *uvs__heap_head(const struct uvs__heap *h);
 /* All of them, in no order: n is below count. Valid until the next change. */
 const struct uvs__heap_entry *uvs__heap_nth(const struct uvs__heap *h, uint32_t n);
-/* Needs uvs__heap_has. Valid until the next change. */
-const struct uvs__heap_entry *uvs__heap_at(const struct uvs__heap *h, uint32_t slot);
 bool uvs__heap_check(const struct uvs__heap *h);
 
 static inline uint32_t uvs__heap_slot(const struct uvs__heap_entry *e) {

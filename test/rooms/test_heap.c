@@ -9,20 +9,16 @@
 
 #include "lib/unit.h"
 
-/* A heap with the links of `slots` slots, which in real life are the agenda's. */
+/* A heap with links and room for `slots` slots, which in the library are the table's. */
 struct pile {
   struct uvs__heap heap;
   struct uvs__link *links[UVS__CHUNKS];
-  struct fault fault;
-  uvs_allocator_t mem;
 };
 
 static void pile_init(struct pile *p, uint32_t slots) {
   uint32_t made = 0;
 
   memset(p, 0, sizeof *p);
-  fault_init(&p->fault);
-  p->mem = fault_option(&p->fault);
   for (unsigned k = 0; made < slots; made += uvs__chunk_size(k++)) {
     p->links[k] = malloc(uvs__chunk_size(k) * sizeof *p->links[k]);
     if (p->links[k] == NULL)
@@ -30,12 +26,18 @@ static void pile_init(struct pile *p, uint32_t slots) {
     memset(p->links[k], 0xff, uvs__chunk_size(k) * sizeof *p->links[k]); /* UVS__NONE */
   }
   uvs__heap_init(&p->heap, p->links);
+  for (unsigned k = 0; k < UVS__CHUNKS && p->links[k] != NULL; k++) {
+    p->heap.chunk[k] = malloc(uvs__chunk_size(k) * sizeof *p->heap.chunk[k]);
+    if (p->heap.chunk[k] == NULL)
+      abort();
+  }
 }
 
 static void pile_destroy(struct pile *p) {
-  uvs__heap_destroy(&p->heap, &p->mem);
-  for (unsigned k = 0; k < UVS__CHUNKS; k++)
+  for (unsigned k = 0; k < UVS__CHUNKS; k++) {
     free(p->links[k]);
+    free(p->heap.chunk[k]);
+  }
 }
 
 static uint64_t key(uint64_t seq, uint32_t slot) {
@@ -84,7 +86,6 @@ TEST an_empty_heap_has_no_head(void) {
   for (uint32_t slot = 0; slot < 64; slot++)
     ASSERT(!uvs__heap_has(&p.heap, slot));
   pile_destroy(&p);
-  ASSERT_U64(0, p.fault.total); /* room is taken when it is reserved, not before */
   PASS();
 }
 
@@ -92,7 +93,6 @@ TEST the_first_can_be_removed(void) {
   struct pile p;
 
   pile_init(&p, 64);
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 64));
   for (uint32_t slot = 0; slot < 20; slot++)
     push(&p, 100 + slot, slot);
   uvs__heap_remove(&p.heap, 0);
@@ -109,7 +109,6 @@ TEST the_last_can_be_removed_and_the_only_one(void) {
   struct pile p;
 
   pile_init(&p, 64);
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 64));
   for (uint32_t slot = 0; slot < 20; slot++)
     push(&p, 100 + slot, slot);
   ASSERT_U64(19, position(&p, 19)); /* they came in order, so each lies where it was pushed */
@@ -136,7 +135,6 @@ TEST the_replacement_of_a_middle_one_goes_up(void) {
   struct pile p;
 
   pile_init(&p, 64);
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 64));
   for (uint32_t slot = 0; slot < 10; slot++) {
     push(&p, deadline_ns[slot], slot);
     ASSERT_U64(slot, position(&p, slot));
@@ -158,7 +156,6 @@ TEST the_replacement_of_a_middle_one_goes_down(void) {
   struct pile p;
 
   pile_init(&p, 64);
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 64));
   for (uint32_t slot = 0; slot < 60; slot++)
     push(&p, slot, slot);
   uvs__heap_remove(&p.heap, 1);
@@ -174,7 +171,6 @@ TEST each_one_can_be_removed_from_each_size(void) {
   struct pile p;
 
   pile_init(&p, 64);
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 64));
   for (uint32_t size = 1; size <= 40; size++)
     for (uint32_t victim = 0; victim < size; victim++) {
       for (uint32_t slot = 0; slot < size; slot++)
@@ -194,7 +190,6 @@ TEST what_was_removed_is_known_not_to_be_there(void) {
   struct pile p;
 
   pile_init(&p, 64);
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 64));
   for (uint32_t slot = 0; slot < 10; slot++)
     push(&p, slot, slot);
   ASSERT(uvs__heap_has(&p.heap, 4));
@@ -221,7 +216,6 @@ TEST removal_and_insertion_during_expiry_keep_the_order(void) {
   struct pile p;
 
   pile_init(&p, 200);
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 200));
   for (uint32_t slot = 0; slot < 100; slot++)
     push(&p, slot, slot);
   while (p.heap.count > 0 && uvs__heap_head(&p.heap)->deadline_ns <= now_ns) {
@@ -260,7 +254,6 @@ TEST equal_deadlines_go_by_sequence_not_by_slot(void) {
   struct pile p;
 
   pile_init(&p, 64);
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 64));
   for (uint32_t i = 0; i < 61; i++) {
     uint32_t slot = i * 17 % 61;
 
@@ -281,7 +274,6 @@ TEST the_ends_of_time_and_of_the_key_are_in_order(void) {
   struct pile p;
 
   pile_init(&p, 64);
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 64));
   uvs__heap_push(&p.heap, UVS__NEVER, key(1, 0));
   uvs__heap_push(&p.heap, 0, key(last_seq, 1));
   uvs__heap_push(&p.heap, UVS__NEVER - 1, key(3, 2));
@@ -301,11 +293,8 @@ TEST the_ends_of_time_and_of_the_key_are_in_order(void) {
  * that it has. */
 TEST eager_removal_keeps_the_heap_no_larger_than_live(void) {
   struct pile p;
-  long bytes;
 
   pile_init(&p, 64);
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 64));
-  bytes = p.fault.live_bytes;
   for (uint32_t slot = 0; slot < 10; slot++)
     push(&p, 1000 + slot, slot);
   for (uint64_t i = 0; i < 100000; i++) {
@@ -318,116 +307,7 @@ TEST eager_removal_keeps_the_heap_no_larger_than_live(void) {
     ASSERT(!uvs__heap_has(&p.heap, slot));
   }
   ASSERT(uvs__heap_check(&p.heap));
-  ASSERT_U64(bytes, p.fault.peak_bytes);
   ASSERT(drains_in_order(&p));
-  pile_destroy(&p);
-  PASS();
-}
-
-TEST growth_keeps_the_content_where_it_is(void) {
-  uint32_t n = 64;
-  struct uvs__heap_entry *first, *before;
-  struct pile p;
-
-  pile_init(&p, 3000);
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, n));
-  ASSERT_U64(1, p.fault.live);
-  for (uint32_t slot = 0; slot < n; slot++)
-    push(&p, slot * 37 % 64, slot);
-  before = malloc(n * sizeof *before);
-  ASSERT(before != NULL);
-  memcpy(before, p.heap.chunk[0], n * sizeof *before);
-  first = p.heap.chunk[0];
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, n + 1));
-  ASSERT_U64(2, p.fault.live);
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 3000));
-  ASSERT_U64(6, p.fault.live); /* 64 + 128 + 256 + 512 + 1024 + 2048 */
-  ASSERT_EQ(first, p.heap.chunk[0]);
-  ASSERT_U64(n, p.heap.count);
-  ASSERT_MEM_EQ(before, p.heap.chunk[0], n * sizeof *before);
-  ASSERT(uvs__heap_check(&p.heap));
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 3000)); /* what is there is not made again */
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 0));
-  ASSERT_U64(6, p.fault.total);
-  for (uint32_t slot = n; slot < 3000; slot++)
-    push(&p, slot * 37 % 3001, slot);
-  ASSERT(uvs__heap_check(&p.heap));
-  ASSERT_U64(3000, p.heap.count);
-  ASSERT(drains_in_order(&p));
-  free(before);
-  pile_destroy(&p);
-  ASSERT_U64(0, p.fault.live);
-  PASS();
-}
-
-/* Each time a fresh heap: what a failed growth has already got it keeps, for the next try. */
-TEST failed_growth_at_every_allocation_changes_nothing(void) {
-  uint32_t n = 64;
-
-  for (long fail = 0;; fail++) {
-    struct uvs__heap_entry before[64];
-    struct pile p;
-    bool failed;
-    int rc;
-
-    pile_init(&p, 10000);
-    ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, n));
-    for (uint32_t slot = 0; slot < n; slot++)
-      push(&p, slot * 37 % 64, slot);
-    memcpy(before, p.heap.chunk[0], sizeof before);
-    fault_after(fail);
-    rc = uvs__heap_reserve(&p.heap, &p.mem, 10000);
-    failed = fault_hit();
-    ASSERT_RC(failed ? UV_ENOMEM : 0, rc);
-    ASSERT_U64(n, p.heap.count);
-    ASSERT_MEM_EQ(before, p.heap.chunk[0], sizeof before);
-    ASSERT(uvs__heap_check(&p.heap));
-    for (uint32_t slot = 0; slot < 10000; slot++)
-      ASSERT_EQ(slot < n, uvs__heap_has(&p.heap, slot));
-    /* It still works in the room that it has, and grows when memory is there again. */
-    uvs__heap_remove(&p.heap, 7);
-    push(&p, 7, 7);
-    ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 10000));
-    for (uint32_t slot = n; slot < 200; slot++)
-      push(&p, slot, slot);
-    ASSERT(drains_in_order(&p));
-    pile_destroy(&p);
-    ASSERT_U64(0, p.fault.live);
-    if (!failed) {
-      ASSERT(fail >= 7); /* 128 to 8192 entries: seven chunks */
-      break;
-    }
-  }
-  PASS();
-}
-
-TEST capacity_arithmetic_cannot_overflow(void) {
-  static const size_t too_many[] = {
-      (size_t)UVS__INDEX_MAX + 1,
-      (size_t)UVS__INDEX_MAX + 64,
-      UINT32_MAX,
-      SIZE_MAX / 16,
-      SIZE_MAX / 16 + 1,
-      SIZE_MAX / 2,
-      SIZE_MAX - 1,
-      SIZE_MAX,
-  };
-  struct pile p;
-
-  pile_init(&p, 64);
-  for (size_t i = 0; i < sizeof too_many / sizeof too_many[0]; i++)
-    ASSERT_RC(UV_E2BIG, uvs__heap_reserve(&p.heap, &p.mem, too_many[i]));
-  ASSERT_U64(0, p.fault.total);
-#if SIZE_MAX > UINT32_MAX
-  ASSERT_RC(UV_E2BIG, uvs__heap_reserve(&p.heap, &p.mem,
-                                        (size_t)UINT32_MAX + 2)); /* 1, if it were cut to 32 bits */
-#endif
-  /* The most that is legal: only memory can be missing. */
-  fault_from(0);
-  ASSERT_RC(UV_ENOMEM, uvs__heap_reserve(&p.heap, &p.mem, UVS__INDEX_MAX));
-  ASSERT(fault_hit());
-  ASSERT_U64(0, p.fault.live);
-  ASSERT(UVS__INDEX_MAX <= UVS__SLOT_MASK); /* each index fits into a key, none is UVS__NONE */
   pile_destroy(&p);
   PASS();
 }
@@ -585,7 +465,6 @@ TEST a_random_run_agrees_with_a_sorted_list(void) {
     struct pile p;
 
     pile_init(&p, SLOTS);
-    ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, SLOTS));
     CHECK_CALL(random_steps(&p, &v, &random, narrow != 0));
     for (uint32_t i = 0; i < v.count; i++) {
       ASSERT_U64(v.entry[i].key, uvs__heap_head(&p.heap)->key);
@@ -601,7 +480,6 @@ TEST every_change_is_counted_once_and_a_look_is_none(void) {
   struct pile p;
 
   pile_init(&p, 64);
-  ASSERT_RC(0, uvs__heap_reserve(&p.heap, &p.mem, 64));
   for (uint32_t i = 0; i < 20; i++)
     push(&p, 100 - i, i);
   ASSERT_U64(20, p.heap.ops);
@@ -627,9 +505,6 @@ SUITE(heap) {
   RUN_TEST(equal_deadlines_go_by_sequence_not_by_slot);
   RUN_TEST(the_ends_of_time_and_of_the_key_are_in_order);
   RUN_TEST(eager_removal_keeps_the_heap_no_larger_than_live);
-  RUN_TEST(growth_keeps_the_content_where_it_is);
-  RUN_TEST(failed_growth_at_every_allocation_changes_nothing);
-  RUN_TEST(capacity_arithmetic_cannot_overflow);
   RUN_TEST(a_random_run_agrees_with_a_sorted_list);
 }
 

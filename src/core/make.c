@@ -2,7 +2,9 @@
  *
  * make: a task from a spec that was checked, and the memory for it.
  */
-#include "api/submit.h"
+#include "core/moves.h"
+
+#include <string.h>
 
 /* A plain one-shot needs none. (One that was due before it was submitted has to remember when that
  * was.) */
