@@ -6,6 +6,16 @@
 #include "lib/lanes.h"
 #include "lib/threads.h"
 
+/* How often a lock was taken: each critical section of the library begins with it. */
+static _Atomic unsigned long sections;
+
+int __real_uv_mutex_trylock(uv_mutex_t *mutex);
+int __wrap_uv_mutex_trylock(uv_mutex_t *mutex);
+int __wrap_uv_mutex_trylock(uv_mutex_t *mutex) {
+  atomic_fetch_add(&sections, 1);
+  return __real_uv_mutex_trylock(mutex);
+}
+
 /* -------------------------------------------------------------- from outside --- */
 
 static int do_dispose(void *lane) {
@@ -662,6 +672,38 @@ TEST a_close_disposes_the_lanes_that_are_left(void) {
   PASS();
 }
 
+/* The critical sections that a close takes with so many lanes, one of them in each pass. */
+static enum greatest_test_res close_with_lanes(int lanes, unsigned long *ret) {
+  unsigned long before;
+  struct fixture f;
+  uvs_lane_t lane;
+
+  CHECK_CALL(open_with_lane(&f, 1, 1, &lane));
+  for (int i = 1; i < lanes; i++)
+    CHECK_CALL(open_lane(&f, 1, &lane));
+  fixture_turn(&f);
+  inspect_set_budget_ns(f.s, 0);
+  before = atomic_load(&sections);
+  ASSERT_RC(0, uvs_close(f.s, note_closed));
+  fixture_turn_until_closed(&f);
+  *ret = atomic_load(&sections) - before;
+  f.s = NULL;
+  ASSERT_U64(lanes, log_count(&f, EV_USER, 'q'));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* L7: a close that looks at all lanes in each pass would take 16 times as many. */
+TEST a_close_takes_time_in_proportion_to_its_lanes(void) {
+  unsigned long few, many;
+
+  CHECK_CALL(close_with_lanes(100, &few));
+  CHECK_CALL(close_with_lanes(400, &many));
+  ASSERT(few >= 100);
+  ASSERT(many <= 6 * few);
+  PASS();
+}
+
 /* L7: disposed on another thread, its tasks are ended in turns of the budget, and so are lanes.
  * Here that is over at once: as much as is always done. */
 TEST the_end_of_lanes_leaves_the_loop_to_others_after_the_budget(void) {
@@ -775,6 +817,7 @@ SUITE(lane_dispose) {
   RUN_TEST(a_body_that_disposes_its_lane_inside_anothers_body_is_spared);
   RUN_TEST(an_immediate_shutdown_takes_back_what_the_lanes_have);
   RUN_TEST(a_close_disposes_the_lanes_that_are_left);
+  RUN_TEST(a_close_takes_time_in_proportion_to_its_lanes);
   RUN_TEST(the_end_of_lanes_leaves_the_loop_to_others_after_the_budget);
   RUN_TEST(the_loop_stays_for_what_the_budget_left_over);
 }

@@ -261,6 +261,42 @@ TEST a_refused_task_is_retried_as_one_that_failed(void) {
   PASS();
 }
 
+/* R27 S33: a refused run has not begun. So its task never ran, and its first run is number 1. */
+TEST a_task_that_was_only_refused_never_ran(void) {
+  for (int periodic = 0; periodic < 2; periodic++) {
+    for (int runs = 0; runs < 2; runs++) {
+      struct fixture f;
+      struct shelf e;
+
+      fixture_init(&f);
+      shelf_init(&e);
+      CHECK_CALL(shelf_open(&f, &e));
+      e.refuses = UV_EBUSY;
+      e.refuse_first = 1;
+      uvs_task_t t = periodic ? fixture_rate(&f, 'a', 0, UVS_MS(10)) : fixture_once(&f, 'a', 0);
+      t.failure = UVS_FAIL_RETRY;
+      t.retry_ns = UVS_MS(10);
+      probe_of(&t)->ret = UV_EIO; /* so that it waits again */
+      ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+      fixture_turn(&f);
+      ASSERT_STR_EQ("a", log_string(&f, EV_ERROR));
+      if (runs > 0) {
+        fixture_advance_ms(&f, 10);
+        shelf_empty(&f, &e);
+        ASSERT_STR_EQ("a", log_string(&f, EV_WORK));
+        ASSERT_U64(1, log_nth(&f, EV_WORK, 'a', 0)->number);
+      }
+      ASSERT_U64(1, counts_of(f.s).waiting);
+      ASSERT_RC(0, uvs_shutdown_now(f.s, probe_never_ran, NULL));
+      fixture_turn(&f);
+      ASSERT_STR_EQ(runs > 0 ? "" : "a", log_string(&f, EV_NEVER_RAN));
+      ASSERT_STR_EQ("a", log_string(&f, EV_DONE));
+      CHECK_CALL(shelf_close(&f, &e));
+    }
+  }
+  PASS();
+}
+
 /* The limit of a run that was refused is not that of the one that follows. R27 */
 TEST the_limit_of_a_refused_run_is_taken_back(void) {
   struct fixture f;
@@ -764,6 +800,7 @@ SUITE(kinds) {
   RUN_TEST(a_periodic_task_that_goes_on_has_its_next_point_and_the_refused_one_was_no_run);
   RUN_TEST(a_fixed_delay_counts_from_the_refusal);
   RUN_TEST(a_refused_task_is_retried_as_one_that_failed);
+  RUN_TEST(a_task_that_was_only_refused_never_ran);
   RUN_TEST(the_limit_of_a_refused_run_is_taken_back);
 }
 

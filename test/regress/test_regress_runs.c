@@ -95,6 +95,55 @@ TEST a_run_never_says_that_it_started_before_its_ideal_time(void) {
   PASS();
 }
 
+struct finishing {
+  uvs_t *s;
+  uvs_id_t id;
+};
+
+static int finish_slowly(void *arg) {
+  const struct finishing *f = arg;
+
+  atomic_store(&runner_clock.armed, 1);
+  return uvs_finish(f->s, f->id, 0);
+}
+
+/* S7 L14. A thread read the clock for uvs_finish, and then the run began: the run ended before its
+ * start, its length was negative, and the next run of a fixed delay came too early. */
+TEST a_run_never_ends_before_its_start_though_its_finisher_looked_at_the_clock_before(void) {
+  struct fixture f;
+  struct looked l;
+  struct finishing finishing;
+  struct errand errand = {finish_slowly, &finishing, UV_EAGAIN};
+  uv_thread_t thread;
+
+  fixture_init(&f);
+  f.options.concurrency = 1;
+  put_in_front(&l, &f);
+  CHECK_CALL(fixture_open_turned(&f));
+  atomic_store(&runner_clock.stopped, 0);
+  atomic_store(&runner_clock.go, 0);
+  atomic_store(&l.hook, hold_the_runner);
+  uvs_task_t t = fixture_delay(&f, 'a', UVS_MS(5), UVS_MS(10));
+  t.after = probe_after;
+  probe_of(&t)->ret = UVS_PENDING;
+  finishing.s = f.s;
+  ASSERT_RC(0, uvs_submit(f.s, &t, &finishing.id));
+  ASSERT_RC(0, uv_thread_create(&thread, errand_main, &errand));
+  ASSERT(await_flag(&runner_clock.stopped)); /* it has looked: 0 ms */
+  fixture_advance_ms(&f, 5);
+  ASSERT_STR_EQ("5", log_runs(&f, EV_WORK, 'a'));
+  atomic_store(&runner_clock.go, 1);
+  uv_thread_join(&thread);
+  ASSERT_RC(0, errand.rc);
+  fixture_turn(&f);
+  ASSERT_I64(5, fixture_ms(&f, log_nth(&f, EV_AFTER, 'a', 0)->end_ns));
+  ASSERT_U64(1, histogram_of(f.s, UVS_STAT_RUN).count);
+  ASSERT_U64(0, histogram_of(f.s, UVS_STAT_RUN).max_ns);
+  ASSERT_I64(15, fixture_next_ms(&f));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 struct starts {
   _Atomic int runs, early, wrong;
 };
@@ -717,6 +766,7 @@ TEST finish_inside_after_finds_no_run(void) {
 
 SUITE(times) {
   RUN_TEST(a_run_never_says_that_it_started_before_its_ideal_time);
+  RUN_TEST(a_run_never_ends_before_its_start_though_its_finisher_looked_at_the_clock_before);
   RUN_TEST(no_run_of_many_says_that_it_started_before_its_ideal_time);
   RUN_TEST(a_burst_stands_for_points_before_the_end_time_only);
   RUN_TEST(one_run_for_all_counts_no_points_after_the_end_time_as_missed);

@@ -411,6 +411,57 @@ TEST what_is_due_on_the_loop_goes_before_what_waits(void) {
   PASS();
 }
 
+struct arrivals {
+  uvs_task_t on_loop, next, newcomer;
+  int rc;
+};
+
+static int act_makes_two_due(struct probe *p, uvs_run_t *run) {
+  struct arrivals *a = p->data;
+
+  return uvs_submit(run->scheduler, &a->on_loop, NULL) | uvs_submit(run->scheduler, &a->next, NULL);
+}
+
+/* The first takes the room that r has left. */
+static int act_submits_two(struct probe *p, uvs_run_t *run) {
+  struct arrivals *a = p->data;
+
+  a->rc = uvs_submit(run->scheduler, &a->newcomer, NULL);
+  a->rc |= uvs_submit(run->scheduler, &a->newcomer, NULL);
+  return 0;
+}
+
+/* P6: a runner has found a due task of the loop, which has not looked yet. A runner looks only on
+ * the real clock; nothing here depends on how that goes. */
+TEST what_a_runner_found_due_for_the_loop_goes_before_what_waits(void) {
+  struct fixture f;
+  struct arrivals a = {.rc = UV_EAGAIN};
+
+  prepare(&f, 4, UVS_REJECT_DISCARD_OLDEST);
+  f.real_clock = true;
+  CHECK_CALL(fixture_open_turned(&f));
+  inspect_set_budget_ns(f.s, (uint64_t)UVS_HOUR(1)); /* the runner stays for the second body */
+  uvs_task_t w = fixture_once(&f, 'w', UVS_HOUR(1)), r = fixture_once(&f, 'r', 0);
+  a.on_loop = fixture_loop_task(&f, 'l', 0);
+  a.next = fixture_once(&f, 'n', 0);
+  a.newcomer = fixture_once(&f, 'x', UVS_HOUR(1));
+  probe_of(&r)->act = act_makes_two_due;
+  probe_of(&r)->data = probe_of(&a.next)->data = &a;
+  probe_of(&a.next)->act = act_submits_two;
+  ASSERT_RC(0, uvs_submit(f.s, &w, NULL));
+  ASSERT_RC(0, uvs_submit(f.s, &r, NULL));
+  fixture_turn(&f); /* r submits l and n, which both are due; n submits x twice */
+  ASSERT_RC(0, a.rc);
+  ASSERT_STR_EQ("rn", log_string(&f, EV_WORK));
+  ASSERT_STR_EQ("", log_string(&f, EV_AFTER));
+  ASSERT_U64(1, log_count(&f, EV_DONE, 'l'));
+  ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'l', 0)->status);
+  ASSERT_U64(1, counts_of(f.s).dropped);
+  ASSERT_U64(3, counts_of(f.s).waiting); /* w, x and x */
+  CHECK_CALL(close_checked(&f));
+  PASS();
+}
+
 /* P6 */
 TEST where_all_are_running_the_newcomer_goes(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
@@ -669,6 +720,7 @@ SUITE(oldest) {
   RUN_TEST(the_head_of_the_queue_goes_for_a_newcomer);
   RUN_TEST(the_next_that_would_start_is_the_first_to_go);
   RUN_TEST(what_is_due_on_the_loop_goes_before_what_waits);
+  RUN_TEST(what_a_runner_found_due_for_the_loop_goes_before_what_waits);
   RUN_TEST(where_all_are_running_the_newcomer_goes);
   RUN_TEST(a_periodic_task_between_two_runs_may_have_to_go);
   RUN_TEST(nobody_goes_if_there_is_room);

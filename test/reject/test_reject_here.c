@@ -693,6 +693,72 @@ TEST of_several_an_immediate_shutdown_takes_back_what_has_not_started(void) {
   PASS();
 }
 
+/* An allocator that shuts the scheduler down inside one of its calls. */
+struct rival {
+  uvs_allocator_t real;
+  uvs_t *s;
+  long after; /* so many calls; below 0: in none */
+  bool came;
+};
+
+static void *alloc_with_rival(size_t size, void *arg) {
+  struct rival *r = arg;
+
+  if (r->after >= 0 && r->after-- == 0) {
+    r->came = true;
+    uvs_shutdown(r->s);
+  }
+  return r->real.alloc(size, r->real.arg);
+}
+
+static void free_with_rival(void *ptr, void *arg) {
+  struct rival *r = arg;
+
+  r->real.free(ptr, r->real.arg);
+}
+
+/* S12 S17: what comes while a submission asks for memory comes before it. */
+TEST a_shutdown_while_memory_is_asked_for_refuses_them_all(void) {
+  enum { N = 3000 };
+  static uvs_task_t t[N];
+
+  for (int off_loop = 0; off_loop < 2; off_loop++) {
+    for (int cap = 0; cap < 2; cap++) {
+      struct rival rival;
+      long n = -1;
+
+      do {
+        _Atomic int dones = 0;
+        struct fixture f;
+        int rc;
+
+        prepare(&f, (uint32_t)cap, UVS_REJECT_CALLER_RUNS);
+        rival = (struct rival){.real = f.options.allocator, .after = -1};
+        f.options.allocator = (uvs_allocator_t){alloc_with_rival, free_with_rival, &rival};
+        CHECK_CALL(fill(&f));
+        for (int i = 0; i < N; i++) {
+          uvs_task_init(&t[i]);
+          t[i].work = work_nothing;
+          t[i].done = done_counts;
+          t[i].arg = &dones;
+        }
+        rival.s = f.s;
+        rival.after = ++n;
+        rc = submit_from(off_loop, f.s, t, N, NULL);
+        rival.after = -1;
+        ASSERT_RC(rival.came ? UV_ESHUTDOWN : 0, rc);
+        ASSERT_U64(rival.came, counts_of(f.s).rejected);
+        ASSERT_U64(cap + (rival.came ? 0 : N), counts_of(f.s).submitted);
+        fixture_turn(&f);
+        ASSERT_RC(rival.came ? 0 : N, atomic_load(&dones));
+        CHECK_CALL(close_checked(&f));
+      } while (rival.came);
+      ASSERT(n > 0);
+    }
+  }
+  PASS();
+}
+
 static int closes(uvs_t *s, uvs_id_t second) {
   (void)second;
   return uvs_close(s, note_closed);
@@ -969,6 +1035,7 @@ SUITE(several) {
   RUN_TEST(one_of_several_that_is_moved_runs_at_its_new_time);
   RUN_TEST(several_go_on_through_an_orderly_shutdown);
   RUN_TEST(of_several_an_immediate_shutdown_takes_back_what_has_not_started);
+  RUN_TEST(a_shutdown_while_memory_is_asked_for_refuses_them_all);
   RUN_TEST(a_body_on_the_loop_may_close);
   RUN_TEST(groups_do_not_run_here);
 }
