@@ -543,7 +543,7 @@ TEST close_waits_for_bodies_and_for_pending_runs(void) {
   ASSERT(fixture_wait_log(&f, EV_DONE, 'p', 1));
   fixture_turn(&f);
   ASSERT_FALSE(f.closed);
-  ASSERT_RC(1, gate_inside());
+  ASSERT(gate_wait(&f, 1));
   gate_let(1);
   ASSERT(fixture_wait_log(&f, EV_USER, 'C', 1));
   ASSERT_RC(0, log_nth(&f, EV_DONE, 'a', 0)->status);

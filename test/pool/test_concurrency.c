@@ -319,7 +319,7 @@ TEST with_one_runner_the_endless_body_keeps_the_short_one_from_starting(void) {
   ASSERT_STR_EQ("e", log_string(&f, EV_WORK));
   ASSERT_U64(1, counts_of(f.s).ready); /* due, accepted, not dropped */
   ASSERT_U64(1, counts_of(f.s).running);
-  ASSERT_RC(1, gate_inside());
+  ASSERT(gate_wait(&f, 1));
   ASSERT_RC(1, uvs_is_terminating(f.s));
   ASSERT_RC(0, elsewhere(do_shutdown_now, f.s));
   ASSERT(fixture_wait_log(&f, EV_TERMINATED, 0, 1));
@@ -343,7 +343,7 @@ TEST with_two_runners_both_bodies_run(void) {
   ASSERT_STR_EQ("2000", log_runs(&f, EV_WORK, 's'));
   ASSERT_RC(0, log_nth(&f, EV_DONE, 's', 0)->status);
   ASSERT(log_nth(&f, EV_WORK, 's', 0)->runner != log_nth(&f, EV_WORK, 'e', 0)->runner);
-  ASSERT_RC(1, gate_inside());
+  ASSERT(gate_wait(&f, 1));
   ASSERT_RC(1, uvs_is_terminating(f.s));
   ASSERT_RC(0, elsewhere(do_shutdown_now, f.s));
   ASSERT(fixture_wait_log(&f, EV_TERMINATED, 0, 1));
