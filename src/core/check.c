@@ -6,8 +6,8 @@
  * is compared with these numbers. If all members of a list say that they are in it, and the list
  * has as many members as there are such tasks, then no such task is missing in it.
  *
- * A small scheduler is checked every time. A large one is checked at every 1024th unlock, since a
- * check looks at everything.
+ * A small scheduler is checked at every unlock, a large one at every 1024th, since a check looks at
+ * everything. UVS__CHECKS is 1, or makes both so many times as rare.
  */
 #ifdef UVS__CHECKS
 
@@ -404,10 +404,11 @@ static bool is_small(const uvs_t *s) {
 }
 
 /* Counts the calls of all schedulers together. The count only makes the checks rarer. */
-static bool is_time(void) {
+static bool is_time(const uvs_t *s) {
   static _Atomic uint32_t calls;
+  uint32_t n = uvs__locked_add(&calls, 1, relaxed); /* a count */
 
-  return uvs__locked_add(&calls, 1, relaxed) % NOW_AND_THEN == 0; /* a count */
+  return n % UVS__CHECKS == 0 && (n % (UVS__CHECKS * NOW_AND_THEN) == 0 || is_small(s));
 }
 
 void uvs__check_now(uvs_t *s) {
@@ -427,7 +428,7 @@ void uvs__check_now(uvs_t *s) {
 }
 
 void uvs__check(uvs_t *s) {
-  if (is_small(s) || is_time())
+  if (is_time(s))
     uvs__check_now(s);
 }
 

@@ -177,57 +177,6 @@ TEST a_hundred_self_resubmits_run_a_hundred_times(void) {
   PASS();
 }
 
-struct hopper {
-  uvs_lane_t lane;
-  uint64_t hops, most;
-  int rc;
-};
-
-static int hop(uvs_run_t *run) {
-  struct hopper *h = run->arg;
-  uvs_task_t t;
-
-  if (++h->hops == h->most)
-    return 0;
-  uvs_task_init(&t);
-  t.work = hop;
-  t.arg = h;
-  h->rc |= uvs_lane_submit(h->lane, &t, NULL);
-  return 0;
-}
-
-/* R6: a million, and the memory is that of a few. */
-TEST a_million_self_resubmits_use_neither_stack_nor_memory(void) {
-  struct hopper h = {0, 0, 1000000, 0};
-  struct fixture f;
-  uint64_t slots;
-  long bytes;
-
-  fixture_init(&f);
-  f.pool = FAKEPOOL_INLINE;
-  f.options.concurrency = 1;
-  CHECK_CALL(fixture_open_turned(&f));
-  CHECK_CALL(open_lane(&f, 1, &h.lane));
-  uvs_run_t first = {.arg = &h};
-  h.hops--; /* this is not one */
-  hop(&first);
-  for (int i = 0; i < 100; i++)
-    uv_run(&f.loop, UV_RUN_NOWAIT);
-  slots = counts_of(f.s).slots;
-  bytes = atomic_load(&f.fault.live_bytes);
-  ASSERT(h.hops > 10);
-  for (uint64_t turns = 0; turns < 4 * h.most && h.hops < h.most; turns++) /* each is one hop */
-    uv_run(&f.loop, UV_RUN_NOWAIT);
-  fixture_turn(&f);
-  ASSERT_U64(h.most, h.hops);
-  ASSERT_RC(0, h.rc);
-  ASSERT_U64(slots, counts_of(f.s).slots);
-  ASSERT_I64(bytes, atomic_load(&f.fault.live_bytes));
-  ASSERT_U64(h.most, counts_of(f.s).completed);
-  CHECK_CALL(close_idle(&f));
-  PASS();
-}
-
 /* ------------------------------------------------------------------- fairness --- */
 
 static int act_submits_b(struct probe *p, uvs_run_t *run) {
@@ -384,7 +333,6 @@ SUITE(lane) {
   RUN_TEST(a_periodic_task_keeps_its_period_whatever_the_wall_clock_does);
   RUN_TEST(what_a_body_submits_to_its_lane_starts_after_it_has_returned);
   RUN_TEST(a_hundred_self_resubmits_run_a_hundred_times);
-  RUN_TEST(a_million_self_resubmits_use_neither_stack_nor_memory);
   RUN_TEST(lanes_share_one_runner_task_by_task);
   RUN_TEST(a_newcomer_waits_for_one_more_task_of_a_busy_lane);
   RUN_TEST(tasks_without_a_lane_are_each_their_own);
