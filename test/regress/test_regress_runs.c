@@ -6,6 +6,8 @@
  */
 #include <sched.h>
 
+#include "uvsched/queue.h"
+
 #include "lib/bodies.h"
 #include "lib/fixture.h"
 #include "lib/inspect.h"
@@ -764,6 +766,77 @@ TEST finish_inside_after_finds_no_run(void) {
   PASS();
 }
 
+/* ---------------------------------------------------------------- queues --- */
+
+/* A thread that opens a queue while the loop looks at its clock. Both know of each other by relaxed
+ * atomics only: ThreadSanitizer must not take them for an order that the library has made. */
+static struct {
+  uvs_t *s;
+  uvs_queue_t *q;
+  int rc;
+  int left; /* of the loop: so many looks before that one */
+  _Atomic int go, done;
+} opener;
+
+static void await_relaxed(_Atomic int *flag) {
+  while (atomic_load_explicit(flag, memory_order_relaxed) == 0)
+    sched_yield();
+}
+
+static void open_when_told(void *arg) {
+  (void)arg;
+  await_relaxed(&opener.go);
+  opener.rc = uvs_queue_open(opener.s, NULL, &opener.q);
+  atomic_store_explicit(&opener.done, 1, memory_order_relaxed);
+}
+
+static void have_one_opened(struct looked *l, bool on_loop) {
+  (void)l;
+  if (!on_loop || opener.left-- != 0)
+    return;
+  atomic_store_explicit(&opener.go, 1, memory_order_relaxed);
+  await_relaxed(&opener.done);
+}
+
+/* D18. A pass read without the lock how queues are served, which the first queue sets. Only
+ * ThreadSanitizer notices. */
+TEST the_first_queue_may_be_opened_at_any_point_of_a_pass(void) {
+  bool came = true;
+
+  for (int look = 0; came; look++) {
+    struct fixture f;
+    struct looked l;
+    uv_thread_t thread;
+    uvs_entry_t e;
+
+    ASSERT(look < 100);
+    fixture_init(&f);
+    put_in_front(&l, &f);
+    CHECK_CALL(fixture_open_turned(&f));
+    opener.s = f.s;
+    opener.rc = UV_EAGAIN;
+    opener.left = look;
+    atomic_store(&opener.go, 0);
+    atomic_store(&opener.done, 0);
+    ASSERT_RC(0, uv_thread_create(&thread, open_when_told, NULL));
+    ASSERT_RC(0, uvs_clock_changed(f.s));
+    atomic_store(&l.hook, have_one_opened);
+    fixture_turn(&f);
+    atomic_store(&l.hook, NULL);
+    came = opener.left < 0;
+    atomic_store(&opener.go, 1);
+    uv_thread_join(&thread);
+    ASSERT_RC(0, opener.rc);
+    ASSERT_RC(0, uvs_queue_put(opener.q, &f, 0, NULL));
+    ASSERT_RC(0, uvs_queue_poll(opener.q, &e));
+    ASSERT_EQ(&f, e.value);
+    ASSERT_RC(0, uvs_queue_close(opener.q));
+    CHECK_CALL(fixture_close(&f));
+    ASSERT(look > 0 || came); /* a pass looks at the clock */
+  }
+  PASS();
+}
+
 SUITE(times) {
   RUN_TEST(a_run_never_says_that_it_started_before_its_ideal_time);
   RUN_TEST(a_run_never_ends_before_its_start_though_its_finisher_looked_at_the_clock_before);
@@ -789,6 +862,7 @@ SUITE(calls) {
   RUN_TEST(a_cancel_on_the_loop_acts_at_once_on_what_is_in_the_inbox);
   RUN_TEST(a_failing_after_decides_also_when_work_said_stop);
   RUN_TEST(finish_inside_after_finds_no_run);
+  RUN_TEST(the_first_queue_may_be_opened_at_any_point_of_a_pass);
 }
 
 /* Bodies that block need room in libuv's pool, whatever the environment says. */
