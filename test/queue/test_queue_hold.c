@@ -431,12 +431,14 @@ TEST a_consumer_may_free_what_others_look_at(void) {
   atomic_store(&conds.real, true);
   atomic_store(&over, 0);
   atomic_store(&bad, 0);
-  ASSERT_RC(0, uv_thread_create(&consumer, consumer_main, NULL));
   for (int i = 0; i < LOOKERS; i++) {
     random[i] = test_random(&seed) | 1;
     ASSERT_RC(0, uv_thread_create(&lookers[i], looker_main, &random[i]));
   }
-  for (int i = 0; i < VALUES; i++) {
+  ASSERT_RC(0, uvs_queue_put(q, counted_new('v'), 0, NULL));
+  ASSERT(await_flag(&holds)); /* they are there */
+  ASSERT_RC(0, uv_thread_create(&consumer, consumer_main, NULL));
+  for (int i = 1; i < VALUES; i++) {
     while (uvs_queue_size(q) > BACKLOG)
       uv_sleep(0);
     if (uvs_queue_put(q, counted_new('v'), 0, NULL) != 0)

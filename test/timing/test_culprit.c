@@ -553,28 +553,32 @@ TEST a_task_that_is_due_at_once_never_blames_the_timer(void) {
   PASS();
 }
 
-/* On a loop that is idle it is the timer that rounds up. */
+/* On a loop that is idle it is the timer that rounds up. On a busy machine the loop may never be
+ * idle in time: then once more. */
 TEST the_timer_is_known_by_what_it_rounds(void) {
-  struct fixture f;
-  struct said said;
-
-  fixture_init(&f);
-  f.real_clock = true;
-  f.pool = FAKEPOOL_REAL;
-  CHECK_CALL(fixture_open_turned(&f));
-  uvs_task_t t = fixture_rate(&f, 'a', UVS_US(2500), UVS_US(2500));
-  t.max_runs = 8;
-  listen_to(&t, &said);
-  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
-  ASSERT(fixture_wait_log(&f, EV_DONE, 'a', 1));
   int64_t timer_ns = 0;
-  for (unsigned i = 0; i < said.count; i++) {
-    ASSERT_I64(said.run[i].late_ns, sum_of(said.run[i].late_by_ns));
-    ASSERT(said.run[i].late_by_ns[UVS_LATE_TIMER] <= UVS_MS(1));
-    timer_ns += said.run[i].late_by_ns[UVS_LATE_TIMER];
+
+  for (int round = 0; round < 50 && timer_ns == 0; round++) {
+    struct fixture f;
+    struct said said;
+
+    fixture_init(&f);
+    f.real_clock = true;
+    f.pool = FAKEPOOL_REAL;
+    CHECK_CALL(fixture_open_turned(&f));
+    uvs_task_t t = fixture_rate(&f, 'a', UVS_US(2500), UVS_US(2500));
+    t.max_runs = 8;
+    listen_to(&t, &said);
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+    ASSERT(fixture_wait_log(&f, EV_DONE, 'a', 1));
+    for (unsigned i = 0; i < said.count; i++) {
+      ASSERT_I64(said.run[i].late_ns, sum_of(said.run[i].late_by_ns));
+      ASSERT(said.run[i].late_by_ns[UVS_LATE_TIMER] <= UVS_MS(1));
+      timer_ns += said.run[i].late_by_ns[UVS_LATE_TIMER];
+    }
+    CHECK_CALL(fixture_close(&f));
   }
   ASSERT(timer_ns > 0);
-  CHECK_CALL(fixture_close(&f));
   PASS();
 }
 
