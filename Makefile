@@ -50,7 +50,7 @@ bench-%: build/build.ninja
 	@meson compile -C build $@
 	@build/bench/$@
 
-# Everything that tries to break it, a quarter of an hour: docs/testing.md. `.ci/proof` is the short form.
+# Everything that tries to break it, twenty minutes: docs/testing.md. `.ci/proof` is the short form.
 proof:
 	@.ci/proof long
 
