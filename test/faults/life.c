@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PATIENCE_NS UVS_SEC(10) /* for what takes a few ms unless it is lost */
+#define PATIENCE_NS UVS_SEC(100) /* for what takes a few ms unless it is lost */
 #define GROUP 12
 
 static void note(struct life *l, const char *what, int line, int code) {

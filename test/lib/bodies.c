@@ -7,7 +7,7 @@ int work_nothing(uvs_run_t *run) {
 }
 
 int work_endless(uvs_run_t *run) {
-  uint64_t end_ns = uv_hrtime() + (uint64_t)UVS_SEC(25);
+  uint64_t end_ns = uv_hrtime() + (uint64_t)(PATIENCE_NS + UVS_SEC(5));
 
   while (!uvs_cancelled(run) && uv_hrtime() < end_ns)
     uv_sleep(1);

@@ -142,7 +142,7 @@ void fixture_advance_to(struct fixture *f, int64_t monotonic_ns);
 void fixture_jump_ns(struct fixture *f, int64_t ns);
 void fixture_jump_ms(struct fixture *f, int64_t ms);
 
-/* Run the loop until the log has n events of this kind (tag 0: of any), or 20 s of real time are
+/* Run the loop until the log has n events of this kind (tag 0: of any), or PATIENCE_NS are
  * over: false. Waits in the loop's own poll, so nothing is missed and nothing slept. */
 bool fixture_wait_log(struct fixture *f, enum event_kind what, int tag, unsigned n);
 /* The same until *flag is not zero. */
@@ -156,7 +156,7 @@ bool fixture_alive(struct fixture *f); /* its loop is */
 /* For a test that closes the scheduler itself: logs EV_USER 'c'. Then turn until it was called. */
 void note_closed(uvs_t *s);
 void fixture_turn_until_closed(struct fixture *f);
-/* The same if the end hangs on another thread: false after 20 s of real time. */
+/* The same if the end hangs on another thread: false after PATIENCE_NS. */
 bool fixture_wait_closed(struct fixture *f);
 
 /* Callbacks for handles of the test's own. */

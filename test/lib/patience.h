@@ -13,7 +13,7 @@
 
 #include "uvsched.h"
 
-#define PATIENCE_NS UVS_SEC(20) /* real time, for waits that end much sooner unless broken */
+#define PATIENCE_NS UVS_SEC(100) /* real time, for waits that end much sooner unless broken */
 
 /* When PATIENCE_NS are over, by uv_hrtime. */
 static inline uint64_t patience_end_ns(void) {

@@ -19,7 +19,7 @@
 
 enum { PRODUCERS = 3, JOBS = 400, LANES = 4, ACTIONS = 6000 };
 
-#define PATIENCE_NS UVS_SEC(20)
+#define PATIENCE_NS UVS_SEC(100)
 
 /* What was seen to go wrong. */
 enum {

@@ -15,7 +15,7 @@
 
 #include "lib/unit.h"
 
-#define PATIENCE_NS UVS_SEC(25)
+#define PATIENCE_NS UVS_SEC(100)
 
 enum { VALUES = 1500, PRODUCERS = 3, ACTORS = 12 };
 

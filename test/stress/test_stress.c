@@ -15,7 +15,7 @@
 
 enum { PRODUCERS = 4, JOBS = 1500, SIDES = 2 };
 
-#define LONG_PATIENCE_NS UVS_SEC(25)
+#define LONG_PATIENCE_NS UVS_SEC(100)
 
 /* What a task was seen to do wrong. */
 enum {

@@ -381,7 +381,7 @@ static void close_any(uv_handle_t *h, void *arg) {
 
 static void env_main(void *arg) {
   struct env *e = arg;
-  uint64_t end_ns = uv_hrtime() + (uint64_t)UVS_SEC(20);
+  uint64_t end_ns = uv_hrtime() + (uint64_t)UVS_SEC(100);
   uv_loop_t loop;
   uv_timer_t own;
   uvs_options_t o;
