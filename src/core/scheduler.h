@@ -207,7 +207,7 @@ static inline int uvs__enter(const uvs_t *s) {
 /* ---- the lock ---- */
 
 #ifdef UVS__CHECKS
-void uvs__check(uvs_t *s); /* core/check.c: aborts if something is wrong */
+void uvs__check(uvs_t *s); /* test/lib/check.c: aborts if something is wrong */
 #else
 #define uvs__check(s) ((void)0)
 #endif

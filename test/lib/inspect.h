@@ -18,7 +18,7 @@
 #include "uvsched.h"
 #include "uvsched/queue.h"
 
-#include "core/check.h"
+#include "lib/check.h"
 #include "pool/crew.h"
 #include "queue/queue.h"
 #include "util/heap.h"

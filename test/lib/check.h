@@ -2,8 +2,8 @@
  *
  * check: the whole invariant of a scheduler, for test builds (UVS__CHECKS).
  */
-#ifndef UVS__CORE_CHECK_H
-#define UVS__CORE_CHECK_H
+#ifndef LIB_CHECK_H
+#define LIB_CHECK_H
 
 #include "core/scheduler.h"
 

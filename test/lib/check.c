@@ -11,7 +11,7 @@
  */
 #ifdef UVS__CHECKS
 
-#include "core/check.h"
+#include "lib/check.h"
 #include "core/moves.h"
 
 #define SMALL 256 /* slots and lanes together */
