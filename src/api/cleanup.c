@@ -50,7 +50,7 @@ static void attach(uvs_t *s, struct uvs__task *t, struct uvs__cleanup *a) {
   struct uvs__extra *x = uvs__extra(s, t);
 
   a->lists++;
-  if (!uvs__has(t, UVS__CLEANUPS))
+  if (x->first_cleanup == NULL)
     x->first_cleanup = a;
   else
     x->last_cleanup->next = a;

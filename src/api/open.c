@@ -104,14 +104,10 @@ static void on_async(struct uvs__ticker *k) {
 }
 
 static void on_timer(struct uvs__ticker *k) {
-  uvs_t *s = (void *)((char *)k - offsetof(uvs_t, ticker));
-
-  uvs__notice_loss(s); /* if the async handle is lost, no pass would notice */
-  uvs__dispatch(s, true);
+  uvs__dispatch((uvs_t *)(void *)((char *)k - offsetof(uvs_t, ticker)), true);
 }
 
 static void on_runner_back(uvs_t *s) {
-  uvs__notice_loss(s); /* the same */
   uvs__dispatch(s, false);
 }
 
@@ -208,7 +204,6 @@ int uvs_open(uv_loop_t *loop, const uvs_options_t *given, uvs_t **ret) {
   s->at.mute = false;
   /* The first pass learns which thread is the loop's; until then the loop is kept alive. */
   uvs__wake_loop(s);
-  uvs__crew_watch(s, &s->home);
   *ret = s;
   return 0;
 
@@ -299,5 +294,5 @@ int uvs_set_concurrency(uvs_t *s, int concurrency) {
     return UV_EINVAL;
   if (uvs__on_loop(s))
     uvs__notice_loss(s); /* somebody may have closed our handles, and even the loop */
-  return uvs__crew_set_concurrency(s, &s->home, concurrency);
+  return uvs__crew_set_concurrency(s, &s->home, concurrency, false);
 }

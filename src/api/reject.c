@@ -124,9 +124,8 @@ bool uvs__fits_here(const uvs_t *s, const uvs_task_t *t, uint64_t due_ns, uint64
 void uvs__run_here(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   struct uvs__seat seat = {UVS_ON_CALLER, 0, 0};
   struct uvs__handing h = {now_ns, now_ns, 0, 0};
-  uint64_t end_ns, over_ns;
+  struct uvs__run_end e;
   struct uvs__started st;
-  int returned;
 
   if (!uvs__may_run(s, uvs__task(s, slot), uvs__extra(s, uvs__task(s, slot)))) {
     uvs__end_refused(s, slot);
@@ -136,7 +135,7 @@ void uvs__run_here(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   uvs__start(s, slot, &seat, now_ns, &st);
   uvs__record_start(s, &st, &s->shared_cell); /* there is no limit */
   uvs__unlock_and_wake(s, now_ns);
-  returned = uvs__call_body(s, &st, &end_ns, &over_ns);
+  uvs__call_body(s, &st, &e);
   uvs__lock(s);
-  uvs__return_body(s, &st, returned, end_ns, over_ns, 0, &s->shared_cell);
+  uvs__return_body(s, &st, &e, &s->shared_cell);
 }

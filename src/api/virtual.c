@@ -19,7 +19,6 @@ static void settle(uvs_t *s) {
 
 int uvs_next_due(uvs_t *s, int64_t *ret_ns) {
   void (*serve)(uvs_t *, uint64_t);
-  const struct uvs__heap_entry *wall;
   uint64_t now_ns, wall_ns, due_ns;
   int rc = uvs__enter_loop(s);
 
@@ -36,9 +35,7 @@ int uvs_next_due(uvs_t *s, int64_t *ret_ns) {
     serve(s, 0); /* only makes due_ns exact */
   uvs__lock(s);
   settle(s);
-  wall = uvs__heap_head(&s->table.wall);
-  due_ns = uvs__next_look(
-      s, wall == NULL ? UVS__NEVER : uvs__wall_to_monotonic(wall->deadline_ns, wall_ns, now_ns));
+  due_ns = uvs__next_look(s, uvs__wall_due(s, wall_ns, now_ns));
   if (uvs__has_loop_work(s) || s->at.first_pass)
     due_ns = now_ns; /* the next pass has work to do */
   uvs__unlock(s);

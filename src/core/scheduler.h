@@ -145,7 +145,6 @@ struct uvs_s {
   bool in_each;
   bool closing;
   bool closed_in_child;
-  bool lanes_closed; /* uvs_close has disposed all lanes */
   bool closing_handles;
   uvs_close_cb close_cb;
   int64_t wall_offset_ns; /* wall clock minus monotonic, at the last look */
@@ -229,6 +228,16 @@ static inline void uvs__unlock(uvs_t *s) {
 
 static inline uint64_t uvs__now(const uvs_t *s) {
   return uvs__clock_now(&s->clock);
+}
+
+/* Lock held, except meanwhile: lets other threads in, and reads the clock, which is user code. */
+static inline uint64_t uvs__let_others_in(uvs_t *s) {
+  uint64_t now_ns;
+
+  uvs__unlock(s);
+  now_ns = uvs__now(s);
+  uvs__lock(s);
+  return now_ns;
 }
 
 static inline struct uvs__task *uvs__task(const uvs_t *s, uint32_t slot) {

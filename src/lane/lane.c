@@ -172,17 +172,13 @@ static void set_up(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o
 
 static int open_crew(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o) {
   struct uvs__crew_options c = {o->executor, o->threads, o->thread_name, -1, UVS__CONCURRENCY_MAX};
-  int rc;
 
   if (o->executor == NULL && o->threads == 0)
     return o->thread_name == NULL ? 0 : UV_EINVAL;
   if (lane->gate.width < UVS__CONCURRENCY_MAX)
     c.most = (int)lane->gate.width; /* runners are large, and lanes may be many */
   lane->gate.crew = &lane->own_crew;
-  rc = uvs__crew_open(s, &lane->own_crew, &c);
-  if (rc == 0)
-    uvs__crew_watch(s, &lane->own_crew);
-  return rc;
+  return uvs__crew_open(s, &lane->own_crew, &c);
 }
 
 /* 0, UV_ESHUTDOWN. After 0 the lane may be gone, if the loop closes everything: the caller has its

@@ -29,17 +29,10 @@ static bool sweep(uvs_t *s, struct uvs__gate *g) {
   return true;
 }
 
-void uvs__dispose(uvs_t *s, struct uvs__gate *g, bool token) {
-  bool first;
-
-  uvs__lock(s);
-  if (token)
-    uvs__store(&g->token, true, release); /* pairs with the acquire in uvs_cancelled */
-  first = !g->shut;
-  if (!first) {
-    uvs__unlock(s);
+/* Lock held, except between two batches. */
+static void dispose(uvs_t *s, struct uvs__gate *g) {
+  if (g->shut)
     return;
-  }
   g->live++; /* keeps the lane until all its tasks have been looked at */
   uvs__gate_shut(s, g);
   uvs__owe_settled_cleanups(s, g->first_cleanup);
@@ -48,71 +41,54 @@ void uvs__dispose(uvs_t *s, struct uvs__gate *g, bool token) {
     uvs__lock(s);
   }
   uvs__gate_left(s, g, 1);
+}
+
+void uvs__dispose(uvs_t *s, struct uvs__gate *g, bool token) {
+  uvs__lock(s);
+  if (token)
+    uvs__store(&g->token, true, release); /* pairs with the acquire in uvs_cancelled */
+  dispose(s, g);
   uvs__unlock_and_wake(s, 0);
 }
 
 void uvs__close_parts(uvs_t *s) {
-  struct uvs__gate *g;
-  void (*close_queues)(uvs_t *);
+  void (*close_queues)(uvs_t *) = s->queues.close;
 
-  uvs__lock(s);
-  close_queues = s->queues.shut ? NULL : s->queues.close;
-  s->queues.shut = true;
-  uvs__unlock(s);
-  if (close_queues != NULL)
-    close_queues(s);
-  /* Once: only the loop takes a lane off the list, uvs__dispose calls nothing back, and no lane is
-   * added after shutdown. */
-  if (s->lanes_closed)
+  if (s->queues.shut)
     return;
-  s->lanes_closed = true;
-  uvs__lock(s);
-  g = s->gates;
-  uvs__unlock(s);
-  while (g != NULL) {
-    struct uvs__gate *next;
-
-    uvs__dispose(s, g, false);
-    uvs__lock(s);
-    next = g->next_gate;
+  s->queues.shut = true;
+  if (close_queues != NULL) {
     uvs__unlock(s);
-    g = next;
+    close_queues(s);
+    uvs__lock(s);
   }
-}
-
-void uvs__serve_queues(uvs_t *s, uint64_t now_ns, uint64_t until_ns) {
-  void (*serve)(uvs_t *, uint64_t);
-  bool wanted;
-
-  uvs__lock(s);
-  wanted = s->queues.dirty || s->queues.due_ns <= now_ns;
-  serve = s->queues.serve;
-  uvs__unlock(s);
-  if (wanted && serve != NULL)
-    serve(s, until_ns); /* if something is left, `serve` sets `dirty` or due_ns */
+  /* Only the loop takes a lane off the list, and no lane is added after shutdown. */
+  for (struct uvs__gate *g = s->gates; g != NULL; g = g->next_gate)
+    dispose(s, g);
 }
 
 /* ---- give back ---- */
 
-/* In a forked child: no action is called any more. */
-static void free_cleanups(uvs_t *s) {
-  while (s->at.now_first != NULL) {
-    struct uvs__cleanup *a = s->at.now_first;
+static void drop_action(uvs_t *s, struct uvs__cleanup *a) {
+  if (--a->lists == 0)
+    uvs__mem_free(&s->mem, a);
+}
 
-    s->at.now_first = a->next_now;
-    if (--a->lists == 0)
-      uvs__mem_free(&s->mem, a);
+/* In a forked child: no action is called any more. */
+static void drop_actions(uvs_t *s) {
+  struct uvs__cleanup *next;
+
+  for (struct uvs__cleanup *a = s->at.now_first; a != NULL; a = next) {
+    next = a->next_now;
+    drop_action(s, a);
   }
   for (uint32_t slot = 0; slot < s->table.tasks.made; slot++) {
-    struct uvs__task *t = uvs__task(s, slot);
+    const struct uvs__task *t = uvs__task(s, slot);
     struct uvs__cleanup *a = uvs__has(t, UVS__CLEANUPS) ? uvs__extra(s, t)->first_cleanup : NULL;
 
-    while (a != NULL) {
-      struct uvs__cleanup *next = a->next;
-
-      if (--a->lists == 0)
-        uvs__mem_free(&s->mem, a);
-      a = next;
+    for (; a != NULL; a = next) {
+      next = a->next;
+      drop_action(s, a);
     }
   }
 }
@@ -125,7 +101,7 @@ static void destroy(uvs_t *s) {
       uvs_threads_close(s->home.own);
     uvs__ticker_forget(&s->ticker);
     if (uv_mutex_trylock(&s->lock) == 0) /* else a thread of the parent was changing the lists */
-      free_cleanups(s);
+      drop_actions(s);
   } else {
     uv_cond_destroy(&s->lingering);
     uv_mutex_destroy(&s->lock);
@@ -183,27 +159,18 @@ static void on_ticker_closed(struct uvs__ticker *k) {
   uvs_release(s);
 }
 
-static void close_handles(uvs_t *s) {
-  if (s->closing_handles || s->ticker.nudged)
-    return;
-  uvs__crew_close(s, &s->home);
-  uvs__lock(s);
-  s->at.mute = true;
-  uvs__unlock(s);
-  s->closing_handles = true;
-  uvs__ticker_close(&s->ticker, on_ticker_closed);
-}
-
 void uvs__finish_close(uvs_t *s) {
   bool over;
 
   uvs__lock(s);
   over = s->terminated && s->gates == NULL;
-  if (over) {
-    s->cleanups_shut = true; /* first, or other threads could add actions for ever */
-    over = s->at.now_first == NULL;
-  }
+  s->cleanups_shut |= over; /* first, or other threads could add actions for ever */
+  over = over && s->at.now_first == NULL && !s->closing_handles && !s->ticker.nudged;
+  s->at.mute |= over;
   uvs__unlock(s);
-  if (over)
-    close_handles(s);
+  if (!over)
+    return;
+  uvs__crew_close(s, &s->home);
+  s->closing_handles = true;
+  uvs__ticker_close(&s->ticker, on_ticker_closed);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * loop: what the loop thread does. All functions are called without the lock, and on that thread
- * unless they say "any thread".
+ * loop: what the loop thread does.
  */
 #ifndef UVS__LOOP_LOOP_H
 #define UVS__LOOP_LOOP_H
@@ -9,48 +8,43 @@
 #include "core/moves.h"
 #include "core/wake.h"
 
-/* ---- pass.c ---- */
+/* ---- loop thread, without the lock ---- */
 
-/* One pass: does everything there is to do. Only the async handle calls it, so that one iteration
- * of the loop has one pass (L9). */
+/* One full pass: does everything there is to do. Only the async handle calls it, so that one
+ * iteration of the loop has one such pass (L9). */
 void uvs__pass(uvs_t *s);
 /* Makes due tasks ready and sends runners. It makes no callbacks, so it may be called anywhere in
- * the loop's iteration. If there is more to do, a pass follows. timer: the timer has fired; else a
- * runner has come back. */
+ * the loop's iteration. If there is more to do, a full pass follows. timer: the timer has fired;
+ * else a runner has come back. */
 void uvs__dispatch(uvs_t *s, bool timer);
-/* Converts an instant of the wall clock to the monotonic clock; now_ns if it has passed. */
-uint64_t uvs__wall_to_monotonic(uint64_t wall_due_ns, uint64_t wall_ns, uint64_t now_ns);
-/* The calling thread becomes the loop thread. */
-void uvs__own_loop(uvs_t *s);
+/* Calls all actions of a list, in order. Each is taken off the list before it is called. */
+void uvs__call_cleanups(uvs_t *s, struct uvs__cleanup **first);
+/* If everything is over, closes the handles. */
+void uvs__finish_close(uvs_t *s);
 
-/* ---- policy.c ---- */
+/* ---- parts of a pass. Lock held, except during user code and between two batches ---- */
 
 /* After a shutdown, or after a survive policy has changed: ends the tasks that may not run. */
 void uvs__apply_policies(uvs_t *s);
-/* Any thread: uvs_shutdown, and uvs_shutdown_now at kill_ns (UVS__NEVER: not at all). */
-void uvs__shut(uvs_t *s, uint64_t kill_ns);
-/* Any thread: uvs_shutdown_now. False if it was called before. */
-bool uvs__stop_now(uvs_t *s, uvs_never_ran_cb each, void *arg);
-
-/* ---- callbacks.c ---- */
-
 /* Makes the callbacks that are owed to tasks, at least one, until until_ns. Callbacks that these
- * cause wait for the next pass. True: some are left. */
-bool uvs__make_callbacks(uvs_t *s, uint64_t until_ns);
+ * cause wait for the next pass. */
+void uvs__make_callbacks(uvs_t *s, uint64_t until_ns);
 /* The same for clean-up actions, and for callbacks that belong to no task. */
-bool uvs__make_calls(uvs_t *s, uint64_t until_ns);
-/* Calls all actions of a list, in order. Each is taken off the list before it is called. */
-void uvs__call_cleanups(uvs_t *s, struct uvs__cleanup **first);
-
-/* ---- close.c ---- */
-
-/* Any thread: disposes a lane, whose gate the caller holds. */
-void uvs__dispose(uvs_t *s, struct uvs__gate *g, bool token);
+void uvs__make_calls(uvs_t *s, uint64_t until_ns);
 /* Closes the queues and disposes the lanes of a scheduler that is being closed. */
 void uvs__close_parts(uvs_t *s);
-/* Serves the value queues that want the loop now. */
-void uvs__serve_queues(uvs_t *s, uint64_t now_ns, uint64_t until_ns);
-/* If everything is over, closes the handles. */
-void uvs__finish_close(uvs_t *s);
+
+/* ---- any thread, without the lock ---- */
+
+/* The calling thread becomes the loop thread. */
+void uvs__own_loop(uvs_t *s);
+/* Lock held: when the first task of the wall clock is due, by the monotonic clock; UVS__NEVER. */
+uint64_t uvs__wall_due(const uvs_t *s, uint64_t wall_ns, uint64_t now_ns);
+/* uvs_shutdown, and uvs_shutdown_now at kill_ns (UVS__NEVER: not at all). */
+void uvs__shut(uvs_t *s, uint64_t kill_ns);
+/* uvs_shutdown_now. False if it was called before. */
+bool uvs__stop_now(uvs_t *s, uvs_never_ran_cb each, void *arg);
+/* Disposes a lane, whose gate the caller holds. */
+void uvs__dispose(uvs_t *s, struct uvs__gate *g, bool token);
 
 #endif

@@ -47,31 +47,16 @@ bool uvs__stop_now(uvs_t *s, uvs_never_ran_cb each, void *arg) {
 }
 
 void uvs__apply_policies(uvs_t *s) {
-  uint32_t slot = 0;
-
-  uvs__lock(s);
-  if (!s->at.policy_changed) {
-    uvs__unlock(s);
-    return;
-  }
-  s->at.policy_changed = false;
-  while (s->shut && slot < s->table.tasks.made) {
-    uint32_t end =
-        slot + UVS__BATCH < s->table.tasks.made ? slot + UVS__BATCH : s->table.tasks.made;
-
-    for (; slot < end; slot++) {
+  while (s->at.policy_changed) {
+    s->at.policy_changed = false;
+    for (uint32_t slot = 0; s->shut && slot < s->table.tasks.made; slot++) {
       struct uvs__task *t = uvs__task(s, slot);
 
       if ((t->state == UVS__WAITING || t->state == UVS__READY) &&
           !uvs__may_run(s, t, uvs__extra(s, t)))
         uvs__end_refused(s, slot);
-    }
-    uvs__unlock(s); /* let others in */
-    uvs__lock(s);
-    if (slot >= s->table.tasks.made && s->at.policy_changed) { /* once more */
-      s->at.policy_changed = false;
-      slot = 0;
+      if (slot % UVS__BATCH == UVS__BATCH - 1)
+        uvs__let_others_in(s);
     }
   }
-  uvs__unlock(s);
 }

@@ -15,70 +15,54 @@
 
 /* ---- runners ---- */
 
-/* Frees runners that are linked by `next`. */
-static void free_list(uvs_t *s, struct uvs__runner *r) {
-  while (r != NULL) {
-    struct uvs__runner *next = r->next;
+static void free_runners(uvs_t *s, struct uvs__runner *first) {
+  while (first != NULL) {
+    struct uvs__runner *r = first;
 
+    first = r->all;
     uvs__mem_free(&s->mem, r);
-    r = next;
   }
 }
 
 void uvs__free_runners(uvs_t *s) {
-  while (s->runners.all != NULL) {
-    struct uvs__runner *r = s->runners.all;
-
-    s->runners.all = r->all;
-    uvs__mem_free(&s->mem, r);
-  }
+  free_runners(s, s->runners.all);
 }
 
-/* Makes n runners, at the front of *list. False: no memory; the list is as it was. */
-static bool make_runners(uvs_t *s, int n, struct uvs__runner **list) {
-  struct uvs__runner *old = *list;
+/* One more runner, at the front of *list. 0, UV_ENOMEM. */
+static int make_runner(uvs_t *s, struct uvs__runner **list) {
+  struct uvs__runner *r = uvs__mem_alloc(&s->mem, 1, sizeof *r, 0);
 
-  for (; n > 0; n--) {
-    struct uvs__runner *r = uvs__mem_alloc(&s->mem, 1, sizeof *r, 0);
-
-    if (r == NULL) {
-      while (*list != old) {
-        r = *list;
-        *list = r->next;
-        uvs__mem_free(&s->mem, r);
-      }
-      return false;
-    }
-    memset(r, 0, sizeof *r);
-    r->scheduler = s;
-    r->next = *list;
-    *list = r;
-  }
-  return true;
+  if (r == NULL)
+    return UV_ENOMEM;
+  memset(r, 0, sizeof *r);
+  r->scheduler = s;
+  r->all = *list;
+  *list = r;
+  return 0;
 }
 
-/* Lock held: how many runners are missing if this crew is to have n. */
-static int missing(const uvs_t *s, const struct uvs__crew *c, int n) {
-  return n <= c->reserved ? 0 : s->runners.reserved + (n - c->reserved) - s->runners.made;
-}
+/* Lock held: reserves n runners for the crew. Those that are missing are taken from *spare. False:
+ * there are too few, and nothing has changed. */
+static bool reserve(uvs_t *s, struct uvs__crew *c, int n, struct uvs__runner **spare, int spares) {
+  int missing = s->runners.reserved + n - c->reserved - s->runners.made;
 
-/* Lock held: reserves n runners for the crew. Missing runners are taken from *spare. */
-static void reserve(uvs_t *s, struct uvs__crew *c, int n, struct uvs__runner **spare) {
-  for (int more = missing(s, c, n); more > 0; more--) {
+  if (n <= c->reserved)
+    return true;
+  if (missing > spares)
+    return false;
+  for (; missing > 0; missing--) {
     struct uvs__runner *r = *spare;
 
-    UVS_ASSERT(r != NULL);
-    *spare = r->next;
+    *spare = r->all;
     r->index = s->runners.made++;
     r->all = s->runners.all;
     s->runners.all = r;
     r->next = s->runners.idle;
     s->runners.idle = r;
   }
-  if (n > c->reserved) {
-    s->runners.reserved += n - c->reserved;
-    c->reserved = n;
-  }
+  s->runners.reserved += n - c->reserved;
+  c->reserved = n;
+  return true;
 }
 
 /* Lock held: the loop gets the ready tasks of a crew that has no runners any more, up to a batch.
@@ -104,27 +88,19 @@ static bool give_to_loop(uvs_t *s, struct uvs__crew *c) {
   return true;
 }
 
-/* asked: the number is the executor's answer. It is ignored if a caller has set another number
- * meanwhile. */
-static int set_concurrency(uvs_t *s, struct uvs__crew *c, int concurrency, bool asked) {
+int uvs__crew_set_concurrency(uvs_t *s, struct uvs__crew *c, int concurrency, bool asked) {
   struct uvs__runner *spare = NULL;
-  int spares = 0;
-  int more;
+  int rc = 0;
 
+  uvs__lock(s);
   /* Runners are made without the lock. Meanwhile another thread may make some, or reserve the
    * runners that were counted on. */
-  uvs__lock(s);
-  while ((more = missing(s, c, concurrency) - spares) > 0) {
+  for (int spares = 0; rc == 0 && !reserve(s, c, concurrency, &spare, spares); spares++) {
     uvs__unlock(s);
-    if (!make_runners(s, more, &spare)) {
-      free_list(s, spare);
-      return UV_ENOMEM;
-    }
-    spares += more;
+    rc = make_runner(s, &spare);
     uvs__lock(s);
   }
-  reserve(s, c, concurrency, &spare);
-  if (!asked || c->follows) {
+  if (rc == 0 && (!asked || c->follows)) {
     c->concurrency = concurrency;
     c->follows = asked;
   }
@@ -133,12 +109,8 @@ static int set_concurrency(uvs_t *s, struct uvs__crew *c, int concurrency, bool 
     uvs__lock(s);
   }
   uvs__unlock_and_wake(s, 0);
-  free_list(s, spare);
-  return 0;
-}
-
-int uvs__crew_set_concurrency(uvs_t *s, struct uvs__crew *c, int concurrency) {
-  return set_concurrency(s, c, concurrency, false);
+  free_runners(s, spare);
+  return rc;
 }
 
 /* ---- executors ---- */
@@ -151,18 +123,16 @@ static int ask(const struct uvs__crew *c) {
 }
 
 void uvs__crew_follow(uvs_t *s, struct uvs__crew *c) {
-  bool follows;
-  int old, n;
+  int old = c->concurrency;
+  int n;
 
-  uvs__lock(s);
-  follows = c->follows;
-  old = c->concurrency;
-  uvs__unlock(s);
-  if (!follows)
+  if (!c->follows)
     return;
+  uvs__unlock(s);
   n = ask(c);
   if (n != old)
-    set_concurrency(s, c, n, true); /* without memory the old number stays */
+    uvs__crew_set_concurrency(s, c, n, true); /* without memory the old number stays */
+  uvs__lock(s);
 }
 
 static int open_own(uvs_t *s, struct uvs__crew *c, const struct uvs__crew_options *o) {
@@ -179,17 +149,18 @@ static int open_own(uvs_t *s, struct uvs__crew *c, const struct uvs__crew_option
   return rc;
 }
 
-static bool is_executor(const uvs_executor_t *e) {
-  return e->size == sizeof *e && e->submit != NULL;
+static void on_resized(void *s) {
+  uvs__wake_loop(s);
 }
 
 int uvs__crew_open(uvs_t *s, struct uvs__crew *c, const struct uvs__crew_options *o) {
+  const uvs_executor_t *e = o->executor;
   int rc = 0;
 
-  c->executor = o->executor;
+  c->executor = e;
   c->follows = o->concurrency < 0;
   c->most = o->most;
-  if (o->executor != NULL && (o->threads != 0 || !is_executor(o->executor)))
+  if (e != NULL && (o->threads != 0 || e->size != sizeof *e || e->submit == NULL))
     return UV_EINVAL;
   if (o->threads == 0 && o->thread_name != NULL)
     return UV_EINVAL;
@@ -197,20 +168,13 @@ int uvs__crew_open(uvs_t *s, struct uvs__crew *c, const struct uvs__crew_options
     rc = open_own(s, c, o);
   if (rc < 0)
     return rc;
-  rc = set_concurrency(s, c, c->follows ? ask(c) : o->concurrency, c->follows);
+  rc = uvs__crew_set_concurrency(s, c, c->follows ? ask(c) : o->concurrency, c->follows);
   if (rc < 0 && c->own != NULL)
     uvs_threads_close(c->own);
-  return rc;
-}
-
-static void on_resized(void *s) {
-  uvs__wake_loop(s);
-}
-
-void uvs__crew_watch(uvs_t *s, struct uvs__crew *c) {
   c->watch = (struct uvs__resize_watch){NULL, NULL, on_resized, s};
-  if (c->executor != NULL && c->own == NULL) /* else nobody can resize it */
+  if (rc == 0 && c->executor != NULL && c->own == NULL) /* else nobody can resize it */
     uvs__threads_watch(c->executor, &c->watch);
+  return rc;
 }
 
 void uvs__crew_close(uvs_t *s, struct uvs__crew *c) {

@@ -18,35 +18,31 @@ struct uvs__crew_options {
   int most;        /* ... up to this */
 };
 
-/* Without the lock, all but the last. */
+/* ---- without the lock ---- */
 
-/* 0; UV_EINVAL, UV_ENOMEM, or what uvs_threads_open answers. */
+/* From now on the loop is woken when the crew's pool of threads is resized. 0; UV_EINVAL,
+ * UV_ENOMEM, or what uvs_threads_open answers. */
 int uvs__crew_open(uvs_t *s, struct uvs__crew *c, const struct uvs__crew_options *o);
-/* From now on the loop is woken when the crew's pool of threads is resized. */
-void uvs__crew_watch(uvs_t *s, struct uvs__crew *c);
 /* All runners of the crew are back: closes the threads that were made for it. */
 void uvs__crew_close(uvs_t *s, struct uvs__crew *c);
-/* 0, UV_ENOMEM: nothing has changed. */
-int uvs__crew_set_concurrency(uvs_t *s, struct uvs__crew *c, int concurrency);
-/* Ask the executor how many runners make sense now, if the crew follows it. */
-void uvs__crew_follow(uvs_t *s, struct uvs__crew *c);
+/* asked: the number is the executor's answer. It is ignored if a caller has set another number
+ * meanwhile. 0, UV_ENOMEM: nothing has changed. */
+int uvs__crew_set_concurrency(uvs_t *s, struct uvs__crew *c, int concurrency, bool asked);
 void uvs__free_runners(uvs_t *s);
 
-/* ---- threadpool.c ---- */
-
-/* Any thread. No effect if the executor is not one of our pools, or if nobody watches. */
+/* In threadpool.c. No effect if the executor is not one of our pools, or if nobody watches. */
 void uvs__threads_watch(const struct uvs_executor_s *e, struct uvs__resize_watch *w);
 void uvs__threads_unwatch(const struct uvs_executor_s *e, struct uvs__resize_watch *w);
 
-/* ---- dispatch.c ---- */
+/* ---- loop thread. Lock held, except during user code ---- */
 
-/* Loop thread: send as many runners as there is work for. May call the error hook, and run bodies
- * (an executor may do that inside `submit`). True: something is left to do, but not now. */
-bool uvs__send_runners(uvs_t *s, uint64_t now_ns, uint64_t until_ns);
-/* Loop thread: the same for the scheduler's own crew, if it uses libuv's pool; makes no callbacks.
- * True: a full pass is wanted. */
-bool uvs__send_home_runners(uvs_t *s, uint64_t now_ns);
-/* Loop thread, lock held: runners that executors brought back are idle again. */
+/* If the crew follows its executor, asks how many runners make sense now. */
+void uvs__crew_follow(uvs_t *s, struct uvs__crew *c);
+/* Sends as many runners as there is work for. May call the error hook, and run bodies (an executor
+ * may do that inside `submit`). lanes: also to crews of lanes; without them, and if the scheduler's
+ * own crew is libuv's pool, no user code is called. */
+void uvs__send_runners(uvs_t *s, uint64_t now_ns, uint64_t until_ns, bool lanes);
+/* Runners that executors brought back are idle again. */
 void uvs__take_back(uvs_t *s);
 
 #endif

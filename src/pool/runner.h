@@ -17,23 +17,27 @@ struct uvs__runner {
   int index;
   uint32_t in_a_row; /* consecutive starts of the crew that were its own. Under the lock */
   uint64_t starts;   /* the crew's `starts` when it took its task. Under the lock */
-  bool waited;       /* it waited for the lock to take its present run. Its thread only */
-  bool last_long, last_cpu_bound; /* its last body. Its thread only */
-  uint64_t no_yield_until_ns;     /* its thread only */
-  struct uvs__cell cell;          /* statistics of its runs. Its thread writes */
+  /* Its thread only: */
+  bool waited;                    /* it waited for the lock to take its present run */
+  bool last_long, last_cpu_bound; /* its last body */
+  uint64_t no_yield_until_ns;
+  uint64_t leave_ns, linger_ns; /* it takes no task after this; it waits for none after this */
+  struct uvs__cell cell;        /* statistics of its runs. Its thread writes */
 };
 
 /* Runs one task after the other, until none is left or the budget is used up. */
 void uvs__run_tasks(struct uvs__runner *r);
+/* Lock held: should the loop send one more runner now? If none is sent although there are more
+ * tasks than runners, sets `held_back`. */
+bool uvs__wants_runner(uvs_t *s, struct uvs__crew *c, uint64_t now_ns);
 
-/* Calls the body of a run that has started, with the hooks around it, on this thread. Returns the
- * return value of the body. *ret_end_ns: when the body returned; *ret_over_ns: when the hook after
- * it returned. */
-int uvs__call_body(uvs_t *s, struct uvs__started *st, uint64_t *ret_end_ns, uint64_t *ret_over_ns);
-/* Lock held: the body of a run has returned. True if the run goes on: the body is pending, and
- * uvs_finish has not been called. `cell` gets the length of the run. */
-bool uvs__return_body(uvs_t *s, const struct uvs__started *st, int returned, uint64_t end_ns,
-                      uint64_t over_ns, uint64_t wall_ns, struct uvs__cell *cell);
+/* Calls the body of a run that has started, with the hooks around it, on this thread.
+ * ret->status: the return value of the body. */
+void uvs__call_body(uvs_t *s, struct uvs__started *st, struct uvs__run_end *ret);
+/* Lock held: the body of a run has returned, as uvs__call_body says. Ends the run, unless the body
+ * is pending and uvs_finish has not been called. `cell` gets the length of the run. */
+void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_end *e,
+                      struct uvs__cell *cell);
 /* Records the start in the statistics. If the limit of the run has passed since the clock was read,
  * sets st->expired instead, and the body is not called. Without the lock; with the lock only if
  * `cell` is s->shared_cell and the run has no limit. */

@@ -442,7 +442,7 @@ inline callback() {
 #ifdef NESTED
   if
   :: timer_at <= now ->
-    timer_at = NEVER; /* uvs__dispatch: needs_pass, or begin says no */
+    timer_at = NEVER; /* uvs__dispatch: begin says no */
     if
     :: sent || loop_work -> wake_loop()
     :: else

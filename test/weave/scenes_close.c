@@ -478,11 +478,19 @@ static void forbid_delayed(void *arg) {
   WEAVE_SAME(0, uvs_set_survive(stage.s, UVS_SURVIVE_DELAYED, 0));
 }
 
-/* It would live on; but that is changed while the loop is just looking who may. */
+/* It would live on; but that is changed while the loop is just looking who may. It looks at more
+ * than a batch of tasks, so others come in meanwhile. */
 static void shutdown_meets_its_policy(void) {
+  static uvs_task_t others[64];
+
   stage_open(1);
   stage_part('a')->spec.delay_ns = UVS_MS(50);
   submit_maybe(&stage.parts[0]);
+  for (int i = 0; i < 64; i++) {
+    others[i] = stage.parts[0].spec;
+    others[i].done = NULL;
+  }
+  WEAVE_SAME(0, uvs_submit_many(stage.s, others, 64, NULL));
   weave_spawn("forbid", forbid_delayed, NULL, false);
   stage_go();
   shut_down(NULL);
