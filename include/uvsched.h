@@ -26,8 +26,7 @@
  *   never_ran, over, clean-ups, quiet, terminated,
  *   close, each
  *   rejected                                         that of the submission
- *   drop_result                                      loop, or that of the call that discards the
- *                                                    result: uvs_set_result, uvs_forget
+ *   drop_result                                      loop; also inside uvs_set_result, uvs_forget
  *   write                                            that of uvs_stats_write
  *   allocator, clock                                 any, concurrently
  *
@@ -44,8 +43,8 @@
  * asked before). An accepted task ends in exactly one `done`, never from inside an API call.
  * Any call on a scheduler: UV_EINVAL if it is NULL; UV_ENOTSUP in a forked child, but for
  * uvs_close; UV_ESHUTDOWN after it was closed (only a thread that holds a reference, see
- * uvs_retain, may call then), but for the calls that ask whether it is shut down and terminated,
- * and uvs_await: yes; and uvs_counts: the final numbers.
+ * uvs_retain, may call then). After close the calls that ask whether it is shut down and terminated
+ * still answer yes, uvs_await succeeds, and uvs_counts gives the final numbers.
  *
  * docs/contract.md numbers what is promised; the tests carry those numbers.
  */
@@ -88,8 +87,8 @@ typedef uint64_t uvs_lane_t; /* the same of a lane, see uvsched/lane.h */
 #define UVS_NEVER INT64_MAX
 
 /* What a body returns: 0 = this run succeeded; a negative UV_E* code = it failed; or one of these.
- * Any other positive value is a failure, reported as UV_EINVAL. If a body that was
- * asked to stop (uvs_cancelled) returns UV_ECANCELED, the task is cancelled, not failed. */
+ * Any other positive value is a failure, reported as UV_EINVAL. If a body that was asked to stop
+ * (uvs_cancelled) returns UV_ECANCELED, the task is cancelled, not failed. */
 enum {
   UVS_STOP = 1,   /* success, and a periodic task is finished */
   UVS_PENDING = 2 /* the run ends later, when uvs_finish is called */
@@ -114,7 +113,7 @@ enum {
 enum {
   UVS_LATE_TIMER = 0, /* uv_timer counts in whole ms; never with precise_ns */
   UVS_LATE_LOOP,      /* the loop was held up, or asleep and had to be woken (with precise_ns) */
-  UVS_LATE_BUDGET,    /* so much was due at once that it was carried over to a later turn */
+  UVS_LATE_BUDGET,    /* too much was due at once, and the run was left to a later pass */
   UVS_LATE_RUNNERS,   /* it was ready, but no runner was free (or no thread of libuv's pool), or it
                          was not its turn in its lane */
   UVS_LATE_OVERLAP,   /* its own previous run was still going on */
@@ -158,9 +157,9 @@ typedef int (*uvs_after_cb)(uvs_run_t *run);
  * UV_ECANCELED. */
 typedef void (*uvs_done_cb)(uvs_t *s, uvs_id_t id, int status, void *arg);
 
-/* A run failed, or passed its time limit, and nobody else is told: neither `after`, who sees the
- * status of each run, nor, if it was the last run, `done`. Of a body that goes on past the limit of
- * the last run it hears at once; arg, the task's, is still in use then. */
+/* A run failed, or passed its time limit, and no other callback reports that: there is no `after`,
+ * which sees the status of each run, and, if it was the last run, no `done`. If the last run passes
+ * its limit, the hook is called at once, and the body may still be using arg, the task's. */
 typedef void (*uvs_error_cb)(uvs_t *s, uvs_id_t id, int status, void *arg);
 
 /* Points of a fixed-rate grid passed without a run of their own, as the task's `missed` policy
@@ -172,8 +171,7 @@ typedef void (*uvs_before_body_cb)(uvs_run_t *run);
 typedef void (*uvs_after_body_cb)(uvs_run_t *run, int status);
 
 /* uvs_shutdown_now took back a task that never started (before its `done`). task_arg is the spec's
- * arg, arg that of uvs_shutdown_now. A last call, with id 0 and task_arg NULL, says that all have
- * come. */
+ * arg, arg that of uvs_shutdown_now. The last call has id 0 and task_arg NULL: no task follows. */
 typedef void (*uvs_never_ran_cb)(uvs_t *s, uvs_id_t id, void *task_arg, void *arg);
 
 /* What a task will run. The decorate hook may wrap or replace it, for every run of the task. */
@@ -184,8 +182,8 @@ typedef struct {
   void (*over)(void *arg); /* optional: on the loop, after `done`, with this arg; say, to free it */
 } uvs_decoration_t;
 
-/* An accepted task is about to wait for its first run. Called once per task that may run, in the
- * loop's next pass, never from inside a call. Until then the task is waiting. */
+/* Called once for each accepted task that may run, in the loop's next pass and before the first
+ * run. API calls never invoke this hook. Until it has returned, the task is waiting. */
 typedef void (*uvs_decorate_cb)(uvs_t *s, uvs_id_t id, uvs_decoration_t *d);
 
 /* What the rejected handler answers. Any other answer leaves the refusal standing. */
@@ -232,14 +230,14 @@ enum { UVS_KEEP_AUTO = 0, UVS_KEEP_ALWAYS, UVS_KEEP_NEVER };
  *   ASK             the rejected handler is asked
  *
  * DISCARD_OLDEST also drops a periodic task between two runs. It never drops a running task, a task
- * that waits for its lane or for a hook, or one that is due never. With no other task to drop, the
- * new task is dropped. This happens at once, on any thread.
+ * that waits for its lane or for a hook, or a task that is due never. If there is no task to drop,
+ * the new task is dropped. The drop happens inside the call, on any thread.
  *
  * CALLER_RUNS: the task's `after`, `done` and counters work as for any other task. On the loop's
  * thread the body holds up the loop. The submitter runs only one-shots that are due now, with
- * `work`, without lane, retries, limit, jitter, wall clock and decorate hook; of many, only if all
- * are such; and no tasks of uvs_all and uvs_any. Others are refused with UV_EAGAIN: nothing
- * starts early. If such a body submits, its call may run the next body inside it. */
+ * `work`, without lane, retries, limit, jitter, wall clock and decorate hook. uvs_submit_many needs
+ * this of all its tasks. Tasks of uvs_all and uvs_any never run this way. Other submissions are
+ * refused with UV_EAGAIN: nothing starts early. A body that submits may run another inside it. */
 enum {
   UVS_REJECT_ABORT = 0,
   UVS_REJECT_DISCARD,
@@ -277,8 +275,8 @@ typedef struct {
 
   uint32_t max_pending; /* most tasks waiting, ready or running, else `rejection`; 0: no bound */
 
-  /* After so long the scheduler lets others have the loop, or the pool thread, for a turn. 1 us to
-   * 1 s; default 1 ms. */
+  /* After this time the scheduler lets other code use the loop, or the pool thread. 1 us to 1 s;
+   * default 1 ms. */
   int64_t budget_ns;
 
   uint64_t seed;                  /* of the jitter; 0: another one each time */
@@ -294,21 +292,21 @@ typedef struct {
   int rejection;                  /* UVS_REJECT_...; left 0 with a handler: ASK */
   uvs_rejected_cb rejected;       /* the handler for UVS_REJECT_ASK, which is an error without */
 
-  /* Where `work` runs, if not on libuv's pool: on the executor of somebody else (borrowed until the
-   * callback of uvs_close, and never closed by us), or on `threads` own ones, 1 .. 1024, which are
+  /* Where `work` runs, if not on libuv's pool: on your executor (borrowed until the callback of
+   * uvs_close; the scheduler never closes it), or on `threads` own threads, 1 .. 1024, which are
    * made here and closed with the scheduler. See uvsched/executor.h. With either, concurrency -1
-   * means: as many as it says. What it refuses fails with that code, and the error hook is told,
-   * even if `done` is. */
+   * means: as many as the executor says. A task that the executor refuses fails with that code, and
+   * the error hook is told, even if `done` is. */
   const struct uvs_executor_s *executor;
   int threads;
-  const char *thread_name; /* of own ones, as uvs_threads_options_t.name; copied; may be NULL */
+  const char *thread_name; /* of own threads: uvs_threads_options_t.name; copied; may be NULL */
 
-  /* 0 (default): the uv_timer wakes the loop, in whole ms. Else a timer does that counts in ns; it
-   * is set so much later than the nearest deadline, so that one wake-up serves all that is due by
-   * then: 1 ns (each its own) to 1 ms; 50 us is what Linux grants itself where a thread sleeps for
-   * a time. One more handle, a uv_poll. Where runs are brief, a runner then waits in its pool
-   * thread for more, until its budget, or 1 ms, is over. Linux only, else UV_ENOTSUP; not with a
-   * replaced clock: UV_EINVAL. */
+  /* 0 (default): the uv_timer wakes the loop, in whole ms. Else a timer that counts in ns wakes the
+   * loop, this much later than the nearest deadline, so that nearby deadlines share one wake-up:
+   * 1 ns (no sharing) to 1 ms; Linux itself lets a sleeping thread wake 50 us late. Takes one more
+   * handle, a uv_poll. If runs are brief, a runner then waits in its pool thread for more tasks,
+   * until its budget, or 1 ms, is used up. Linux only, else UV_ENOTSUP; not with a replaced clock:
+   * UV_EINVAL. */
   int64_t precise_ns;
 } uvs_options_t;
 
@@ -344,7 +342,7 @@ enum {
 };
 
 /* What a fixed-rate task does about points of its grid that passed while it could not run.
- *   CATCH_UP  runs them all, back to back; with max_burst, only the newest so many
+ *   CATCH_UP  runs them all, back to back; with max_burst, only the newest max_burst points
  *   ONCE      one run, at once, stands for all of them; run->missed says how many more passed
  *   SKIP      leaves out what passed during its own run, and a run that is a whole period late;
  *             the next one is on the grid */
@@ -391,12 +389,11 @@ typedef struct uvs_task_s {
   uint32_t max_burst; /* CATCH_UP; 0: no bound */
 
   /* Periodic only: each ends the task, as a success unless its last run failed. */
-  uint32_t max_runs; /* after so many started runs; 0: no bound */
+  uint32_t max_runs; /* after this many started runs; 0: no bound */
   int64_t until_ns;  /* before a run whose ideal time is later; counted as delay_ns is; 0: no end */
 
-  /* Each run is due up to so much after its ideal time; never adds up. RATE: below the period; with
-   * SKIP well below, since what the jitter takes counts towards being a whole period late, and a
-   * point that is left out passes its own on. */
+  /* Each run is due a random time up to this after its ideal time; delays never add up. RATE: below
+   * the period. With SKIP keep it well below the period: jitter counts as lateness. */
   int64_t jitter_ns;
   const char *name; /* copied, up to UVS_NAME_MAX bytes, for uvs_info and uvs_dump; may be NULL */
 
@@ -404,7 +401,7 @@ typedef struct uvs_task_s {
   void *result; /* what a success gives unless the body sets another; with `keep` only */
 
   int failure;           /* UVS_FAIL_... */
-  uint32_t max_failures; /* GO_ON, RETRY: so many in a row end the task; 0: it never gives up */
+  uint32_t max_failures; /* GO_ON, RETRY: gives up after this many in a row; 0: never */
   int64_t retry_ns;      /* RETRY: first wait, from the end of the run that failed (a wall-clock
                             task: by the wall clock) */
   int64_t retry_max_ns;  /* RETRY: longest wait; 0: no bound */
@@ -423,8 +420,8 @@ typedef struct uvs_task_s {
   int priority;    /* UVS_PRIORITY_... */
   uvs_lane_t lane; /* see uvsched/lane.h; 0: none */
 
-  /* Frees a result that nobody gets; `free` will do. With `keep` only; NULL: nothing is freed. See
-   * uvs_set_result. */
+  /* Frees a result that nobody receives, for example `free`. Needs `keep`. NULL: results are not
+   * freed. See uvs_set_result. */
   void (*drop_result)(void *result);
 } uvs_task_t;
 
@@ -438,17 +435,17 @@ static inline void uvs_task_init(uvs_task_t *t) {
 }
 
 /**
- * Schedule the task that *t describes. Order within a priority: earlier deadline first, equal
- * deadlines in the order of first submission. Three exceptions. A task that waited in its lane
- * counts as due when the lane lets it in. A run that catches up counts as due no earlier than 1 s
- * before the end of the task's previous run, so a task that never catches up delays others by a
- * bounded time. On the loop thread, the tasks that are ready in one pass start before any run that
- * catches up.
+ * Schedule the task that *t describes. Within a priority, tasks start by deadline, and equal
+ * deadlines in the order of first submission. There are three exceptions:
+ *   - A task that waited in its lane counts as due when the lane lets it in.
+ *   - A run that catches up counts as due no earlier than 1 s before the end of the task's previous
+ *     run. So a task that never catches up delays others by a bounded time.
+ *   - On the loop thread, tasks that are ready in one pass start before any run that catches up.
  *
  * Thread:  any.
  * Owns:    copies *t and its name; borrows t->arg until `done`.
  * Calls:   nothing before it returns (above max_pending: the rejected handler, or `work` itself);
- *          with no delay, `work` may start on another thread before.
+ *          with no delay, `work` may start on another thread before this call returns.
  * Returns: 0, with *ret_id (may be NULL) set before `work` can start; UV_EINVAL (the spec);
  *          UV_ENOMEM; UV_EAGAIN (max_pending reached, see UVS_REJECT_ABORT ...); UV_ESHUTDOWN once
  *          shut down; with a lane: UV_ECANCELED (it is disposed), UV_EINVAL (another scheduler's),
@@ -559,23 +556,21 @@ static inline void uvs_outcome_init(uvs_outcome_t *o) {
 }
 
 /**
- * What this run gives if it succeeds.
+ * Set the result that this run gives if it succeeds.
  *
- * Each result that a run sets is either handed to a wait, in a uvs_outcome_t, and is then its
- * business; or it is given to the spec's drop_result, exactly once. Dropped is
- *   - what the run itself replaces by another result: in that call, on its thread;
- *   - what does not become the task's result, because the run failed or passed its limit, or the
- *     task is settled already; and what a later run replaces: on the loop, before the next run
- *     or before `done`;
- *   - the task's result if the task does not succeed, or if its limit_result takes the place: the
- *     same;
- *   - the task's result if no wait was handed it, when the outcome is forgotten: in uvs_forget, on
- *     its thread, if `done` has returned, else on the loop; uvs_all and uvs_any forget what they
- *     hand to nobody;
- *   - the same when the scheduler is closed: on the loop, before the callback of uvs_close.
- * A pointer that is set again while it is the result of the run or of the task is one result. NULL,
- * and the result and limit_result of the spec, which stay the caller's, are never dropped. In a
- * forked child nothing is. drop_result may call anything.
+ * Each result that a run sets is either handed to a wait, in a uvs_outcome_t, or passed to the
+ * spec's drop_result exactly once. A result that was handed over belongs to the caller of the wait.
+ * A result is dropped in these cases:
+ *   - The same run sets another result: in uvs_set_result, on its thread.
+ *   - The run fails or passes its limit, or the task was settled before the run ended; a later run
+ *     or limit_result replaces the task's result; the task does not succeed: on the loop, before
+ *     the next run or before `done`.
+ *   - The outcome is forgotten, and no wait was handed the result: in uvs_forget, on its thread, if
+ *     `done` has returned; else on the loop. uvs_all and uvs_any forget all their tasks.
+ *   - The scheduler is closed, and no wait was handed the result: on the loop, before the callback
+ *     of uvs_close. In a forked child uvs_close drops nothing.
+ * A pointer that is set again while it is the result of the run or of the task is one result. NULL
+ * and the spec's result and limit_result are never dropped. drop_result may call anything.
  *
  * Thread:  that of the body, or of `after`.
  * Returns: 0; UV_EINVAL (not kept).
@@ -611,7 +606,7 @@ static inline void uvs_waiter_init(uvs_waiter_t *w) {
   w->size = sizeof *w;
 }
 
-/* uvs_wait that can be abandoned by w (may be NULL). Also UV_EINTR: abandoned; the task is
+/* uvs_wait that uvs_abandon can end through w (may be NULL). Also UV_EINTR: abandoned; the task is
  * untouched. UV_EBUSY: w is in use. UV_EINVAL: w is not initialized. */
 UVS_API int uvs_wait_with(uvs_t *s, uvs_id_t id, int64_t timeout_ns, unsigned flags,
                           uvs_waiter_t *w, uvs_outcome_t *ret);
@@ -619,8 +614,8 @@ UVS_API int uvs_wait_with(uvs_t *s, uvs_id_t id, int64_t timeout_ns, unsigned fl
 /**
  * Abandon the wait that sleeps with w (uvs_wait_with, uvs_all_with, uvs_any_with, uvs_await_with):
  * the wait answers UV_EINTR. If no call waits with w, the next call with w answers UV_EINTR at
- * once, even if it would not have to wait. Either way the request is used up. A wait that was over
- * just before keeps its answer, and the request is for the next call.
+ * once, even if it would not have to wait. Either way the request is used up. If the wait ended
+ * just before, it keeps its answer, and the request is for the next call.
  *
  * Thread:  any.
  * Returns: 1 (a wait is abandoned), 0 (the next one will be); UV_EINVAL (NULL, not initialized, or
@@ -645,9 +640,10 @@ UVS_API int uvs_forget(uvs_t *s, uvs_id_t id);
 UVS_API int uvs_all(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns,
                     uvs_outcome_t *ret);
 
-/* uvs_all that can be abandoned by w (may be NULL): as if the time limit had come, but the answer
- * is UV_EINTR. If w was abandoned before the call, nothing is submitted and ret is not written.
- * Also UV_EBUSY (w is in use), UV_EINVAL (w is not initialized). With n = 0, w is not used. */
+/* uvs_all that uvs_abandon can end through w (may be NULL). It ends as at its time limit, but the
+ * answer is UV_EINTR. If w was abandoned before the call, nothing is submitted and ret is not
+ * written. Also UV_EBUSY (w is in use), UV_EINVAL (w is not initialized). With n = 0, w is not
+ * used. */
 UVS_API int uvs_all_with(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns,
                          uvs_waiter_t *w, uvs_outcome_t *ret);
 
@@ -663,7 +659,7 @@ UVS_API int uvs_all_with(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeou
 UVS_API int uvs_any(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns, size_t *ret_index,
                     uvs_outcome_t *ret);
 
-/* uvs_any that can be abandoned by w (may be NULL), as uvs_all_with. */
+/* uvs_any that uvs_abandon can end through w (may be NULL), as uvs_all_with. */
 UVS_API int uvs_any_with(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns,
                          uvs_waiter_t *w, size_t *ret_index, uvs_outcome_t *ret);
 
@@ -732,7 +728,7 @@ typedef struct {
   uint64_t dropped;                 /* by the rejection policy */
   uint64_t failed_runs;             /* also of tasks that went on */
   uint64_t heap_ops;                /* tasks put into the delay queue, moved in it, taken out */
-  uint64_t wakeups; /* turns of the loop that we asked for: our timer, or something had come */
+  uint64_t wakeups; /* loop passes that the scheduler asked for, by its timer or a wake-up */
 } uvs_counts_t;
 
 static inline void uvs_counts_init(uvs_counts_t *c) {
@@ -757,9 +753,9 @@ UVS_API uv_loop_t *uvs_loop(const uvs_t *s);
 UVS_API void *uvs_data(const uvs_t *s);
 UVS_API int64_t uvs_now(const uvs_t *s); /* the scheduler's monotonic clock */
 
-/* 1 if h is one of ours, for programs that walk their loop and close what they find. Who closes
- * ours ends the scheduler: submits on the loop get UV_ESHUTDOWN, nothing more is due, and uvs_close
- * must still be called, before uv_loop_close; it ends every task. Thread: loop. */
+/* 1 if h is a handle of s, for programs that walk their loop and close what they find. Closing such
+ * a handle ends the scheduler: submits on the loop get UV_ESHUTDOWN, and no task runs any more. The
+ * program must still call uvs_close, before uv_loop_close; it ends every task. Thread: loop. */
 UVS_API int uvs_owns_handle(const uvs_t *s, const uv_handle_t *h);
 
 UVS_API unsigned uvs_version(void); /* UVS_VERSION_HEX of the library */
@@ -775,7 +771,7 @@ enum {
   UVS_STAT_QUEUE = 0, /* from ready to the start of a run */
   UVS_STAT_RUN,       /* from its start to its end; of runs that have ended */
   UVS_STAT_LATE,      /* how late each run started */
-  UVS_STAT_CAUSE      /* + UVS_LATE_...: how late those started of which that was the culprit */
+  UVS_STAT_CAUSE      /* + UVS_LATE_...: how late the runs with this culprit started */
 };
 
 /* Bucket 0 is below 1024 ns; then there are four to each power of two; the last begins at 2^40 ns,
@@ -871,10 +867,10 @@ UVS_API int uvs_shutdown_within(uvs_t *s, int64_t grace_ns);
 /**
  * Immediate shutdown: every task that is not running is cancelled, running bodies are asked to stop
  * (uvs_cancelled) and keep their result, none runs again. For each task that never started, `each`
- * (may be NULL) is called on the loop, before its `done`, in no special order. After the `done` of
- * the last one, and always, `each` is called once more, with id 0: all have come. That does not
- * wait for bodies that still run, and it comes before the terminated hook (if that was not called
- * before uvs_shutdown_now).
+ * (may be NULL) is called on the loop, before its `done`, in no special order. After the last of
+ * these `done`, `each` is called once more, with id 0, also if there was no such task. This last
+ * call does not wait for bodies that still run. It comes before the terminated hook, unless that
+ * hook was called before uvs_shutdown_now.
  *
  * Thread:  any; the bodies learn of it at once, the rest happens on the loop.
  * Returns: 0; UV_EALREADY if it was called before (nothing happens, `each` is not called).
@@ -893,17 +889,17 @@ UVS_API int uvs_is_terminated(uvs_t *s);  /* shut down, and every task is over *
  */
 UVS_API int uvs_await(uvs_t *s, int64_t timeout_ns);
 
-/* uvs_await that can be abandoned by w (may be NULL). Also UV_EINTR (abandoned), UV_EBUSY (w is in
- * use), UV_EINVAL (w is not initialized). */
+/* uvs_await that uvs_abandon can end through w (may be NULL). Also UV_EINTR (abandoned), UV_EBUSY
+ * (w is in use), UV_EINVAL (w is not initialized). */
 UVS_API int uvs_await_with(uvs_t *s, int64_t timeout_ns, uvs_waiter_t *w);
 
 /**
- * Close: uvs_shutdown_now, close our queues and dispose our lanes, wait (on the loop) until no body
- * runs and none is pending and every `done` and `quiet` has returned, close our handles, call cb
- * (may be NULL). Once uv_run has returned after that, uv_loop_close returns 0 as far as we are
- * concerned, and *s is gone unless somebody holds a reference. In a forked child: frees the child's
- * copy at once, touches neither loop nor handles, calls no `done` or drop_result, and calls cb
- * before it returns.
+ * Close: uvs_shutdown_now, close its queues and dispose its lanes, wait (on the loop) until no body
+ * runs and none is pending and every `done` and `quiet` has returned, close its handles, call cb
+ * (may be NULL). Once uv_run has returned after that, no handle of s keeps uv_loop_close from
+ * returning 0, and *s is gone unless a thread holds a reference. In a forked child: frees the
+ * child's copy at once, touches neither loop nor handles, calls no `done` or drop_result, and calls
+ * cb before it returns.
  *
  * Thread:  loop.
  * Returns: 0; UV_EALREADY; UV_EPERM (thread).

@@ -37,8 +37,8 @@ typedef struct uvs_executor_s {
    * from fn. In a forked child nothing is called that was submitted in the parent. */
   int (*submit)(void *self, void (*fn)(void *arg), void *arg);
 
-  /* Optional: so many at once make sense now. May change over time: it is asked whenever something
-   * is submitted, and inside uvs_open and uvs_lane_open, on their thread. NULL: 1. */
+  /* Optional: how many jobs at once make sense now. May change over time: asked whenever a job is
+   * submitted, and inside uvs_open and uvs_lane_open, on their thread. NULL: 1. */
   int (*concurrency)(void *self);
 
   /* Optional: no more will be submitted; let go of everything. Only called on an executor that the
@@ -106,9 +106,9 @@ UVS_API const uvs_executor_t *uvs_threads_executor(uvs_threads_t *p);
 UVS_API int uvs_threads_size(uvs_threads_t *p);
 
 /**
- * Have so many threads from now on. More: the new ones all exist when it returns. Fewer: idle
- * threads leave at once, busy ones after their present job if that is still one too many. No job is
- * lost. Several calls at once take their turn.
+ * Set the number of threads. If there are to be more, all new threads exist when the call returns.
+ * If there are to be fewer, idle threads leave at once, and busy threads after their present job if
+ * there are still too many. No job is lost. Concurrent calls run one after the other.
  *
  * May wait for the end of a thread that has left; never for a job.
  *
@@ -118,10 +118,10 @@ UVS_API int uvs_threads_size(uvs_threads_t *p);
 UVS_API int uvs_threads_resize(uvs_threads_t *p, int threads);
 
 /**
- * Close: refuses what is submitted from now on, by its own jobs too (UV_ESHUTDOWN), runs what was
- * submitted before, waits for it, ends all threads and frees the pool. Whoever is not a job must be
- * through with the pool when it returns. In a forked child: frees the child's copy and runs
- * nothing; what a thread of the parent was about to change just then is left alone.
+ * Close: refuses new jobs (UV_ESHUTDOWN), also from its own jobs, runs the jobs that were submitted
+ * before, waits for them, ends all threads and frees the pool. Code outside these jobs must not use
+ * the pool any more when the call returns. In a forked child: frees the child's copy and runs
+ * nothing; memory that a thread of the parent was changing at the fork is not freed.
  *
  * Thread:  not one of its own: UVS_EDEADLK, and nothing happened.
  * Returns: 0; UV_EALREADY (another thread is in it).

@@ -12,12 +12,12 @@
  *
  * Dispose a lane, and everything that it owns is cancelled.
  *
- * The number of a lane is also the narrow view to give to other code: with it alone one can submit,
- * cancel and dispose in this lane, and reach nothing else; the callbacks of what is submitted that
- * way get NULL for the scheduler. The number may be stale, and never dangles, even when the
- * scheduler is closed and gone.
+ * The number of a lane is also a restricted handle for other code, which can submit, cancel and
+ * dispose in this lane, and reach nothing else. Callbacks of tasks that are submitted this way get
+ * NULL for the scheduler. The number may be stale, and never dangles, even when the scheduler is
+ * closed and gone.
  *
- * Who has the scheduler as well submits with uvs_task_t.lane.
+ * Code that has the scheduler submits to a lane with uvs_task_t.lane.
  */
 #ifndef UVSCHED_LANE_H
 #define UVSCHED_LANE_H
@@ -93,8 +93,8 @@ UVS_API int uvs_lane_add_cleanup(uvs_t *s, uvs_lane_t lane, uvs_cleanup_cb cb, v
 
 /**
  * As uvs_submit, to this lane. run->scheduler and the scheduler that `done` is given are NULL.
- * t->lane is 0 or the same. An outcome that is kept (t->keep) is there for who has the scheduler,
- * and stays until he forgets it.
+ * t->lane is 0 or the same. A kept outcome (t->keep) is readable only through the scheduler, until
+ * uvs_forget.
  *
  * Thread:  any.
  * Returns: as uvs_submit; UV_ECANCELED (the lane is disposed); UV_ENOENT (there never was such a

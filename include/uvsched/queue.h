@@ -27,8 +27,8 @@
  *   left                 that of uvs_queue_close, or the loop's (uvs_close)
  *
  * The scheduler's clock and allocator, and the queue's `hold`, are called with the queue's lock,
- * and must not use the queue. Calls that look at many values, or take many out in one step, hold
- * all others up meanwhile, the loop too: less than a microsecond each, but a second for a million.
+ * and must not use the queue. A call that looks at many values, or takes many out in one step,
+ * blocks all other calls and the loop meanwhile: less than 1 us per value, but 1 s for a million.
  *
  * TIME. Signed nanoseconds on the scheduler's monotonic clock, a replaced one too; zero or negative
  * delays mean now, UVS_NEVER means never. How long a consumer is willing to wait is real time.
@@ -67,9 +67,9 @@ typedef struct {
   void *arg;         /* of `left`, `hold` and `drop` */
 
   /* Optional, both or neither: for values with a reference count. uvs_queue_peek, uvs_queue_each
-   * and uvs_queue_dump show values that stay in, and that a consumer may take and free meanwhile.
+   * and uvs_queue_dump show values that stay in, so a consumer may take and free them meanwhile.
    * `hold` takes one reference to a value before it is shown; `drop` gives that reference back.
-   *   peek        calls hold; the caller gives the reference back itself
+   *   peek        calls hold; the caller must give the reference back
    *   each, dump  call hold for every value of the snapshot, and drop once for each: after its
    *               visit, or at the end if `each` stopped before it
    * hold is called with the queue's lock, on the caller's thread. It must be brief and must not
@@ -129,7 +129,7 @@ UVS_API uvs_t *uvs_queue_scheduler(const uvs_queue_t *q); /* NULL of NULL */
  * Put a value in, due delay_ns from now. There is no bound, and it never waits.
  *
  * Owns:    the pointer travels through; what it points to stays yours.
- * Returns: 0, with *ret_item (may be NULL) set before anybody can take the value; UV_EINVAL (NULL
+ * Returns: 0, with *ret_item (may be NULL) set before a thread can take the value; UV_EINVAL (NULL
  *          value); UV_ENOMEM; UV_E2BIG (2^26 - 64 values are in).
  */
 UVS_API int uvs_queue_put(uvs_queue_t *q, void *value, int64_t delay_ns, uvs_item_t *ret_item);
@@ -161,12 +161,12 @@ UVS_API int uvs_queue_poll_within(uvs_queue_t *q, int64_t timeout_ns, uvs_waiter
                                   uvs_entry_t *ret);
 
 /**
- * Call the sleeper out: its call answers UV_EINTR. If none sleeps with w, the next call with w
- * answers UV_EINTR, whatever is due. Either way the request is used up. A sleeper that was handed a
- * value just before keeps it, and the request is for its next call.
+ * Abandon the wait that sleeps with w: the wait answers UV_EINTR. If no call waits with w, the next
+ * call with w answers UV_EINTR, even if a value is due. Either way the request is used up. A thread
+ * that was handed a value just before keeps it, and the request is for the next call.
  *
- * Returns: 1 (a sleeper leaves), 0 (the next call will); UV_EINVAL (NULL, not initialized, or it
- *          sleeps in another queue, or in a call of uvsched.h).
+ * Returns: 1 (a wait is abandoned), 0 (the next one will be); UV_EINVAL (NULL, not initialized, or
+ *          a call waits with w in another queue or in a scheduler).
  */
 UVS_API int uvs_queue_abandon(uvs_queue_t *q, uvs_waiter_t *w);
 
@@ -203,9 +203,9 @@ UVS_API int uvs_queue_peek(uvs_queue_t *q, uvs_entry_t *ret);
 UVS_API int uvs_queue_size(uvs_queue_t *q);                        /* how many are in, due or not */
 UVS_API int uvs_queue_contains(uvs_queue_t *q, const void *value); /* 1 or 0; looks at all */
 
-/* Visit a snapshot of all values in due order: later changes are not seen. A nonzero answer
- * of `each` ends it and is returned. With `hold` in the options every value of the snapshot is held
- * until its visit is over. UV_EINVAL (NULL each), UV_ENOMEM. */
+/* Visit a snapshot of all values in due order: later changes are not seen. A nonzero answer of
+ * `each` ends the visit and is returned. With `hold` in the options every value of the snapshot is
+ * held until its visit is over. UV_EINVAL (NULL each), UV_ENOMEM. */
 typedef int (*uvs_entry_cb)(uvs_queue_t *q, const uvs_entry_t *e, void *arg);
 UVS_API int uvs_queue_each(uvs_queue_t *q, uvs_entry_cb each, void *arg);
 
