@@ -82,7 +82,7 @@ bool uvs__owes_error(const uvs_t *s, const struct uvs__task *t, const struct uvs
   return s->error_cb != NULL && is_unseen_failure(t, x);
 }
 
-/* Is there a callback to make at the end of the task? */
+/* Must a callback be made at the end of the task? */
 static bool is_heard(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x) {
   if (t->done != NULL || uvs__has(t, UVS__CLEANUPS) || uvs__owes_error(s, t, x) ||
       (uvs__has(t, UVS__NEVER_RAN) && s->never_ran_cb != NULL))
@@ -99,8 +99,7 @@ static void discard(struct uvs__extra *x, void *result) {
   x->dropped[x->dropped[0] != NULL] = result;
 }
 
-/* ENDED, and the waiters have what they waited for: discards the task's result if nobody can get it
- * any more. */
+/* ENDED, and all waiters have the outcome: discards the task's result if no wait can get it now. */
 static void discard_last(const struct uvs__task *t, struct uvs__extra *x) {
   bool is_outcome = uvs__outcome_of(t, x) == 0 && !uvs__has(t, UVS__TIMED_OUT);
   void *result = x->result;
@@ -257,7 +256,7 @@ void uvs__body_returned(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
   uvs__end_run(s, slot, &end_of_run);
 }
 
-/* Stores the task's result, if this run sets it. Discards what is not the task's then. */
+/* Stores the run's result as the task's result, if the run counts. Discards all other results. */
 static void keep_result(const struct uvs__task *t, struct uvs__extra *x, int status, bool last) {
   bool counts = !uvs__is_settled(t) && status >= 0;
   void *before = x->result;
@@ -268,7 +267,7 @@ static void keep_result(const struct uvs__task *t, struct uvs__extra *x, int sta
     x->result = x->limit_result;
   discard(x, before);
   discard(x, x->run_result);
-  x->run_result = x->result; /* of the next run, until it sets another */
+  x->run_result = x->result; /* the next run keeps it until it sets another */
 }
 
 /* Does another run follow? */

@@ -21,10 +21,10 @@ struct uvs__gate {
   uint32_t width;         /* constant: the most runs at once */
   uint32_t running;
   uint32_t ready;                       /* READY tasks, `next` included */
-  uint32_t next;                        /* the one among the crew's ready tasks; UVS__NONE */
+  uint32_t next;                        /* the task among the crew's ready tasks; UVS__NONE */
   uint32_t first_waiting, last_waiting; /* the other READY tasks, by their links */
   uint32_t promised;                    /* the lane's part of the crew's `startable` */
-  uint32_t first_task, last_task; /* those that have not ended, by lane_previous and lane_next */
+  uint32_t first_task, last_task; /* tasks that have not ended, by lane_previous and lane_next */
   uint64_t live;      /* tasks that are not over, and calls that are about to add some */
   bool shut;          /* disposed: nothing starts, nothing is accepted */
   _Atomic bool token; /* disposed with token: bodies are asked to stop */
@@ -45,7 +45,7 @@ void uvs__gate_enter(uvs_t *s, struct uvs__gate *g, uint32_t slot);
 void uvs__gate_leave(uvs_t *s, struct uvs__gate *g, uint32_t slot, bool starts);
 /* A run of the lane has ended. */
 void uvs__gate_run_ended(uvs_t *s, struct uvs__gate *g);
-/* A task joins the lane; has ended; so many are over. */
+/* A task joins the lane; a task has ended; `tasks` more tasks are over. */
 void uvs__gate_join(uvs_t *s, struct uvs__gate *g, uint32_t slot);
 void uvs__gate_part(uvs_t *s, struct uvs__gate *g, uint32_t slot);
 void uvs__gate_left(uvs_t *s, struct uvs__gate *g, uint64_t tasks);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * make: a task from a spec that was checked, and the memory for it.
+ * make: makes a task from a checked spec, and allocates the memory for it.
  */
 #include "core/moves.h"
 
 #include <string.h>
 
-/* A plain one-shot needs none. (One that was due before it was submitted has to remember when that
- * was.) */
+/* A plain one-shot needs no extra record. (If it was due before it was submitted, the record keeps
+ * the time of the submission.) */
 bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
   return s->decorate_cb != NULL || t->kind != UVS_ONCE || t->from == UVS_FROM_WALL ||
          (t->from == UVS_FROM_MONOTONIC && uvs__instant(t->delay_ns) < now_ns) ||

@@ -17,7 +17,7 @@
 /* The times that a pass, or a runner, knows when it makes due tasks ready. */
 struct uvs__handing {
   uint64_t now_ns;
-  uint64_t pass_ns; /* when the pass began; of several that were too short, the first */
+  uint64_t pass_ns; /* when the pass began; the first of several that had too little time */
   uint64_t wall_ns; /* 0: that clock was not read */
   uint64_t step_ns; /* how far the wall clock was set forward since the last pass */
 };
@@ -64,9 +64,9 @@ static inline uint64_t uvs__instant_of(const uvs_task_t *t, int64_t ns, uint64_t
 
 /* Does the task need an extra record? */
 bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns);
-/* Lock held: a WAITING task in no list. Needs room. */
+/* Lock held: makes a WAITING task that is in no list. Needs room. */
 uint32_t uvs__make_task(uvs_t *s, const uvs_task_t *t, bool extra, uint64_t now_ns);
-/* Lock held, but released to allocate: room for so many more. 0, UV_ENOMEM. */
+/* Lock held, but released to allocate: makes room for this many more. 0, UV_ENOMEM. */
 int uvs__reserve(uvs_t *s, size_t tasks, size_t extras);
 
 /* ---- in ---- */
@@ -149,8 +149,8 @@ void uvs__limit_end(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x);
 static inline bool uvs__limit_passed(const struct uvs__extra *x, uint64_t now_ns) {
   return x->limit_due_ns != UVS__NEVER && now_ns >= x->limit_due_ns;
 }
-/* Looks at up to a batch of limits that have passed. Returns a task of which the error hook must be
- * told at once; UVS__NONE: none. *ret_more: call again, other limits may have passed. */
+/* Looks at up to a batch of limits that have passed. Returns a task whose time-out must be reported
+ * to the error hook at once; UVS__NONE: none. *ret_more: call again, more may have passed. */
 uint32_t uvs__limits_expire(uvs_t *s, uint64_t now_ns, bool *ret_more);
 
 /* ---- owed to the loop ---- */
@@ -159,12 +159,12 @@ uint32_t uvs__limits_expire(uvs_t *s, uint64_t now_ns, bool *ret_more);
 void uvs__owe_call(uvs_t *s, struct uvs__call *c);
 /* The action is called at the next pass. */
 void uvs__owe_cleanup(uvs_t *s, struct uvs__cleanup *a);
-/* The same for those actions of a list that ask for the moment when the task or lane is settled. */
+/* The same for the actions of a list that must be called when the task or lane is settled. */
 void uvs__owe_settled_cleanups(uvs_t *s, struct uvs__cleanup *first);
 
 /* ---- waiters (core/waiters.c) ---- */
 
-/* A thread that waits: for one task, for several, or for termination. On its stack. The
+/* A thread that waits for one task, for several, or for termination; a record on its stack. The
  * waiting call sets the counts and the constants before it links anything. */
 struct uvs__sleeper {
   uv_cond_t cond;
@@ -178,7 +178,7 @@ struct uvs__sleeper {
   size_t not_over;            /* tasks whose outcome was not handed over */
   struct uvs__waiter *winner; /* of a race; NULL: none yet */
   struct uvs__waiter *only;   /* constant: of a wait for one task; abandoning unlinks it. NULL */
-  struct uvs__sleeper *next, **link; /* of those that wait for termination; link NULL: not linked */
+  struct uvs__sleeper *next, **link; /* sleepers that wait for termination; link NULL: not linked */
 };
 
 /* One task that a sleeper waits for. */
@@ -191,7 +191,7 @@ struct uvs__waiter {
   uvs_outcome_t outcome; /* once it is handed over */
 };
 
-/* Copies what is known of a settled task now. */
+/* Copies the known part of the outcome of a settled task. */
 void uvs__read_outcome(const struct uvs__task *t, const struct uvs__extra *x, uvs_outcome_t *o);
 
 /* The task is not yet as the waiter wants it: settled, or quiet. */

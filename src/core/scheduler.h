@@ -2,10 +2,9 @@
  *
  * scheduler: the scheduler itself, and its one lock.
  *
- * `lock` protects everything below it in struct uvs_s, and every task. Under it there is no user
- * code (allocator, clock, executor and hooks are user code) and no system call but the one that
- * wakes a waiting thread. No critical section grows with the number of tasks. No other lock is
- * taken under it.
+ * `lock` protects everything below it in struct uvs_s, and every task. Under the lock there is no
+ * user code (allocator, clock, executor and hooks are user code), no other lock, and no system call
+ * except the one that wakes a waiting thread. No critical section grows with the number of tasks.
  *
  * Functions of core/ need the lock unless they say otherwise. Each section ends in uvs__unlock or
  * in uvs__unlock_and_wake (core/wake.h), which tells the loop if it has something to do.
@@ -62,15 +61,15 @@ struct uvs__cleanup {
   uvs_cleanup_cb cb; /* NULL: it was called */
   void *arg;
   bool when_settled;
-  uint8_t lists;                 /* it is on so many of these two: */
-  struct uvs__cleanup *next;     /* of its task or lane */
-  struct uvs__cleanup *next_now; /* of those that are called at the next pass */
+  uint8_t lists;                 /* on how many of these two lists it is: */
+  struct uvs__cleanup *next;     /* actions of its task or lane */
+  struct uvs__cleanup *next_now; /* actions that are called at the next pass */
 };
 
 /* Delay queues of values (queue/). The scheduler knows them only by this. */
 struct uvs__queues {
-  /* Loop thread, without the lock: hand over and call back what is due, until the time is over.
-   * until_ns 0: hand over, make due_ns exact, and call nothing back. */
+  /* Loop thread, without the lock: hand due values to waiting threads, and make callbacks until
+   * until_ns. until_ns 0: hand over, make due_ns exact, and make no callback. */
   void (*serve)(uvs_t *s, uint64_t until_ns);
   /* Without the lock, loop thread: close all; in a forked child: free all. */
   void (*close)(uvs_t *s);
@@ -86,7 +85,7 @@ struct uvs__queues {
 /* What the loop is about to do, or owes. */
 struct uvs__loop_state {
   uint64_t armed_ns;   /* the loop looks at this time by itself; UVS__NEVER */
-  bool in_pass;        /* it looks at everything before it sleeps */
+  bool in_pass;        /* the loop is in a pass: it looks at everything before it sleeps */
   bool wake_sent;      /* a wake-up is on its way */
   bool first_pass;     /* the loop has not had a pass yet: it is held until then */
   bool mute;           /* nothing may be sent any more: the handles are closed or lost */
@@ -94,15 +93,15 @@ struct uvs__loop_state {
   bool runner_wanted;  /* a section during the pass left ready tasks without a runner */
   bool crews_want;     /* a lane's own crew may want a runner */
   bool watch_wanted;   /* the first task of the wall clock has come: watch that clock */
-  bool watch_asked;    /* the same, once */
+  bool watch_asked;    /* watch_wanted was set once, and is never set again */
   bool policy_changed; /* a shutdown or a survive policy: look at every task */
   bool behind;         /* the last pass had no time for all callbacks */
   bool kept;           /* the loop is held: what the async handle's ref says. Loop thread writes */
   uint64_t pass_ns;    /* the present, or last, pass began */
-  uint64_t carried_ns; /* the first of several passes that could not hand over all; 0: none */
-  uint64_t overrun_ns; /* a body made the last pass longer than its budget by so much */
+  uint64_t carried_ns; /* when the first of several passes without enough time began; 0: none */
+  uint64_t overrun_ns; /* by how much a body made the last pass exceed its budget */
   struct uvs__list owed;     /* tasks with callbacks to make */
-  struct uvs__list arrivals; /* due tasks of the loop's that a runner came upon */
+  struct uvs__list arrivals; /* due tasks of the loop that a runner found */
   struct uvs__call *calls, **last_call;
   struct uvs__cleanup *now_first, *now_last; /* actions for the next pass */
   struct uvs__runner *returned;              /* runners that executors brought back, by `next` */
@@ -136,12 +135,12 @@ struct uvs_s {
   _Atomic uintptr_t loop_thread; /* 0 until the first pass */
   _Atomic int loop_tid;
   _Atomic bool stop;        /* uvs_shutdown_now: bodies are asked to stop. Set under the lock */
-  _Atomic uint64_t kill_ns; /* when the grace of uvs_shutdown_within is over. The same */
+  _Atomic uint64_t kill_ns; /* when the grace of uvs_shutdown_within ends. Set under the lock */
   _Atomic bool closed;
 
   /* Loop thread. */
   struct uvs__ticker ticker;
-  struct uvs__cell loop_cell; /* statistics; anybody reads */
+  struct uvs__cell loop_cell; /* statistics; any thread reads */
   bool in_each;
   bool closing;
   bool closed_in_child;
@@ -155,7 +154,7 @@ struct uvs_s {
   struct uvs__table table;
   struct uvs__delay delay;
   struct uvs__loop_state at;
-  struct uvs__ready loop_ready;             /* what may start on the loop */
+  struct uvs__ready loop_ready;             /* tasks that may start on the loop */
   struct uvs__crew home;                    /* the scheduler's own runners */
   struct uvs__crew *wanting, *wanting_last; /* crews of lanes that have something to start */
   uint32_t wanting_count;
@@ -163,13 +162,13 @@ struct uvs_s {
   struct uvs__gate *gates; /* of all lanes */
   struct uvs__queues queues;
   struct uvs__counts counts;
-  struct uvs__cell shared_cell; /* statistics of runs that are on no runner */
+  struct uvs__cell shared_cell; /* statistics of runs without a runner */
   uint64_t live;                /* accepted tasks that are not over */
   uint64_t live_refs;           /* those of them that keep the loop alive */
   uint64_t unfiled;             /* accepted, and not yet in a slot: see uvs_submit_many */
-  uint64_t recent_ns;           /* the time, as somebody read it not long ago */
+  uint64_t recent_ns;           /* a recent time: when a task became ready or a run ended */
   uvs_id_t ending;              /* the task whose actions are being called */
-  uv_cond_t lingering;          /* runners that wait for more wait for it */
+  uv_cond_t lingering;          /* idle runners wait on it for more tasks */
   uint32_t lingerers, summoned;
   bool any_drops; /* a task with `drop_result` was accepted: close looks for results */
   int rejection;
@@ -177,8 +176,8 @@ struct uvs_s {
   uint64_t shutdown_ns, shutdown_wall_ns; /* what "already due" means; UVS__NEVER until shut down */
   bool shut;                              /* nothing new is accepted */
   bool terminated;
-  bool closing_cleanups; /* other threads may attach nothing to what is over */
-  bool cleanups_shut;    /* nobody may */
+  bool closing_cleanups; /* other threads may attach no action to a task that is over */
+  bool cleanups_shut;    /* no thread may */
   struct uvs__sleeper *terminated_waiters;
   uvs_never_ran_cb never_ran_cb; /* NULL: none, or its last call was made */
   void *never_ran_arg;
@@ -191,8 +190,8 @@ static inline bool uvs__on_loop(const uvs_t *s) {
   return uvs__load(&s->loop_thread, relaxed) == uvs__self();
 }
 
-/* The door of every public function: 0, UV_EINVAL, UV_ENOTSUP, UV_ESHUTDOWN. Before the lock: a
- * forked child never locks. */
+/* Every public function calls this before it locks: a forked child never locks. 0, UV_EINVAL,
+ * UV_ENOTSUP, UV_ESHUTDOWN. */
 static inline int uvs__enter(const uvs_t *s) {
   if (s == NULL)
     return UV_EINVAL;
@@ -211,7 +210,7 @@ void uvs__check(uvs_t *s); /* test/lib/check.c: aborts if something is wrong */
 #define uvs__check(s) ((void)0)
 #endif
 
-/* Returns whether it had to wait: then clocks that were read before are old. */
+/* Returns whether the thread had to wait: then a time that it read before is old. */
 static inline bool uvs__lock(uvs_t *s) {
   if (uv_mutex_trylock(&s->lock) == 0)
     return false;
@@ -230,7 +229,7 @@ static inline uint64_t uvs__now(const uvs_t *s) {
   return uvs__clock_now(&s->clock);
 }
 
-/* Lock held, except meanwhile: lets other threads in, and reads the clock, which is user code. */
+/* Releases the lock for a moment, to let other threads in and to read the clock (user code). */
 static inline uint64_t uvs__let_others_in(uvs_t *s) {
   uint64_t now_ns;
 
@@ -263,7 +262,7 @@ static inline bool uvs__waits_by_ms(const uvs_t *s) {
   return !uvs__clock_replaced(&s->clock) && s->ticker.slack_ns == 0;
 }
 
-/* At the end of `l`; at no place; out of `l`. */
+/* Appends a task that is at no place to `l`; removes a task from `l`. */
 static inline void uvs__list_append(uvs_t *s, struct uvs__list *l, uint32_t slot,
                                     enum uvs__place place) {
   struct uvs__link *k = uvs__link_at(&s->table, slot);

@@ -51,7 +51,7 @@ uint64_t uvs__next_look(const uvs_t *s, uint64_t wall_due_ns) {
   return next_ns;
 }
 
-/* Ready tasks without a runner, which only the loop can send. A runner that is on its way back
+/* Does a ready task lack a runner? Only the loop can send one. A runner that is on its way back
  * wakes the loop anyway. */
 static bool wants_runner(const uvs_t *s, uint64_t now_ns) {
   bool held_back;
@@ -60,11 +60,11 @@ static bool wants_runner(const uvs_t *s, uint64_t now_ns) {
     return false;
   if (uvs__crew_wants(&s->home, &held_back))
     return true;
-  /* The loop must look soon whether those that run are stuck. */
+  /* The loop must look again soon: the running bodies may be stuck. */
   return held_back && (now_ns == 0 || s->at.armed_ns > now_ns + 2 * UVS__HELD_BACK_NS);
 }
 
-/* Nothing has a time to wait for: the timer stops (L11). */
+/* Is there no deadline at all? Then the timer stops (L11). */
 static bool waits_for_nothing(const uvs_t *s) {
   return s->delay.count == 0 && s->table.wall.count == 0 && s->table.limits.count == 0 &&
          s->queues.due_ns == UVS__NEVER && !s->at.held_back &&
@@ -78,26 +78,26 @@ struct uvs__wake uvs__wake_decide(uvs_t *s, uint64_t now_ns) {
 
   if (at->mute)
     return w;
-  if (at->in_pass) { /* runners may have been sent already */
+  if (at->in_pass) { /* the pass may have sent its runners already */
     at->runner_wanted |= wants_runner(s, now_ns);
     return w;
   }
   on_loop = uvs__on_loop(s);
   if (on_loop && uvs__ticker_lost(&s->ticker))
-    return w; /* somebody has closed our handles, and perhaps the loop */
+    return w; /* somebody else has closed the handles, and perhaps the loop */
   send = uvs__has_loop_work(s) || wants_runner(s, now_ns);
   keep = uvs__wants_keep(s);
   if (keep != at->kept && on_loop) {
     w.keep = true;
     w.kept = at->kept = keep;
-  } else if (keep != at->kept) { /* only the loop can change it */
+  } else if (keep != at->kept) { /* only the loop thread can change the ref */
     send |= !uvs__crew_returns(&s->home, s->lingerers);
   }
   if (s->delay.soonest_ns < at->armed_ns) {
     bool later = on_loop && now_ns != 0 && s->delay.soonest_ns > now_ns;
 
     send |= !later;
-    if (later && !uvs__clock_replaced(&s->clock)) /* else its owner steps the clock */
+    if (later && !uvs__clock_replaced(&s->clock)) /* a replaced clock is stepped by its owner */
       w.arm_ns = at->armed_ns = s->delay.soonest_ns;
     if (later)
       s->delay.soonest_ns = UVS__NEVER;
@@ -112,7 +112,7 @@ struct uvs__wake uvs__wake_decide(uvs_t *s, uint64_t now_ns) {
   return w;
 }
 
-/* Loop thread: the handles in use are gone. */
+/* Loop thread: somebody else has closed the handles in use. */
 static void stop_sending(uvs_t *s) {
   uvs__lock(s);
   s->shut = true;
@@ -125,8 +125,8 @@ void uvs__notice_loss(uvs_t *s) {
   if (!uvs__ticker_lost(&s->ticker) || s->closing_handles)
     return;
   stop_sending(s);
-  /* Closing goes on with a second pair of handles. If there is none, the end of a runner has to
-   * bring us to a pass. */
+  /* Closing goes on with a second pair of handles. Without one, the next pass comes only when a
+   * runner returns. */
   if (!s->closing || uvs__ticker_replace(&s->ticker) < 0)
     return;
   uvs__ticker_keep(&s->ticker, true);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * wake: does the loop have to hear of what was just done?
+ * wake: must the loop be woken for what was just done?
  *
  * There is one rule. It is decided under the lock and carried out after unlocking, at the end of
  * every critical section outside a pass. During a pass nothing has to be decided: a pass looks at
@@ -27,7 +27,7 @@ struct uvs__wake uvs__wake_decide(uvs_t *s, uint64_t now_ns);
 /* Without the lock. */
 void uvs__wake_do(uvs_t *s, struct uvs__wake w, uint64_t now_ns);
 
-/* Lock held. False: nothing that the rule looks at calls for the loop. */
+/* Lock held. False: uvs__wake_decide would decide that nothing is to be done. */
 static inline bool uvs__may_want_loop(const uvs_t *s) {
   const struct uvs__loop_state *at = &s->at;
   bool work = (at->owed.first & at->arrivals.first) != UVS__NONE || at->calls != NULL ||
@@ -54,20 +54,20 @@ static inline void uvs__unlock_and_wake(uvs_t *s, uint64_t now_ns) {
     uvs__wake_do(s, w, now_ns);
 }
 
-/* Lock held: must the loop stay, as far as the lock's data says? */
+/* Lock held: must the async handle keep the loop alive? */
 bool uvs__wants_keep(const uvs_t *s);
 /* Lock held: shut down, and nothing is left. */
 bool uvs__can_terminate(const uvs_t *s);
-/* Lock held: uvs_shutdown_now has given back every task that never started, and its callback was
- * not told so yet. */
+/* Lock held: uvs_shutdown_now has handed back every task that never started, and the last call of
+ * its callback is still to be made. */
 bool uvs__all_given_back(const uvs_t *s);
 /* Lock held: a full pass has something to do at once. */
 bool uvs__has_loop_work(const uvs_t *s);
-/* Lock held: the earliest instant at which the loop has something to do; wall_due_ns is that of the
- * wall clock's queue by the monotonic clock. */
+/* Lock held: the earliest instant at which the loop has something to do. wall_due_ns: when the
+ * first wall-clock task is due, by the monotonic clock. */
 uint64_t uvs__next_look(const uvs_t *s, uint64_t wall_due_ns);
 
-/* Lock held: something that is due at due_ns has come without going through the delay queue. */
+/* Lock held: the loop must look at due_ns, for something that is not in the delay queue. */
 static inline void uvs__note_due(uvs_t *s, uint64_t due_ns) {
   if (due_ns < s->delay.soonest_ns)
     s->delay.soonest_ns = due_ns;
@@ -75,7 +75,7 @@ static inline void uvs__note_due(uvs_t *s, uint64_t due_ns) {
 
 /* Any thread, without the lock: wake the loop whatever it is doing. */
 void uvs__wake_loop(uvs_t *s);
-/* Loop thread, without the lock. Did somebody else close our handles? Then nothing more is
+/* Loop thread, without the lock. If somebody else has closed the handles, no more tasks are
  * accepted, and nothing is sent. */
 void uvs__notice_loss(uvs_t *s);
 

@@ -78,7 +78,7 @@ static inline void unlink_slot(struct uvs__delay *d, struct uvs__link *k) {
     note_empty(d, next & ~MARK);
 }
 
-/* All of one list becomes another, which is empty. */
+/* Moves all tasks of a list to another list, which is empty. */
 static void become(struct uvs__delay *d, uint32_t to, uint32_t from) {
   struct uvs__bucket b = d->list[from];
 
@@ -87,7 +87,7 @@ static void become(struct uvs__delay *d, uint32_t to, uint32_t from) {
   link_at(d, b.ends.a)->b = MARK | to;
   d->list[to] = b;
   if (to == UVS__FALLING)
-    d->list[to].last_ns = UNORDERED; /* a task that falls can be pushed back without a word */
+    d->list[to].last_ns = UNORDERED; /* a falling task may be pushed back, and stays in the list */
 }
 
 /* ---- where a task belongs ---- */
@@ -140,11 +140,11 @@ void uvs__delay_put(struct uvs__delay *d, uint32_t slot, uint64_t now_ns) {
   if (t->due_ns < d->soonest_ns)
     d->soonest_ns = t->due_ns;
   if (d->levels == 0 && now_ns >> UVS__TICK_BITS > d->upto)
-    d->upto = now_ns >> UVS__TICK_BITS; /* no bucket minds */
+    d->upto = now_ns >> UVS__TICK_BITS; /* all buckets are empty */
   file(d, slot, t);
 }
 
-/* Out of its list or the heap. due_ns: as its list knows it, or later. */
+/* Takes a task out of its list or the heap. due_ns: as the list knows it, or later. */
 static inline void take_out(struct uvs__delay *d, uint32_t slot, uint64_t due_ns) {
   struct uvs__link *k = link_at(d, slot);
   uint64_t tick = due_ns >> UVS__TICK_BITS;
@@ -271,8 +271,8 @@ bool uvs__delay_is_before(const struct uvs__delay *d, uint64_t due_ns, uint64_t 
          (front_ns < due_ns || (front_ns == due_ns && task_at(d, slot)->seq < seq));
 }
 
-/* File a few of the falling tasks anew, by what their records say. Tasks that were pushed back
- * learn of it here. */
+/* Files a few of the falling tasks again, by their present due_ns. Here tasks that were pushed back
+ * come to their new bucket. */
 static int file_falling(struct uvs__delay *d) {
   uint32_t batch[STEP];
   uint32_t slot = first_of(d, UVS__FALLING);
@@ -391,7 +391,7 @@ uint32_t uvs__delay_first(const struct uvs__delay *d) {
 
 /* ---- check ---- */
 
-/* Of a list: linked both ways, in order if it says so, no deadline before its bound. */
+/* Is the list linked both ways, in order if it says so, and without a deadline before its bound? */
 static bool check_list(const struct uvs__delay *d, uint32_t list, uint32_t *count) {
   const struct uvs__bucket *b = &d->list[list];
   uint32_t previous = MARK | list;

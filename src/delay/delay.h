@@ -6,9 +6,9 @@
  * levels of 64, each level 64 times as coarse as the one below. A task is at the level of the
  * highest digit (of base 64) in which its tick differs from `upto`, in the bucket of its digit
  * there. So every bucket of a level comes before every bucket of the next level, no bucket wraps
- * round, and two bitmaps find the next bucket. No tick has to pass by: `upto` jumps towards the
- * present when tasks are taken out, and is never after it. A bucket is opened when something in it
- * is due, not when its time begins.
+ * round, and two bitmaps find the next bucket. `upto` jumps over ticks towards the present when
+ * tasks are taken out, and is never after it. A bucket is opened when one of its tasks is due, not
+ * when its time begins.
  *
  * Tasks that are due up to the tick `upto` are in exact order (due_ns, then seq): in the front, a
  * list of tasks that came in order, or in a small heap.
@@ -17,7 +17,7 @@
  * that task is removed or pushed back; then the loop may wake once for nothing (L11), or
  * uvs__delay_settle finds the new one.
  *
- * To push a task back to a later time is only a note in the task: its bucket finds out when its
+ * Pushing a task back to a later time only changes its due_ns. The bucket finds out when its own
  * time comes.
  *
  * The scheduler's lock protects all of it.
@@ -37,11 +37,11 @@
 #define UVS__LISTS (UVS__BUCKETS + 2)
 
 struct uvs__bucket {
-  struct uvs__link ends; /* a: the last, b: the first; an empty list's name the list itself */
+  struct uvs__link ends; /* a: the last, b: the first; if empty, both name the list itself */
   uint64_t last_ns;      /* the greatest deadline, if all came in order; else UINT64_MAX */
   uint64_t last_seq;
   uint64_t min_ns;   /* no deadline is earlier; UVS__NEVER if the list is empty */
-  uint32_t min_slot; /* the task that has it, unless `stale` */
+  uint32_t min_slot; /* the task with this deadline, unless `stale` */
   bool stale;        /* min_ns may be too early */
 };
 
@@ -53,26 +53,26 @@ struct uvs__delay {
   uint64_t ops;        /* tasks put in, moved, taken out */
   uint64_t falling_upto;        /* a tick: the end of the bucket that the falling tasks come from */
   uint32_t levels;              /* bit l: level l is not empty */
-  uint64_t digits[UVS__LEVELS]; /* bit d: its bucket d is not */
+  uint64_t digits[UVS__LEVELS]; /* bit d: bucket d of this level is not empty */
   struct uvs__bucket list[UVS__LISTS];
 };
 
 void uvs__delay_init(struct uvs__delay *d, struct uvs__table *t, uint64_t now_ns);
 
-/* By its due_ns, which is below UVS__NEVER, and its seq. now_ns: the time, or a little before. */
+/* Order: due_ns, which is below UVS__NEVER, then seq. now_ns: the time, or a little before. */
 void uvs__delay_put(struct uvs__delay *d, uint32_t slot, uint64_t now_ns);
 void uvs__delay_remove(struct uvs__delay *d, uint32_t slot);
 /* The task's due_ns becomes due_ns, which is below UVS__NEVER. */
 void uvs__delay_move(struct uvs__delay *d, uint32_t slot, uint64_t due_ns, uint64_t now_ns);
 
-/* No task is due before this; UVS__NEVER if there is none. */
+/* No task is due before this; UVS__NEVER: there is no task. */
 uint64_t uvs__delay_bound(const struct uvs__delay *d);
-/* Does a task belong before (due_ns, seq)? A bound that is not exact may say so for nothing. */
+/* Does a task belong before (due_ns, seq)? If the bound is not exact, a yes may be wrong. */
 bool uvs__delay_is_before(const struct uvs__delay *d, uint64_t due_ns, uint64_t seq);
-/* The next task that is due, taken out; UVS__NONE. *steps is lowered by the tasks that were looked
- * at. At 0 the call gives up, and there may be more. */
+/* Takes out the next due task; UVS__NONE: none. Lowers *steps by the number of tasks that it looks
+ * at. At 0 the call gives up, and more tasks may be due. */
 uint32_t uvs__delay_take(struct uvs__delay *d, uint64_t now_ns, int *steps);
-/* Make the bound exact. False: it took all of *steps, and there is more to find out. */
+/* Makes the bound exact. False: *steps came to 0 before that. */
 bool uvs__delay_settle(struct uvs__delay *d, int *steps);
 /* The first task, due or not; UVS__NONE. Needs an exact bound. */
 uint32_t uvs__delay_first(const struct uvs__delay *d);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * atomic: the one door to the atomic operations.
+ * atomic: all atomic operations go through these macros.
  *
  * Every use names its memory order. Almost everything is protected by the scheduler's lock; the
  * rest is the cancel token that a running body polls, per-thread statistics, reference counts, the
@@ -21,7 +21,7 @@
   atomic_compare_exchange_weak_explicit((p), (expected), (v), memory_order_##order, \
                                         memory_order_relaxed)
 
-/* Inside a lock, and for statistics: test/weave does not let another thread in here. */
+/* For use under a lock, and for statistics: test/weave does not switch threads here. */
 #define uvs__locked_load(p, order) atomic_load_explicit((p), memory_order_##order)
 #define uvs__locked_store(p, v, order) atomic_store_explicit((p), (v), memory_order_##order)
 #define uvs__locked_add(p, v, order) atomic_fetch_add_explicit((p), (v), memory_order_##order)

@@ -43,7 +43,7 @@ static inline uint64_t uvs__steps_later(uint64_t a_ns, uint64_t n, uint64_t step
   return a_ns + n * step_ns;
 }
 
-/* An instant given by a caller: the past before the clock's zero is its zero. */
+/* An instant that a caller gave. Negative values count as 0, where the clock begins. */
 static inline uint64_t uvs__instant(int64_t ns) {
   return ns < 0 ? 0 : (uint64_t)ns;
 }

@@ -19,13 +19,13 @@ static uint64_t ns_of(clockid_t clock) {
   return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
 }
 
-/* The clock that uv_hrtime reads, asked directly. It is asked for each task, and half of what
- * uv_hrtime takes is not the clock. */
+/* Reads the clock of uv_hrtime directly. It is read for each task, and half of the time that
+ * uv_hrtime takes is not spent on the clock. */
 uint64_t uvs__clock_hrtime(void) {
   return ns_of(CLOCK_MONOTONIC);
 }
 
-/* A million slots are 16,000 small pages, many more than the processor remembers the places of. */
+/* Huge pages if possible: a million slots are 16,000 small pages, far more than the TLB holds. */
 void *uvs__mem_system(size_t size) {
   void *ptr;
 
@@ -44,7 +44,7 @@ int uvs__fork_init(struct uvs__fork *f) {
     return -errno;
   f->mark = page;
   *f->mark = 1;
-  /* An older kernel, or valgrind, knows no such advice: then the process id has to tell. */
+  /* Older kernels and valgrind do not know this advice. Then process ids are compared. */
   f->pid = madvise(page, 1, MADV_WIPEONFORK) == 0 ? 0 : (int)getpid();
   return 0;
 }
@@ -59,7 +59,7 @@ int uvs__thread_tid(void) {
   return (int)syscall(SYS_gettid);
 }
 
-/* Signal 0 reaches every thread that lives, and no other. */
+/* Signal 0 can be sent to every thread that lives, and to no other. */
 bool uvs__thread_gone(int tid) {
   int saved = errno;
   bool gone = syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH;
@@ -76,11 +76,10 @@ void uvs__thread_name(const char *name) {
   (void)pthread_setname_np(pthread_self(), name);
 }
 
-/* ---- alarms: a timerfd. The kernel gives it no slack, as it does to the time-out of an epoll ----
- */
+/* ---- alarms: timerfds. The kernel adds slack to the time-out of an epoll, but not to them ---- */
 
-/* One that is never due, but cancelled by each step of the real-time clock and by a resume from
- * suspend. It tells of a step once per setting. */
+/* Sets a timer that never expires. A step of the real-time clock, or a resume from suspend, cancels
+ * the timer. It reports that once, so it must be set again afterwards. */
 static bool watch_wall(int fd) {
   struct itimerspec far;
 
@@ -96,7 +95,7 @@ static void on_poll(uv_poll_t *h, int status, int events) {
 
   (void)status;
   (void)events;
-  /* Read, or it would ring in every pass. Nothing there: it was set anew in this pass. */
+  /* Without the read the handle stays readable. EAGAIN: the alarm was set again meanwhile. */
   if (read(a->fd, &expirations, sizeof expirations) < 0 && errno == EAGAIN)
     return;
   if (a->wall) /* the read has answered ECANCELED */
@@ -131,12 +130,12 @@ int uvs__alarm_open(const uvs_allocator_t *mem, uv_loop_t *loop, bool wall,
   return 0;
 }
 
-/* The clock is uv_hrtime's and the time is absolute, so nothing is added up. */
+/* due_ns is an absolute time of uv_hrtime's clock, so the present time is not needed. */
 bool uvs__alarm_set(struct uvs__alarm *a, uint64_t due_ns) {
   struct itimerspec t;
 
   memset(&t, 0, sizeof t);
-  if (due_ns != UVS__NEVER) { /* all zero would mean the same: there is no instant 0 */
+  if (due_ns != UVS__NEVER) { /* all zero: the timer is stopped; due_ns is never 0 */
     t.it_value.tv_sec = (time_t)(due_ns / SECOND);
     t.it_value.tv_nsec = (long)(due_ns % SECOND);
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * mem: the one door to malloc; replaceable, so that a test can fail it.
+ * mem: all allocation goes through here. The allocator can be replaced, so a test can make it fail.
  */
 #ifndef UVS__MEM_H
 #define UVS__MEM_H

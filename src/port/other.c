@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread that we cannot ask about may live, and nothing is named. There are no alarms.
+ * other: what libuv and POSIX offer. No thread is known to have ended, threads get no names, and
+ * there are no alarms.
  */
 #include "port/platform.h"
 
@@ -49,7 +50,7 @@ int uvs__alarm_open(const uvs_allocator_t *mem, uv_loop_t *loop, bool wall,
   return UV_ENOTSUP;
 }
 
-/* The other two are never called: nothing is ever opened. */
+/* The next two functions are never called, since no alarm can be opened. */
 bool uvs__alarm_set(struct uvs__alarm *a, uint64_t due_ns) {
   (void)a;
   (void)due_ns;

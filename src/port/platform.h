@@ -10,17 +10,17 @@
 
 #include "port/mem.h"
 
-/* What uv_hrtime says. */
+/* The same clock as uv_hrtime. */
 uint64_t uvs__clock_hrtime(void);
 
-/* What malloc gives, for free(). Large pieces may lie on large pages. */
+/* As malloc; free() frees the memory. Large pieces may lie on huge pages. */
 void *uvs__mem_system(size_t size);
 
 /* ---- fork: are we in a child of the process that opened the scheduler? ---- */
 
 struct uvs__fork {
-  volatile int *mark; /* in a page that the kernel wipes in the child; or NULL */
-  int pid;            /* or 0, if the page tells */
+  volatile int *mark; /* in a page that the kernel wipes in the child; NULL: none */
+  int pid;            /* the opener's process id; 0: `mark` is enough */
 };
 
 /* 0, or what the system answers. */
@@ -39,13 +39,13 @@ int uvs__thread_tid(void);
 bool uvs__thread_gone(int tid);
 /* The CPU time that this thread has used; 0: it is not known. */
 uint64_t uvs__thread_cpu_ns(void);
-/* What the system's tools show for this thread; up to 15 bytes. Where they show none: nothing. */
+/* Sets the name that the system's tools show for this thread, up to 15 bytes. May do nothing. */
 void uvs__thread_name(const char *name);
 
 /* ---- alarms: timers of the system that a loop watches through a uv_poll handle ---- */
 
-/* An alarm never holds the loop. It has memory of its own, since libuv may have its handle longer
- * than a scheduler that could not be opened after all. */
+/* An alarm never keeps the loop alive. It is allocated apart from the scheduler: if uvs_open fails,
+ * the scheduler is freed while libuv still has the handle. */
 struct uvs__alarm {
   uv_poll_t poll;
   int fd;
@@ -54,15 +54,15 @@ struct uvs__alarm {
   uvs_allocator_t mem;
 };
 
-/* Loop thread, all. Opens an alarm that calls `rings` at a time (uvs__alarm_set); `wall`: instead
- * whenever the wall clock was set. `data` is also that of the handle. 0; UV_ENOTSUP: not on this
- * system; UV_ENOMEM; or what the system or libuv answers. */
+/* Loop thread, all. Opens an alarm that calls `rings` at the time of uvs__alarm_set; with `wall`,
+ * each time the wall clock is set. `data` is also the data of the handle. 0; UV_ENOTSUP: not on
+ * this system; UV_ENOMEM; or what the system or libuv answers. */
 int uvs__alarm_open(const uvs_allocator_t *mem, uv_loop_t *loop, bool wall,
                     void (*rings)(void *data), void *data, struct uvs__alarm **ret);
-/* Rings once, at due_ns of uv_hrtime or later, also if that is over; instead of what was set
- * before. UVS__NEVER: not at all. False if the system refuses. */
+/* Rings once, at due_ns by uv_hrtime or later, also if that time has passed. Replaces the time that
+ * was set before. UVS__NEVER: does not ring. False: the system refuses. */
 bool uvs__alarm_set(struct uvs__alarm *a, uint64_t due_ns);
-/* The handle is closed, by whomever: frees the alarm. */
+/* Frees the alarm. Its handle is closed, or was never opened. */
 void uvs__alarm_free(struct uvs__alarm *a);
 
 #endif

@@ -5,7 +5,7 @@
 
 _Thread_local struct uvs__thread uvs__thread;
 
-/* In a row, so that threads that begin together use different stripes of a slab. */
+/* How many threads have a number. */
 static _Atomic uintptr_t threads_so_far;
 
 void uvs__thread_begin(void) {

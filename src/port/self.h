@@ -7,7 +7,7 @@
 
 #include "port/platform.h"
 
-/* A body that runs on this thread. One that submits may have to run another inside itself. */
+/* A body that runs on this thread. A body that submits may have to run another body inside it. */
 struct uvs__frame {
   const void *scheduler;
   uint32_t slot;
@@ -16,14 +16,14 @@ struct uvs__frame {
 
 struct uvs__thread {
   const struct uvs__frame *frame; /* the innermost; NULL: no body */
-  uintptr_t self; /* 1, 2, 3 ... as they first call us, each once; 0: not yet known */
-  int tid;        /* for uvs__thread_gone */
+  uintptr_t self;                 /* the number of this thread: 1, 2, 3 ...; 0: it has none yet */
+  int tid;                        /* for uvs__thread_gone */
 };
 
 extern _Thread_local struct uvs__thread uvs__thread;
 
 void uvs__thread_begin(void);
-/* Does a body of this scheduler run on this thread, if only around another? */
+/* Does a body of this scheduler run on this thread, the innermost or an outer one? */
 bool uvs__thread_inside(const void *scheduler);
 
 static inline uintptr_t uvs__self(void) {

@@ -6,8 +6,8 @@
 #define MS UINT64_C(1000000)
 #define HANDLES 6 /* two pairs and two alarms */
 
-/* The kernel may let an epoll time-out slip by 0.1 %. From here on that is a whole ms, so wait in
- * two stages. */
+/* The kernel may delay the time-out of an epoll by 0.1 %. From this length on that is 1 ms or more,
+ * so such waits are made in two stages. */
 #define LONG_WAIT_NS (1000 * MS)
 
 static void on_alarm(void *data) {
@@ -78,8 +78,8 @@ static bool has_alarm(const struct uvs__ticker *k) {
   return k->alarm != NULL && k->in_use == 0;
 }
 
-/* seq_cst, and the load in uvs__ticker_send: pairs with uvs__ticker_mute. Either we see that it is
- * mute, or it sees and awaits us. */
+/* seq_cst, as the load in uvs__ticker_send: pairs with uvs__ticker_mute. Either the sender sees -1
+ * and does not send, or uvs__ticker_mute sees the sender and waits for it. */
 void uvs__ticker_hold(struct uvs__ticker *k) {
   uvs__add(&k->senders, 1, seq_cst);
 }
@@ -108,7 +108,7 @@ void uvs__ticker_arm(struct uvs__ticker *k, uint64_t due_ns, uint64_t now_ns) {
   uint64_t wait_ms;
 
   if (k->armed_ns <= due_ns)
-    return; /* it comes earlier, once, for nothing: cheaper than to move it with each cancel */
+    return; /* it fires early once, for nothing: cheaper than moving it at each cancel */
   if (has_alarm(k) && uvs__alarm_set(k->alarm, uvs__steps_later(due_ns, 1, k->slack_ns))) {
     k->armed_ns = due_ns;
     return;
@@ -116,12 +116,12 @@ void uvs__ticker_arm(struct uvs__ticker *k, uint64_t due_ns, uint64_t now_ns) {
   if (wait_ns >= LONG_WAIT_NS)
     wait_ns -= wait_ns / 512 + MS;
   wait_ms = wait_ns / MS + (wait_ns % MS != 0);
-  /* Never 0: up to libuv 1.47 that starves I/O when armed from the timer's own callback. */
+  /* Never 0: up to libuv 1.47, 0 starves I/O if it is set in the timer's own callback. */
   uv_update_time(k->loop);
   if (uv_timer_start(&k->pair[k->in_use].timer, on_timer, wait_ms == 0 ? 1 : wait_ms, 0) == 0)
     k->armed_ns = due_ns;
-  else if (!uvs__ticker_lost(k)) /* then nothing is due any more */
-    wake(k);                     /* a turn tries again; or nobody would come */
+  else if (!uvs__ticker_lost(k)) /* without its handles the scheduler runs nothing */
+    wake(k);                     /* the next pass arms the timer again */
 }
 
 void uvs__ticker_disarm(struct uvs__ticker *k) {
@@ -145,7 +145,7 @@ void uvs__ticker_keep(struct uvs__ticker *k, bool keep) {
     uv_unref(h);
 }
 
-/* All handles that were opened, but for the spare one. Returns how many. */
+/* Lists all handles that were opened, except the spare one. Returns their number. */
 static int list_handles(const struct uvs__ticker *k, uv_handle_t *ret[HANDLES]) {
   int n = 0;
 
@@ -186,7 +186,7 @@ int uvs__ticker_replace(struct uvs__ticker *k) {
   return uvs__ticker_lost(k) && k->in_use == 0 ? open_pair(k, 1) : 0;
 }
 
-/* Open a handle only to close it. */
+/* Opens the spare handle and closes it at once: the loop calls cb later. */
 static void close_spare(struct uvs__ticker *k, uv_close_cb cb) {
   uv_timer_init(k->loop, &k->spare);
   k->spare.data = k;
@@ -218,8 +218,9 @@ static void on_closed(uv_handle_t *h) {
   k->closed(k);
 }
 
-/* libuv finishes what was closed in one turn last first. So a handle that somebody else closed in
- * this same turn is through only when one that we close in the next turn is. */
+/* libuv finishes the handles that were closed in one loop iteration in reverse order. So a handle
+ * that somebody else closed in this iteration is surely finished only when a handle that is closed
+ * in the next iteration is. */
 static void on_ours_closed(uv_handle_t *h) {
   struct uvs__ticker *k = h->data;
 
@@ -243,7 +244,7 @@ void uvs__ticker_close(struct uvs__ticker *k, uvs__tick_cb closed) {
   k->open_handles = n;
   for (int i = 0; i < n; i++)
     uv_close(handles[i], n < all ? on_ours_closed : on_closed);
-  if (n == 0) { /* the spare handle twice brings us past the others' */
+  if (n == 0) { /* close the spare handle in two iterations: see above */
     k->open_handles = 1;
     close_spare(k, on_ours_closed);
   }

@@ -20,7 +20,7 @@
 
 /* The instants, by the monotonic clock. Those that lie before `due` do not matter. */
 struct uvs__late {
-  int64_t due_ns;   /* a wall-clock task: as long before `start` as it is late */
+  int64_t due_ns;   /* a wall-clock task: as long before `start` as the run is late */
   int64_t ended_ns; /* the body of its previous run had returned, */
   int64_t after_ns; /* and `after` was called on the loop; both 0 if there was none */
   int64_t since_ns; /* submitted, or its previous run was over */
@@ -36,7 +36,7 @@ struct uvs__late {
   bool first; /* there is no previous run: the task was submitted late */
 };
 
-/* Charges the time from *at_ns to until_ns to `cause`. */
+/* Adds the time from *at_ns to until_ns, at most to start_ns, to *by_ns. Moves *at_ns on. */
 static inline void uvs__late_blame(int64_t *by_ns, int64_t *at_ns, int64_t until_ns,
                                    int64_t start_ns) {
   if (until_ns > start_ns)
@@ -58,8 +58,8 @@ static inline int uvs__culprit(const int64_t by_ns[UVS_LATE_CAUSES]) {
   return culprit;
 }
 
-/* Returns the culprit, the largest part; -1 if it is on time. Inline: most instants of
- * a plain task are 0, so the compiler drops most of this. */
+/* Returns the culprit, the largest part; -1 if the run is on time. Inline: most instants of a plain
+ * task are 0, so the compiler drops most of this. */
 static inline int uvs__late_split(const struct uvs__late *l, int64_t by_ns[UVS_LATE_CAUSES]) {
   int64_t at_ns = l->due_ns;
 

@@ -56,7 +56,7 @@ static struct uvs__plan plan_point(struct uvs__task *t, struct uvs__extra *x, ui
   }
   if (p.ideal_ns > x->until_ns)
     return (struct uvs__plan){false, 0, 0};
-  x->missed_next += p.missed; /* a run that timed out before its start told nobody */
+  x->missed_next += p.missed; /* added: a run that timed out unstarted reported none */
   uvs__set_due(t, x, p.ideal_ns, uvs__jitter(seed, uvs__id_of(t, x->slot), x->runs, x->jitter_ns));
   return (struct uvs__plan){true, p.missed, retried ? UVS_LATE_RETRY : UVS_LATE_OVERLAP};
 }

@@ -28,11 +28,11 @@ struct uvs__plan {
 struct uvs__recur uvs__recur_of(const struct uvs__task *t, const struct uvs__extra *x);
 /* A random part of jitter_ns. The same seed, task and run give the same part. */
 uint64_t uvs__jitter(uint64_t seed, uvs_id_t id, uint64_t run, uint64_t jitter_ns);
-/* How long to wait after so many failures in a row (1 and up): first_ns, doubled with each further
- * one, at most max_ns; minus a random 0 to `jitter` percent. */
+/* How long to wait after `failures` consecutive failures (1 or more): first_ns, doubled for each
+ * further failure, at most max_ns; minus a random 0 to `jitter` percent. */
 uint64_t uvs__backoff(uint64_t first_ns, uint64_t max_ns, uint32_t jitter, uint32_t failures,
                       uint64_t random);
-/* The run has ended. If another follows, due_ns says when. */
+/* The run has ended. If another follows, sets the due_ns of the task. */
 struct uvs__plan uvs__plan_next(struct uvs__task *t, struct uvs__extra *x, uint64_t seed,
                                 const struct uvs__run_end *e);
 /* The ideal time becomes ideal_ns; the deadline is jitter_ns later. */

@@ -4,7 +4,7 @@
  * clock, no task.
  *
  * A fixed-rate task runs on the grid first + k * period, in integers, so that it cannot drift.
- * `ideal` is the point of the grid that a run stands for. The run starts later than that. The
+ * `ideal` is the point of the grid that a run stands for. The run starts then or later. The
  * task's policy says what happens to points that have passed.
  */
 #ifndef UVS__RECUR_H

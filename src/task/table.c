@@ -15,7 +15,7 @@ void uvs__table_init(struct uvs__table *t) {
 }
 
 void uvs__table_free_memory(struct uvs__table *t, const uvs_allocator_t *m) {
-  uvs__slots_free_memory(&t->tasks, m); /* links and heaps lie in the same pieces */
+  uvs__slots_free_memory(&t->tasks, m); /* this frees links and heaps, too */
   uvs__slots_free_memory(&t->extras, m);
 }
 

@@ -29,7 +29,7 @@ void uvs__table_init(struct uvs__table *t);
 void uvs__table_free_memory(struct uvs__table *t, const uvs_allocator_t *m);
 
 /* With the lock: a chunk that uvs__slots_prepare made for t->tasks, or t->extras, becomes part of
- * the table, if that still lacks it. */
+ * the table, if the table still lacks it. */
 void uvs__table_attach(struct uvs__table *t, struct uvs__slots *slots, struct uvs__slots_chunk *c);
 
 static inline struct uvs__task *uvs__task_at(const struct uvs__table *t, uint32_t slot) {
@@ -47,7 +47,7 @@ static inline struct uvs__link *uvs__link_at(const struct uvs__table *t, uint32_
   return &t->links[k][offset];
 }
 
-/* NULL if it has none. */
+/* NULL: the task has none. */
 static inline struct uvs__extra *uvs__extra_of(const struct uvs__table *t,
                                                const struct uvs__task *k) {
   return k->extra == 0 ? NULL : uvs__slots_at(&t->extras, (uint32_t)k->extra - 1);

@@ -3,7 +3,7 @@
  * task: the record of a task, its states, and the table of legal moves.
  *
  * A task is a slot of 64 bytes. Tasks that are more than "call this function once, after a delay"
- * also have an extra record. Both are protected by the scheduler's lock, but for `token`.
+ * also have an extra record. The scheduler's lock protects both, except `token` and `spared`.
  *
  *   FREE      the slot is not in use
  *   WAITING   the next run is not due, or a hook must be called before it
@@ -103,32 +103,32 @@ struct uvs__cleanup;
 struct uvs__record {
   int64_t ideal_ns, start_ns, end_ns;
   uint64_t missed; /* as the body sees it */
-  uint64_t merged; /* points after `ideal` that it stands for as well */
+  uint64_t merged; /* points after `ideal` that the run also stands for */
   int runner;
   int failure;    /* the status with which it failed, or 0 */
   int seen;       /* the failure that `after` or the error hook was told of, or 0 */
-  bool timed_out; /* it passed its limit */
+  bool timed_out; /* the run passed its limit */
 };
 
-/* Everything that a plain one-shot does without. Constant where nothing is said.
+/* The fields that a plain one-shot does not need.
  *
  * A run of a plain periodic task touches four cache lines: the first two when the task is filed and
- * when it becomes READY, all four when it starts and when it ends. What only some tasks need, or
- * only some runs, comes after them. */
+ * when it becomes READY, all four when it starts and when it ends. Fields that only some tasks, or
+ * only some runs, need come after these. */
 struct uvs__extra {
   uint32_t slot;          /* of the task */
   uint32_t runs;          /* started; stays at the maximum */
   struct uvs__gate *gate; /* of its lane; NULL: none. Until the task is over */
   uint64_t period_ns;
   uint64_t until_ns;
-  uint64_t since_ns;        /* submitted, or the run before was over: no run could start earlier */
+  uint64_t since_ns;        /* submitted, or the last run was over: no run could start earlier */
   uint64_t key_ns, key_seq; /* READY: its place among the ready tasks */
   uint64_t limit_ns;        /* UVS__NEVER: none */
 
   uint64_t jitter_ns;
   uint64_t jitter_now_ns; /* part of due_ns */
   uint64_t missed_next;   /* points without a run, for the next run to learn of */
-  uint64_t missed_owed;   /* the missed hook must be told of so many points; 0 */
+  uint64_t missed_owed;   /* points that the missed hook must be told of; 0 */
   int failed_owed;        /* the error hook must be told of this failure; 0 */
   uint32_t max_burst;
   uint8_t policy;         /* UVS_MISSED_... */
@@ -136,7 +136,7 @@ struct uvs__extra {
   bool decorate;          /* the decorate hook is still to be called */
   bool narrow;            /* its callbacks do not see the scheduler: it was submitted by its lane */
   _Atomic bool spared;    /* the body has disposed its own lane: no token for it. Any thread */
-  bool limit_final : 1;   /* no run would follow one that passes its limit */
+  bool limit_final : 1;   /* if this run passes its limit, no run follows */
   bool forgotten : 1;     /* uvs_forget was called */
   bool outcome_taken : 1; /* a waiter was handed the result: it is not dropped */
   uint8_t retry_jitter;   /* percent */
@@ -144,7 +144,7 @@ struct uvs__extra {
   uint64_t limit_due_ns;  /* of this run; UVS__NEVER. Constant while the body runs */
   uvs_after_cb after;     /* when `work` exists too */
 
-  uint64_t after_ns; /* `after` of the run before was called; 0: there is none */
+  uint64_t after_ns; /* when `after` of the previous run was called; 0: it was not */
   struct uvs__record run;
 
   int64_t late_by_ns[UVS_LATE_CAUSES]; /* of the last run */
@@ -158,19 +158,19 @@ struct uvs__extra {
   int limit_status;
   void *limit_result;
   uint64_t missed_total;
-  /* Its outcome, where it is kept, and its end. */
-  void *run_result;            /* what this run has set, else `result`; counts if the run does */
+  /* The outcome, if it is kept, and the end of the task. */
+  void *run_result;            /* what this run has set, else `result`; see keep_result */
   void *result;                /* of the task */
-  void *preset;                /* the spec's; never dropped, as limit_result */
+  void *preset;                /* the result of the spec; never dropped, as limit_result */
   void (*drop_result)(void *); /* NULL: results are not dropped */
   void *dropped[2];            /* results that the loop must drop; NULL */
   struct uvs__waiter *waiters; /* threads that wait for its outcome */
   struct uvs__cleanup *first_cleanup, *last_cleanup; /* actions for its end, in order */
   /* Wall clock, lane, decorate hook, name. */
   uint64_t wall_late_ns;             /* READY: how late the task became READY */
-  uint64_t step_ns;                  /* the same: how far the clock had been set forward */
+  uint64_t step_ns;                  /* READY: how far the clock had been set forward */
   uint32_t lane_previous, lane_next; /* all tasks of its lane; UVS__NONE */
-  uvs_decoration_t decoration;       /* what runs, where there is a decorate hook */
+  uvs_decoration_t decoration;       /* what runs, if there is a decorate hook */
   char name[UVS_NAME_MAX + 1];
 };
 
@@ -205,7 +205,7 @@ static inline bool uvs__is_settled(const struct uvs__task *t) {
   return t->state == UVS__ENDED || uvs__has(t, UVS__CANCELLED | UVS__TIMED_OUT);
 }
 
-/* The body of the present run has returned, and not as pending. */
+/* The body of the present run has returned; if it was pending, uvs_finish was called. */
 static inline bool uvs__body_is_over(const struct uvs__task *t) {
   return (~t->flags & (UVS__PENDING | UVS__FINISHED)) == 0;
 }
@@ -219,13 +219,13 @@ static inline int uvs__outcome_of(const struct uvs__task *t, const struct uvs__e
   return t->status == UVS_STOP ? 0 : t->status;
 }
 
-/* Is this a result that a run has set, and that must be dropped if nobody gets it? */
+/* Did a run set this result, so that it must be dropped if no wait is handed it? */
 static inline bool uvs__is_droppable(const struct uvs__extra *x, const void *result) {
   return x->drop_result != NULL && result != NULL && result != x->preset &&
          result != x->limit_result;
 }
 
-/* Its next, or present, run is a retry. */
+/* Is the present run, or the next one, a retry? */
 static inline bool uvs__is_retrying(const struct uvs__extra *x) {
   return x->failure == UVS_FAIL_RETRY && x->failures > 0;
 }

@@ -15,14 +15,14 @@
 struct entry {
   _Atomic uint64_t word; /* generation, OPEN, holders */
   _Atomic(void *) thing;
-  _Atomic uint32_t next; /* free: index + 1 of the next free one */
+  _Atomic uint32_t next; /* free: index + 1 of the next free entry */
 };
 
 static struct {
   _Atomic(struct entry *) chunk[UVS__CHUNKS];
   _Atomic uint32_t made;
-  /* Free entries: times it was changed << 32 | index + 1 of the first. The times keep a CAS from
-   * taking an old state for the present one. */
+  /* The list of free entries: changes << 32 | index + 1 of the first. The number of changes makes a
+   * CAS fail if the list was changed and has the same first entry again. */
   _Atomic uint64_t free;
 } directory;
 
@@ -55,12 +55,12 @@ static uint32_t take_free(void) {
 
   while ((uint32_t)free != 0) {
     uint32_t index = (uint32_t)free - 1;
-    /* relaxed: if another took it meanwhile this is not the next, but then the CAS fails */
+    /* relaxed: if another thread took the entry, `next` is wrong, but then the CAS fails */
     uint32_t next = uvs__load(&at(index)->next, relaxed);
 
     if (uvs__cas(&directory.free, &free, changed(free, next), acquire)) /* pairs with `give` */
       return index;
-    /* Its failure is relaxed: what is there now must be acquired. */
+    /* A CAS that fails loads relaxed, but the present value must be acquired. */
     free = uvs__load(&directory.free, acquire);
   }
   return UVS__NONE;
@@ -101,9 +101,9 @@ int uvs__directory_add(void *thing, uint64_t *ret_number) {
   if (index == UVS__NONE)
     return UV_ENOMEM;
   e = at(index);
-  generation = (uvs__load(&e->word, relaxed) >> GENERATION_SHIFT) + 1; /* ours */
+  generation = (uvs__load(&e->word, relaxed) >> GENERATION_SHIFT) + 1; /* no other thread has it */
   uvs__store(&e->thing, thing, relaxed);
-  *ret_number = generation << INDEX_BITS | index; /* before: it may lie in the thing */
+  *ret_number = generation << INDEX_BITS | index; /* first: it may lie in the thing */
   uvs__store(&e->word, generation << GENERATION_SHIFT | OPEN | 1, release); /* pairs with hold */
   return 0;
 }
@@ -128,7 +128,7 @@ void *uvs__directory_hold(uint64_t number, bool *ret_was) {
 }
 
 bool uvs__directory_drop(uint64_t number) {
-  /* acq_rel: releases what we did with the thing; the last acquires what all others did */
+  /* acq_rel: releases what this thread did; the last holder acquires what all others did */
   uint64_t w = uvs__sub(&at(index_of(number))->word, 1, acq_rel) - 1;
 
   if ((w & (OPEN | HOLDERS_MASK)) != 0)
@@ -139,6 +139,6 @@ bool uvs__directory_drop(uint64_t number) {
 }
 
 void uvs__directory_close(uint64_t number) {
-  /* release: only takes away; who drops orders the rest */
+  /* release: this only clears a bit; uvs__directory_drop orders the rest */
   uvs__and(&at(index_of(number))->word, ~OPEN, release);
 }

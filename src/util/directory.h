@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * directory: from a number to what it names, for all schedulers of the process.
+ * directory: maps numbers to things (lanes), for all schedulers of the process.
  *
- * Whoever has such a number has no scheduler in hand, so it is found here. A number may be stale,
- * of something that is long gone, and of a scheduler that is: entries are never freed, and each use
- * has a new generation. Nothing here waits, so a forked child can use it.
+ * A call that gets only the number of a lane finds the lane here, and with it the scheduler. A
+ * number may be stale: its lane, and even its scheduler, may be gone. So entries are never freed,
+ * and each use of an entry has a new generation. There is no lock, so a forked child can use it.
  */
 #ifndef UVS__DIRECTORY_H
 #define UVS__DIRECTORY_H
@@ -14,13 +14,13 @@
 
 /* Any thread, all. */
 
-/* `thing` has a number now, and one holder. 0, UV_ENOMEM. Numbers are below 2^53, and never 0. */
+/* Gives `thing` a number and one holder. 0, UV_ENOMEM. Numbers are below 2^53, and never 0. */
 int uvs__directory_add(void *thing, uint64_t *ret_number);
-/* Hold it, so that it stays. NULL: there is none; *ret_was: there was one. */
+/* Holds the thing, so that it is not freed. NULL: there is none; *ret_was: there was one. */
 void *uvs__directory_hold(uint64_t number, bool *ret_was);
-/* Hold no more. True if that was the last, after `close`: then the caller frees the thing. */
+/* Ends one hold. True: it was the last hold of a closed number, and the caller frees the thing. */
 bool uvs__directory_drop(uint64_t number);
-/* It is not found any more. */
+/* From now on uvs__directory_hold does not find the thing. */
 void uvs__directory_close(uint64_t number);
 
 #endif

@@ -28,7 +28,7 @@ static void place(struct uvs__heap *h, uint32_t position, struct uvs__heap_entry
   *position_of(h, uvs__heap_slot(&e)) = position;
 }
 
-/* Both sifts carry the entry as a hole, and write it once. */
+/* Both sifts move a hole, and write the entry once, at its final position. */
 static void sift_up(struct uvs__heap *h, uint32_t position, struct uvs__heap_entry e) {
   while (position > 0) {
     uint32_t parent = (position - 1) / ARITY;
@@ -92,7 +92,7 @@ void uvs__heap_remove(struct uvs__heap *h, uint32_t slot) {
   last = *at(h, --h->count);
   if (position == h->count)
     return;
-  /* It comes from elsewhere in the tree: it may have to go up as well as down. */
+  /* The last entry comes from another part of the tree: it may have to go up or down. */
   if (position > 0 && before(&last, at(h, (position - 1) / ARITY)))
     sift_up(h, position, last);
   else

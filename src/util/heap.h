@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * heap: the delay heap. 4-ary; entries {deadline, sequence and slot} lie inline, positions in a
- * dense array of links, so that any entry can be removed. Knows nothing of tasks.
+ * heap: a 4-ary heap of deadlines. An entry holds a deadline, a sequence number and a slot. The
+ * slot's link holds the position of the entry, so any entry can be removed. Knows nothing of tasks.
  *
- * It is chunked and never moves: room is made with the slot of an entry, and from then on nothing
- * here can fail. Its owner serializes all calls.
+ * The heap is chunked and never moves. Its owner makes room for an entry together with the slot, so
+ * no function here can fail. The owner serializes all calls.
  */
 #ifndef UVS__HEAP_H
 #define UVS__HEAP_H
@@ -15,8 +15,8 @@
 #define UVS__SLOT_BITS 26
 #define UVS__SLOT_MASK ((1u << UVS__SLOT_BITS) - 1u)
 
-/* Eight dense bytes beside each slot: the position in a heap while it waits, prev and next in a
- * list while it is ready. */
+/* Eight bytes for each slot, in an array of their own. In a heap, `a` is the position. In a list,
+ * `a` is the previous slot and `b` is the next. */
 struct uvs__link {
   uint32_t a, b;
 };
@@ -42,7 +42,7 @@ bool uvs__heap_has(const struct uvs__heap *h, uint32_t slot);
 void uvs__heap_remove(struct uvs__heap *h, uint32_t slot);
 /* NULL if empty. Valid until the next change. */
 const struct uvs__heap_entry *uvs__heap_head(const struct uvs__heap *h);
-/* All of them, in no order: n is below count. Valid until the next change. */
+/* The n-th of all entries, in no order; n is below count. Valid until the next change. */
 const struct uvs__heap_entry *uvs__heap_nth(const struct uvs__heap *h, uint32_t n);
 bool uvs__heap_check(const struct uvs__heap *h);
 

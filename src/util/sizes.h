@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sizes: structs that callers pass, with their `size`. Older and newer callers have other sizes
+ * sizes: checks the `size` of structs that callers pass. Older and newer callers have other sizes
  * (L19).
  */
 #ifndef UVS__SIZES_H
@@ -13,9 +13,9 @@
 
 #define UVS__STRUCT_MAX 4096 /* no struct will ever be larger: a size beyond is a mistake */
 
-/* May a struct of a caller have this size? `ours` is the size that we know, `least` the smallest
- * ever. A smaller struct leaves defaults; a larger one must say nothing that we do not know. 0 or
- * UV_EINVAL. */
+/* May a caller's struct have this size? `ours` is the size in this version, `least` the smallest
+ * ever. Fields that a smaller struct lacks have defaults. A larger struct must be zero beyond
+ * `ours`. 0 or UV_EINVAL. */
 static inline int uvs__check_size(const void *given, size_t size, size_t ours, size_t least) {
   if (size < least || size > UVS__STRUCT_MAX || size % _Alignof(int64_t) != 0)
     return UV_EINVAL;

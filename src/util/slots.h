@@ -8,8 +8,8 @@
  * use, and an element that has just come back is still in the cache. A new element is taken only if
  * no old one is free, so memory is touched only when it is needed.
  *
- * The table knows no lock. Its owner serializes all calls but uvs__slots_prepare, which allocates a
- * chunk without it, and uvs__slots_at.
+ * The table has no lock. Its owner serializes all calls except uvs__slots_prepare, which allocates
+ * a chunk, and uvs__slots_at.
  */
 #ifndef UVS__SLOTS_H
 #define UVS__SLOTS_H
@@ -19,20 +19,20 @@
 
 struct uvs__slots_word {
   uint64_t free; /* bit i: element i of the 64 can be taken, and was taken before */
-  uint32_t next; /* in the list, if one can: index of a word + 1; 0: the last */
+  uint32_t next; /* if `free` is not 0, the next such word: index + 1; 0: the last */
 };
 
-/* All zero at first, but for the two sizes. */
+/* All zero at first, except the two sizes. */
 struct uvs__slots {
-  size_t element_size;      /* a multiple of 64; elements are aligned so */
-  size_t side_size;         /* bytes per element that lie apart, dense; a multiple of 8 */
+  size_t element_size;      /* if this is a multiple of 64, so is each element's address */
+  size_t side_size;         /* bytes per element in an array of their own; a multiple of 8 */
   char *chunk[UVS__CHUNKS]; /* chunk k has 64 << k elements */
   void *raw[UVS__CHUNKS];   /* as allocated */
   struct uvs__slots_word *words[UVS__CHUNKS];
   void *side[UVS__CHUNKS]; /* chunk_size * side_size bytes each */
-  unsigned chunks;         /* so many exist */
-  uint32_t first;          /* of the words with a free element: index + 1; 0: there is none */
-  uint32_t made;           /* elements below were taken at least once */
+  unsigned chunks;         /* how many exist */
+  uint32_t first;          /* the first word with a free element: index + 1; 0: none */
+  uint32_t made;           /* elements below this index were taken at least once */
   uint32_t free;           /* elements that can be taken, the reserved ones too */
   uint32_t reserved;       /* promised to a call that has yet to take them */
 };
@@ -54,11 +54,11 @@ static inline void *uvs__slots_at(const struct uvs__slots *t, uint32_t index) {
   return t->chunk[k] + (size_t)offset * t->element_size;
 }
 
-/* Allocate chunk k of such a table. Without the owner's lock: reads only the two sizes. 0,
- * UV_ENOMEM, UV_E2BIG (there is no chunk k). */
+/* Allocates chunk k. Needs no lock: reads only the two sizes. 0, UV_ENOMEM, UV_E2BIG (there is no
+ * chunk k). */
 int uvs__slots_prepare(const struct uvs__slots *t, unsigned k, const uvs_allocator_t *m,
                        struct uvs__slots_chunk *ret);
-/* Add a prepared chunk if the table still lacks it; then c->raw is NULL, and the answer is true. */
+/* Adds a prepared chunk, and sets c->raw to NULL. False: the table has this chunk already. */
 bool uvs__slots_attach(struct uvs__slots *t, struct uvs__slots_chunk *c);
 
 /* Needs a free element. *ret_new: it is taken for the first time, and holds garbage. */

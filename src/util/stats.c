@@ -26,7 +26,7 @@ void uvs__cell_read(const struct uvs__cell *c, int stat, uvs_histogram_t *h) {
     h->bucket[i < UVS__RAW_LOW ? 0 : i - UVS__RAW_LOW + 1] += n;
     h->count += n;
   }
-  /* relaxed, both: the buckets were acquired, so these are no older than they */
+  /* relaxed, both: the buckets were acquired, so these values are no older */
   h->sum_ns += uvs__locked_load(&t->sum_ns, relaxed);
   max_ns = uvs__locked_load(&t->max_ns, relaxed);
   if (max_ns > h->max_ns)
@@ -52,7 +52,7 @@ int64_t uvs_quantile_ns(const uvs_histogram_t *h, double q) {
   if (h == NULL || h->count == 0)
     return 0;
   most_ns = h->max_ns < (uint64_t)UVS_NEVER ? (int64_t)h->max_ns : UVS_NEVER;
-  rank = (q > 0 ? q < 1 ? q : 1 : 0) * (double)h->count; /* what is no number counts as 0 */
+  rank = (q > 0 ? q < 1 ? q : 1 : 0) * (double)h->count; /* NaN counts as 0 */
   while (bucket < UVS_BUCKETS) {
     below += h->bucket[bucket];
     if (below > 0 && (double)below >= rank)

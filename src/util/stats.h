@@ -4,14 +4,14 @@
  * long they took.
  *
  * A cell holds one of each. It has one writer at a time, which needs no lock and no atomic
- * read-modify-write; anybody may read it meanwhile. Whoever wants to know adds all cells up.
+ * read-modify-write. Any thread may read it meanwhile. A reader adds all cells up.
  *
  * Recording is on the path of every run, so it is made of few instructions:
  * - The bucket is read off a double: its exponent and the two highest bits of its mantissa. To
  *   count leading zeros takes longer where the compiler may not use the newest instruction for it.
- * - `ns | 128` spares a comparison with the least bucket; its price is twelve raw buckets below
- *   1024 ns, which a reader takes as one.
- * - One comparison, with ceiling_ns, finds both a new maximum and what belongs in the last bucket.
+ * - `ns | 128` spares a comparison with the least bucket. It costs twelve raw buckets below
+ *   1024 ns, which a reader adds up to one.
+ * - One comparison, with ceiling_ns, finds both a new maximum and a value for the last bucket.
  */
 #ifndef UVS__STATS_H
 #define UVS__STATS_H
@@ -33,8 +33,8 @@ struct uvs__stat {
   _Atomic uint64_t raw[UVS__RAW_BUCKETS];
 };
 
-/* All zero at first. By UVS_STAT_..., but UVS_STAT_LATE has only the runs without a culprit: to
- * record each lateness once is enough, a reader adds them up. */
+/* All zero at first. By UVS_STAT_..., but UVS_STAT_LATE has only the runs without a culprit: each
+ * lateness is recorded once, and a reader adds them up. */
 struct uvs__cell {
   struct uvs__stat stat[UVS__STATS];
 };
@@ -43,7 +43,7 @@ _Static_assert(UVS_STAT_LATE == UVS_STAT_CAUSE - 1, "no culprit is -1");
 
 _Static_assert(sizeof(double) == sizeof(uint64_t), "a double's bits are read as a number");
 
-/* The raw bucket of what is below the last one. */
+/* The raw bucket of a value below the last bucket. */
 static inline size_t uvs__stat_raw(uint64_t ns) {
   double d = (double)(int64_t)(ns | 128); /* exact: below 2^53 */
   uint64_t bits;
@@ -52,14 +52,14 @@ static inline size_t uvs__stat_raw(uint64_t ns) {
   return (size_t)(bits >> 50) - (1023 + 7) * 4; /* 128 ns, 2^7, has raw bucket 0 */
 }
 
-/* One more in a raw bucket. release: what a reader finds in a bucket it also finds in sum_ns and
- * max_ns. Here and below no step of atomic.h's: a cell may be written inside a lock, and nothing
- * that another thread does depends on a count. */
+/* Counts a value in a raw bucket. release: a reader that finds the value there also finds it in
+ * sum_ns and max_ns. uvs__locked_...: a cell may be written under a lock, and nothing that
+ * another thread does depends on a count. */
 static inline void uvs__stat_count(struct uvs__stat *t, size_t raw) {
   uvs__locked_store(&t->raw[raw], uvs__locked_load(&t->raw[raw], relaxed) + 1, release);
 }
 
-/* The rest of uvs__stat_add for what is above the ceiling. */
+/* The rest of uvs__stat_add, for a value above the ceiling. */
 __attribute__((cold)) void uvs__stat_add_high(struct uvs__stat *t, uint64_t ns);
 
 static inline void uvs__stat_add(struct uvs__stat *t, uint64_t ns) {
@@ -72,7 +72,7 @@ static inline void uvs__stat_add(struct uvs__stat *t, uint64_t ns) {
 }
 
 /* A run starts: late_ns after it was due, mostly because of the culprit (-1: on time), and queue_ns
- * after it became ready. Both functions: the cell's one writer. */
+ * after it became ready. Only the cell's writer calls this and the next function. */
 static inline void uvs__cell_start(struct uvs__cell *c, uint64_t late_ns, int culprit,
                                    uint64_t queue_ns) {
   uvs__stat_add(&c->stat[UVS_STAT_CAUSE + culprit], late_ns);
