@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * api: what the files that implement uvsched.h share with each other. They need no lock
- * unless they say so.
+ * api: functions that the files of api/, lane/ and queue/ share. The caller does not hold the lock,
+ * unless the comment says so.
  */
 #ifndef UVS__API_API_H
 #define UVS__API_API_H
@@ -33,7 +33,7 @@ int uvs__may_wait(uvs_t *s);
 int uvs__wait_on(uv_cond_t *cond, uv_mutex_t *lock, uint64_t until_ns);
 /* Lock held. Sleep until z is woken: 0; UV_EINTR (abandoned), UV_ETIMEDOUT. */
 int uvs__sleep(uvs_t *s, struct uvs__sleeper *z, uint64_t until_ns);
-/* May we write to the caller's struct? It may be NULL. */
+/* Is the size of the caller's struct valid? NULL is. 0, UV_EINVAL. */
 int uvs__check_outcome(const uvs_outcome_t *ret);
 /* Write as much of *o as the caller's struct of `size` bytes has room for. */
 void uvs__give_outcome(void *ret, size_t size, const uvs_outcome_t *o);
@@ -57,7 +57,7 @@ bool uvs__rejection_known(int rejection, uvs_rejected_cb handler);
 /* An allocated action. UV_EINVAL, UV_ENOMEM. */
 int uvs__cleanup_make(uvs_t *s, uvs_cleanup_cb cb, void *arg, unsigned flags,
                       struct uvs__cleanup **ret);
-/* Lock held: may an action no longer be attached to something that is over? */
+/* Lock held: is it too late to attach an action to a task or lane that is over? */
 bool uvs__cleanup_refused(const uvs_t *s, bool on_loop);
 
 #endif

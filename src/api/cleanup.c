@@ -2,10 +2,10 @@
  *
  * cleanup: attach an action to the end of a task. loop/callbacks.c calls it.
  *
- * An action waits on the list of its task. If the task is over already, the action is
- * called at the next pass. An action with UVS_WHEN_SETTLED is on both lists once the outcome is
- * decided: the end of the task may come before that pass, and must not come before the action. The
- * list that is served first calls the action; the other one frees it.
+ * An action waits on the list of its task. If the task is over already, the action is called at the
+ * next pass. An action with UVS_WHEN_SETTLED is on both lists once the outcome is decided: the end
+ * of the task may come before that pass, and must not come before the action. The list that is
+ * served first calls the action; the other one frees it.
  */
 #include "api/api.h"
 
@@ -37,7 +37,7 @@ static bool has_been(const uvs_t *s, uvs_id_t id) {
 }
 
 /* Lock held: a task that an action can still be attached to. NULL: the task is over, or its actions
- * are being called and this is not the loop thread, which could then never end the task. */
+ * are being called and this is another thread, which could keep the task from its end for ever. */
 static struct uvs__task *attachable(uvs_t *s, uvs_id_t id, bool on_loop, uint32_t *ret_slot) {
   struct uvs__task *t = uvs__table_find(&s->table, id, ret_slot);
 

@@ -106,7 +106,7 @@ release_scheduler:
 /* Every member is over. */
 static void end_group(struct group *g) {
   for (size_t i = 0; i < g->n; i++)
-    uvs_forget(g->s, g->ids[i]); /* UV_ENOENT: the body did that */
+    uvs_forget(g->s, g->ids[i]); /* UV_ENOENT: the body did it already */
   uv_cond_destroy(&g->sleeper.cond);
   uvs__mem_free(&g->s->mem, g->waiters);
   uvs_release(g->s);
@@ -173,7 +173,7 @@ int uvs_all(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns, uvs_out
 
 /* ---- any ---- */
 
-/* All are settled, none succeeded. A member that failed says more than one that was cancelled. */
+/* All members are settled, and none succeeded. A failure says more than a cancelled member. */
 static int find_failure(const struct group *g) {
   for (size_t i = 0; i < g->n; i++) {
     if (g->waiters[i].status != UV_ECANCELED)

@@ -33,7 +33,7 @@ static const struct uvs__runner *all_runners(uvs_t *s) {
 }
 
 /* The sum of the statistics `from` to `to` of all cells. The lock is not needed: a cell has one
- * writer at a time, and anybody may read it (util/stats.h). */
+ * writer at a time, and any thread may read it (util/stats.h). */
 static void read_stats(const uvs_t *s, const struct uvs__runner *runners, int from, int to,
                        uvs_histogram_t *ret) {
   uvs_histogram_init(ret);
@@ -94,7 +94,7 @@ struct out {
 static void flush(struct out *o) {
   if (o->used > 0)
     o->rc = o->write(o->text, o->used, o->arg);
-  o->used = 0; /* and stays so if `write` wants no more */
+  o->used = 0; /* also if `write` wants no more */
 }
 
 /* A whole line; it goes out together with others. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * open: a scheduler is made, configured and given back. loop/close.c does what closing takes.
+ * open: opens, configures and closes a scheduler. loop/close.c does the work of closing.
  */
 #include "api/api.h"
 
@@ -17,7 +17,7 @@
 #define POOL_SIZE_DEFAULT 4
 #define POOL_SIZE_MAX 1024
 
-/* ---- whose is the loop ---- */
+/* ---- the loop's thread ---- */
 
 bool uvs__owns_loop(const uvs_t *s) {
   uintptr_t owner = uvs__load(&s->loop_thread, relaxed); /* see uvs__own_loop */
@@ -293,6 +293,6 @@ int uvs_set_concurrency(uvs_t *s, int concurrency) {
   if (concurrency < 0 || concurrency > UVS__CONCURRENCY_MAX)
     return UV_EINVAL;
   if (uvs__on_loop(s))
-    uvs__notice_loss(s); /* somebody may have closed our handles, and even the loop */
+    uvs__notice_loss(s); /* somebody may have closed the handles, and even the loop */
   return uvs__crew_set_concurrency(s, &s->home, concurrency, false);
 }

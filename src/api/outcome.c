@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * outcome: results, the wait for the end of a task, the wait for termination, and how another
- * thread calls a wait off. core/waiters.c says how threads sleep and are woken.
+ * thread abandons a wait. core/waiters.c says how threads sleep and are woken.
  *
  * A call that sleeps holds a reference on the scheduler, since uvs_close may come meanwhile. The
  * time-out of a wait is real time, also with a replaced clock.
@@ -77,7 +77,7 @@ int uvs_set_result(uvs_run_t *run, void *result) {
   c = run->state;
   if (!c->kept)
     return UV_EINVAL;
-  x = c->extra; /* RUNNING: only the body uses its results */
+  x = c->extra; /* RUNNING: only this thread uses the results of the run */
   before = x->run_result;
   x->run_result = result;
   if (before != result && before != x->result && uvs__is_droppable(x, before))
@@ -213,7 +213,7 @@ int uvs_await(uvs_t *s, int64_t timeout_ns) {
   return uvs_await_with(s, timeout_ns, NULL);
 }
 
-/* ---- calling a wait off ---- */
+/* ---- abandon a wait ---- */
 
 int uvs_abandon(uvs_t *s, uvs_waiter_t *w) {
   int rc = uvs__enter(s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * reject: what becomes of a submission that max_pending has no room for.
+ * reject: decides about a submission that max_pending has no room for.
  *
  * The policy says on which terms submit.c accepts it. The rejected handler is asked at most once
  * per submission, without the lock, and may call anything.
@@ -118,7 +118,7 @@ bool uvs__fits_here(const uvs_t *s, const uvs_task_t *t, uint64_t due_ns, uint64
   return s->decorate_cb == NULL && t->work != NULL && t->kind == UVS_ONCE &&
          t->from != UVS_FROM_WALL && due_ns <= now_ns && t->jitter_ns == 0 &&
          t->failure == UVS_FAIL_STOP && t->limit_ns == 0 && t->lane == 0 &&
-         !watched; /* of uvs_all and uvs_any, which could not keep their own time limit */
+         !watched; /* tasks of uvs_all and uvs_any: the call would miss its time limit */
 }
 
 void uvs__run_here(uvs_t *s, uint32_t slot, uint64_t now_ns) {

@@ -15,12 +15,12 @@
 
 /* Tasks that are submitted together, all or none. */
 struct batch {
-  const char *specs; /* n checked ones, `stride` apart */
+  const char *specs; /* n checked specs, `stride` bytes apart */
   size_t stride;
   size_t n;
-  const uvs_task_t *given;     /* as the caller has them, for the handler */
+  const uvs_task_t *given;     /* the caller's specs, for the rejected handler */
   uvs_id_t *ret_ids;           /* or NULL */
-  uvs_lane_t narrow;           /* they come in by this lane; 0: they do not */
+  uvs_lane_t narrow;           /* the lane whose number submits them; 0: none */
   struct uvs__waiter *waiters; /* one each, or NULL */
   uint64_t now_ns;
   uint64_t wall_ns; /* 0: no task is of the wall clock */
@@ -31,8 +31,8 @@ struct batch {
 
 /* ---- specs ---- */
 
-/* The i-th spec: the caller's own if it is as ours, else as ours in *room. NULL: it cannot be read.
- */
+/* The i-th spec: the caller's own if it has the size of this version, else a copy in *room. NULL:
+ * it cannot be read. */
 static const uvs_task_t *nth(const struct batch *b, size_t i, uvs_task_t *room) {
   const char *given = b->specs + i * b->stride;
 
@@ -57,13 +57,13 @@ static inline uint64_t pending(const uvs_t *s) {
   return s->counts.waiting + s->counts.ready + s->counts.running;
 }
 
-/* Lock held, but released to allocate: may they come in, on these terms? Then they count. */
+/* Lock held, but released to allocate: accepts the tasks, on these terms. Then they count. */
 static int accept_batch(uvs_t *s, const struct batch *b, enum uvs__terms terms) {
   int rc = s->shut ? UV_ESHUTDOWN : uvs__reserve(s, b->n, b->extras);
 
   if (rc < 0)
     return rc;
-  if (s->shut) /* since we asked */
+  if (s->shut) /* since the lock was released */
     return UV_ESHUTDOWN;
   if (terms == UVS__TERMS_ROOM && s->max_pending != 0 && pending(s) + b->n > s->max_pending)
     return UV_EAGAIN;
@@ -106,7 +106,7 @@ static int join_lane(uvs_t *s, uvs_lane_t lane) {
   if (g == NULL)
     return was ? UV_ECANCELED : UV_ENOENT;
   if (g->scheduler != s)
-    rc = UV_EINVAL; /* its lock is not ours to take: it may be of a forked child's parent */
+    rc = UV_EINVAL; /* its lock is not needed; in a forked child it may be locked for ever */
   else
     rc = g->shut ? UV_ECANCELED : 0;
   if (rc == 0)
@@ -126,7 +126,7 @@ static void leave_lanes(uvs_t *s, const struct batch *b, size_t n) {
     pause_after_batch(s, b, i);
     if (lane == 0)
       continue;
-    g = uvs__directory_hold(lane, &was); /* it is there: a task counts in it */
+    g = uvs__directory_hold(lane, &was); /* the lane exists: a task counts in it */
     uvs__gate_left(s, g, 1);
     let_go(s, g);
   }
@@ -180,8 +180,8 @@ static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const u
   return slot;
 }
 
-/* A wall-clock task is due at an instant of the monotonic clock, as the two go now; or the loop
- * looks at that clock. */
+/* The loop must look when the wall-clock task is due, by the present difference of the clocks; but
+ * after UVS__WALL_CAP_NS at the latest, since the wall clock may be set. */
 static void note_wall(uvs_t *s, const struct batch *b, const struct uvs__task *t) {
   uint64_t due_ns = b->now_ns + UVS__WALL_CAP_NS;
 
@@ -192,8 +192,8 @@ static void note_wall(uvs_t *s, const struct batch *b, const struct uvs__task *t
   uvs__note_due(s, due_ns);
 }
 
-/* Lock held, but where reject.c says so: one that was accepted is made and filed, on these terms. A
- * lane that was disposed meanwhile ends it. */
+/* Lock held, except where reject.c releases it. Makes and files an accepted task, on these terms.
+ * If its lane was disposed meanwhile, the task ends. */
 static void take_in(uvs_t *s, const struct batch *b, size_t i, enum uvs__terms terms) {
   uvs_task_t room;
   const uvs_task_t *t = nth(b, i, &room);
@@ -210,8 +210,8 @@ static void take_in(uvs_t *s, const struct batch *b, size_t i, enum uvs__terms t
   uvs__file(s, slot, b->now_ns);
 }
 
-/* Lock held, but released after each batch and during bodies. First all are made, so that their ids
- * are known. Until this thread comes to them, their place is WITH_CALLER. */
+/* Lock held, but released after each batch and during bodies. First all tasks are made, so that
+ * their ids are known. Until this thread runs a task, its place is WITH_CALLER. */
 static void run_all_here(uvs_t *s, const struct batch *b, uvs_id_t *ids) {
   for (size_t i = 0; i < b->n; i++) {
     uvs_task_t room;
@@ -276,7 +276,7 @@ static bool all_fit_here(const uvs_t *s, const struct batch *b) {
   return true;
 }
 
-/* Are they as they should be, and what do they need? */
+/* Checks the specs, and adds up what they need. */
 static int check_batch(uvs_t *s, struct batch *b) {
   b->refs = b->extras = 0;
   b->lanes = false;
@@ -324,12 +324,12 @@ static int submit_here(uvs_t *s, const struct batch *b) {
   return rc;
 }
 
-/* There was no room, or it is too late: rc says which. The policy decides. */
+/* rc: UV_EAGAIN (no room) or UV_ESHUTDOWN. The rejection policy decides. */
 static int submit_without_room(uvs_t *s, struct batch *b, int rc) {
   enum uvs__terms terms = uvs__terms_without_room(s, b->given, b->n, rc);
 
   if (terms != UVS__TERMS_REFUSED) {
-    /* The handler may have had its hands on the caller's specs. */
+    /* The handler may have changed the caller's specs. */
     rc = b->specs == (const char *)b->given ? check_batch(s, b) : 0;
     if (terms == UVS__TERMS_PUSH && b->wall_ns == 0)
       b->wall_ns = uvs__clock_wall(&s->clock);
@@ -352,7 +352,7 @@ static int submit(uvs_t *s, struct batch *b) {
   rc = submit_on(s, b, UVS__TERMS_ROOM, NULL);
   if (!is_refusal(rc))
     return rc;
-  uvs_retain(s); /* close may come while the handler thinks, or while a body runs */
+  uvs_retain(s); /* uvs_close may be called while the handler or a body runs */
   rc = submit_without_room(s, b, rc);
   uvs_release(s);
   return rc;
@@ -402,7 +402,7 @@ int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) 
 
 /* ---- one ---- */
 
-/* The common case: a plain task, and nothing is in its way. False: nothing has happened. */
+/* The common case: a plain task that can be accepted at once. False: nothing was done. */
 static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
   uint64_t now_ns;
   uint32_t slot;

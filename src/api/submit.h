@@ -11,7 +11,7 @@
 
 /* ---- plain tasks ---- */
 
-/* From here on a spec has only what plain one-shots do without. */
+/* From here on a spec has only fields that a plain one-shot does not use. */
 #define UVS__RARE offsetof(uvs_task_t, max_burst)
 _Static_assert(sizeof(uvs_task_t) - UVS__RARE == 15 * sizeof(uint64_t),
                "all of them are looked at");
@@ -27,7 +27,7 @@ static inline uint64_t uvs__any_of_2(const uvs_task_t *t, size_t offset) {
 static inline bool uvs__is_plain(const uvs_task_t *t) {
   uint64_t rare;
 
-  if (t->size != sizeof *t) /* behind a smaller one is nothing that we may read */
+  if (t->size != sizeof *t) /* a smaller struct must not be read beyond its end */
     return false;
   rare = uvs__any_of_2(t, UVS__RARE) | uvs__any_of_2(t, UVS__RARE + 16) |
          uvs__any_of_2(t, UVS__RARE + 32) | uvs__any_of_2(t, UVS__RARE + 48) |
@@ -45,7 +45,7 @@ enum uvs__terms {
   UVS__TERMS_ROOM = 0, /* if max_pending has room for it */
   UVS__TERMS_REFUSED,
   UVS__TERMS_DROP, /* accepted and dropped */
-  UVS__TERMS_PUSH, /* for each new task the one that would start next is dropped */
+  UVS__TERMS_PUSH, /* for each new task, the task that would start next is dropped */
   UVS__TERMS_HERE  /* above max_pending, and run by the submitter */
 };
 
@@ -55,11 +55,11 @@ enum uvs__terms uvs__terms_without_room(uvs_t *s, const uvs_task_t *given, size_
 /* May the submitter run this task itself? */
 bool uvs__fits_here(const uvs_t *s, const uvs_task_t *t, uint64_t due_ns, uint64_t now_ns,
                     bool watched);
-/* Lock held, but released for a moment when there is much to look at: drop the task that would
- * start next, of those that are not running. False: there is none. wall_ns: that clock. */
+/* Lock held, but released after each batch: drops the task that would start next. False: there is
+ * none. wall_ns: the time of the wall clock. */
 bool uvs__drop_oldest(uvs_t *s, uint64_t now_ns, uint64_t wall_ns);
-/* An accepted task, WAITING and in no list, is run by this thread. Lock held, but during the body.
- */
+/* This thread runs an accepted task, which is WAITING and in no list. Lock held, except during the
+ * body. */
 void uvs__run_here(uvs_t *s, uint32_t slot, uint64_t now_ns);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * virtual: calls for the owner of a replaced clock: when is the next task due, and look again.
+ * virtual: calls for a program that replaces the clock: when is the next task due, and look again.
  */
 #include "api/api.h"
 
@@ -49,7 +49,7 @@ int uvs_clock_changed(uvs_t *s) {
   if (rc < 0)
     return rc;
   if (uvs__on_loop(s))
-    uvs__notice_loss(s); /* somebody may have closed our handles, and even the loop */
+    uvs__notice_loss(s); /* somebody may have closed the handles, and even the loop */
   uvs__wake_loop(s);
   return 0;
 }

@@ -7,11 +7,11 @@
  * lane by its number only.
  *
  * The directory maps the number to the lane's gate. A call holds the lane while it uses it. The
- * loop closes the directory's entry after the last callback, and whoever lets go last frees the
- * lane. A lane has a reference on its scheduler, so the scheduler's lock exists as long as somebody
- * holds the lane. A closed scheduler has no lanes in the directory.
+ * loop closes the directory's entry after the last callback, and the last holder frees the lane. A
+ * lane has a reference on its scheduler, so the scheduler's lock exists as long as a thread holds
+ * the lane. A closed scheduler has no lanes in the directory.
  *
- * A forked child never locks: calls find out about the fork before they lock.
+ * A forked child never locks: each call checks for a fork before it locks.
  */
 #include "uvsched/lane.h"
 
@@ -30,11 +30,11 @@
 struct uvs__lane {
   struct uvs__gate gate;     /* first: the directory and the core know the lane by it */
   struct uvs__call call;     /* its last callbacks */
-  struct uvs__crew own_crew; /* if it has an executor of its own */
+  struct uvs__crew own_crew; /* if the lane has an executor of its own */
   uvs_quiet_cb quiet;        /* constant */
   void *arg;                 /* constant; of quiet */
   bool called;               /* its last callbacks are being made */
-  bool over;                 /* it is not on the scheduler's list: not yet, or not any more */
+  bool over;                 /* not on the scheduler's list: not yet, or not any more */
 };
 
 static struct uvs__lane *lane_of(struct uvs__gate *g) {
@@ -50,15 +50,15 @@ static void free_lane(struct uvs__gate *g) {
   uvs_release(s);
 }
 
-/* Let go, and answer rc. */
+/* Lets go, and returns rc. */
 static int let_go(struct uvs__gate *g, int rc) {
   if (uvs__directory_drop(g->number))
     free_lane(g);
   return rc;
 }
 
-/* For calls that lock. The caller lets go. NULL: *ret_rc is UV_ECANCELED (the lane is gone),
- * UV_ENOENT or UV_ENOTSUP. */
+/* Holds a lane, for calls that lock. The caller lets go. NULL: *ret_rc is UV_ECANCELED (the lane is
+ * gone), UV_ENOENT or UV_ENOTSUP. */
 static struct uvs__gate *hold(uvs_lane_t number, int *ret_rc) {
   bool was;
   struct uvs__gate *g = uvs__directory_hold(number, &was);
@@ -72,7 +72,7 @@ static struct uvs__gate *hold(uvs_lane_t number, int *ret_rc) {
 
 /* ---- the end of a lane ---- */
 
-/* Off the scheduler's list, unless there are clean-up actions to be called. */
+/* Takes the lane off the scheduler's list, unless clean-up actions are still to be called. */
 static bool leave_list(uvs_t *s, struct uvs__lane *lane) {
   struct uvs__gate *g = &lane->gate;
   bool over;
@@ -95,7 +95,7 @@ static void make_last_calls(uvs_t *s, struct uvs__call *c) {
   struct uvs__gate *g = &lane->gate;
 
   uvs__lock(s);
-  lane->called = true; /* or other threads could keep the lane from its end, by adding actions */
+  lane->called = true; /* or other threads could add actions for ever */
   uvs__unlock(s);
   /* First: callbacks may close the executor, which the lane borrowed. */
   uvs__crew_close(s, &lane->own_crew); /* it may have none */
@@ -108,15 +108,14 @@ static void make_last_calls(uvs_t *s, struct uvs__call *c) {
   let_go(g, 0);
 }
 
-/* Lock held: the core says that the lane is disposed and has nothing left. */
+/* Lock held: the lane is disposed, and its tasks and its own runners are gone. */
 static void on_quiet(struct uvs__gate *g) {
   UVS_ASSERT(!lane_of(g)->called);
   uvs__owe_call(g->scheduler, &lane_of(g)->call);
 }
 
-/* In a forked child, where the caller is the only thread, and has taken the lane off the list.
- * Threads of the parent that held the lane do not exist here, so nobody is waited for. Actions are
- * not called. */
+/* In a forked child. The caller is the only thread, and has taken the lane off the list. Threads
+ * that held the lane do not exist here, so this does not wait for them. Actions are not called. */
 static void forget_lane(struct uvs__gate *g) {
   uvs_t *s = g->scheduler;
 
@@ -145,7 +144,7 @@ static int read_options(const uvs_lane_options_t *given, uvs_lane_options_t *o) 
   return o->width > UVS_LANE_WIDTH_MAX ? UV_EINVAL : 0;
 }
 
-/* Until it is on the scheduler's list a lane looks disposed. So a thread that guesses its number
+/* Until a lane is on the scheduler's list, it looks disposed. So a thread that guesses its number
  * can do nothing with it. */
 static void set_up(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o) {
   *lane = (struct uvs__lane){
@@ -181,8 +180,8 @@ static int open_crew(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t 
   return uvs__crew_open(s, &lane->own_crew, &c);
 }
 
-/* 0, UV_ESHUTDOWN. After 0 the lane may be gone, if the loop closes everything: the caller has its
- * number before `quiet` can come. */
+/* 0, UV_ESHUTDOWN. After 0 the lane may be gone, if the scheduler is being closed. *ret is set with
+ * the lock: the caller has the number before `quiet` can be called. */
 static int enter_list(uvs_t *s, struct uvs__lane *lane, uvs_lane_t *ret) {
   struct uvs__gate *g = &lane->gate;
   bool refused;
@@ -227,7 +226,7 @@ int uvs_lane_open(uvs_t *s, const uvs_lane_options_t *given, uvs_lane_t *ret) {
     return 0;
   uvs__crew_close(s, &lane->own_crew);
   uvs__directory_close(lane->gate.number);
-  return let_go(&lane->gate, rc); /* a thread that guessed the number may hold it */
+  return let_go(&lane->gate, rc); /* a thread that guessed the number may hold the lane */
 
 close_crew:
   uvs__crew_close(s, &lane->own_crew);
@@ -274,7 +273,7 @@ int uvs_lane_is_disposed(uvs_lane_t number) {
 
   if (g == NULL)
     return gone ? 1 : UV_ENOENT;
-  alone = uvs__forked(&g->scheduler->fork); /* the only thread that is left */
+  alone = uvs__forked(&g->scheduler->fork); /* in a child, where no other thread exists */
   if (!alone)
     uvs__lock(g->scheduler);
   shut = g->shut;
@@ -285,8 +284,8 @@ int uvs_lane_is_disposed(uvs_lane_t number) {
 
 /* ---- clean-up actions ---- */
 
-/* Lock held. The action goes on the lane's list, or on that of the next pass, or on both. g is NULL
- * if the lane is gone. 0, UV_ESHUTDOWN: there is no pass to come. */
+/* Lock held. Puts the action on the lane's list, the list of the next pass, or both. g is NULL if
+ * the lane is gone. 0, UV_ESHUTDOWN: no pass will follow. */
 static int attach(uvs_t *s, struct uvs__gate *g, struct uvs__cleanup *a, bool on_loop) {
   bool lives = g != NULL && !lane_of(g)->over && (!lane_of(g)->called || on_loop);
 
@@ -340,8 +339,8 @@ int uvs_lane_submit(uvs_lane_t number, const uvs_task_t *t, uvs_id_t *ret_id) {
   return let_go(g, uvs__submit_to_lane(g->scheduler, number, t, ret_id));
 }
 
-/* The lane, if id is one of its tasks; NULL with *ret_rc. The task may be over when the caller goes
- * on to the scheduler: then that answers UV_ENOENT. A task never changes its lane. */
+/* Holds the lane, if id is one of its tasks; else NULL, with *ret_rc. The task may end before the
+ * caller asks the scheduler, which then answers UV_ENOENT. A task never changes its lane. */
 static struct uvs__gate *hold_with(uvs_lane_t number, uvs_id_t id, int *ret_rc) {
   struct uvs__gate *g = hold(number, ret_rc);
   const struct uvs__task *t;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * threadpool: a pool of own threads, and the executor that has none.
+ * threadpool: a pool of own threads, and the inline executor, which has no threads.
  *
- * One lock and one condition guard everything that changes: the jobs, first in, first out, and the
- * threads. A thread that finds `live` above `size` leaves. It notes that in its record, and the
- * next resize, or close, joins it. The size is made smaller only with a broadcast, so if a thread
- * that was woken for a job leaves instead, other threads are awake and find the job.
+ * One lock and one condition variable guard the threads and the jobs (first in, first out). A
+ * thread that finds `live` above `size` leaves: it sets `left` in its record, and the next resize,
+ * or close, joins it. A resize to fewer threads wakes all threads. So if a thread that was woken
+ * for a job leaves instead, other threads are awake and find the job.
  *
  * A resize makes its threads under the lock, although that takes a few microseconds each. So a new
- * thread takes no job before all of them exist. If one cannot be made, the others find their
- * records marked, and leave.
+ * thread takes no job before all new threads exist. If one cannot be made, the other new threads
+ * find `left` set in their records, and leave.
  */
 #include "uvsched/executor.h"
 
@@ -18,8 +18,8 @@
 #include "pool/crew.h"
 #include "util/sizes.h"
 
-#define JOBS_FIRST 64 /* room for so many jobs from the beginning */
-#define JOBS_KEPT 512 /* room for more is given back when all jobs are taken */
+#define JOBS_FIRST 64 /* room for this many jobs at first */
+#define JOBS_KEPT 512 /* a larger ring is freed when its last job is taken */
 
 struct job {
   void (*fn)(void *arg);
@@ -32,7 +32,7 @@ struct member {
   struct member *next;
   uv_thread_t thread;
   int number; /* in its name */
-  bool left;  /* it takes no job any more, and can be joined without delay */
+  bool left;  /* the thread takes no job any more, and can be joined at once */
 };
 
 struct uvs_threads_s {
@@ -43,13 +43,13 @@ struct uvs_threads_s {
   size_t stack_size;
   char name[UVS_THREADS_NAME_MAX + 1];
 
-  uv_mutex_t lock;  /* what follows */
-  uv_cond_t wake;   /* a job, or one thread too many, or the end */
+  uv_mutex_t lock;  /* protects what follows */
+  uv_cond_t wake;   /* there is a job, the size became smaller, or the pool closes */
   struct job *jobs; /* a ring: `count` jobs from `first` on */
   size_t room, first, count;
-  struct member *members; /* those that left included, until they are joined */
+  struct member *members; /* all threads that are not yet joined */
   int live;               /* members that have not left */
-  int size;               /* threads leave when more are live */
+  int size;               /* the wanted number; threads leave while more are live */
   struct uvs__resize_watch *watches;
   bool closing;
 };
@@ -59,7 +59,7 @@ static _Thread_local const uvs_threads_t *own_pool;
 
 /* ---- jobs: lock held ---- */
 
-/* Move the jobs to a ring with this room. 0, UV_ENOMEM. */
+/* Moves the jobs to a ring of this size. 0, UV_ENOMEM. */
 static int make_ring(uvs_threads_t *p, size_t room) {
   struct job *jobs = uvs__mem_alloc(&p->mem, room, sizeof *jobs, 0);
 
@@ -86,7 +86,7 @@ static struct job pop(uvs_threads_t *p) {
 
   p->first = (p->first + 1) % p->room;
   if (--p->count == 0 && p->room > JOBS_KEPT)
-    make_ring(p, JOBS_KEPT); /* without memory the large one stays */
+    make_ring(p, JOBS_KEPT); /* if memory is out, the large ring stays */
   return job;
 }
 
@@ -119,7 +119,7 @@ static void thread_main(void *arg) {
   own_pool = p;
   snprintf(name, sizeof name, "%s-%d", p->name, m->number);
   uvs__thread_name(name);
-  /* A job that forked may come back here in the child, where nothing is ours to touch. */
+  /* A job may fork. In the child it returns here, but the child must not touch the pool. */
   while (!uvs__forked(&p->fork) && next_job(m, &job))
     job.fn(job.arg);
 }
@@ -138,7 +138,7 @@ static void join_all(const uvs_allocator_t *mem, struct member *m) {
 
 /* The rest: lock held. */
 
-/* Those that can be joined without delay go from the pool's list to *list. */
+/* Moves the threads that have left from the pool's list to *list. */
 static void take_left(uvs_threads_t *p, struct member **list) {
   struct member **at = &p->members;
 
@@ -184,7 +184,7 @@ static int add_member(uvs_threads_t *p) {
   return 0;
 }
 
-/* Threads that have left are in *ret_left, to be joined without the lock. */
+/* Adds the threads that have left to *ret_left. The caller joins them without the lock. */
 static int change_size(uvs_threads_t *p, int threads, struct member **ret_left) {
   int old = p->live;
   int rc = 0;
@@ -194,7 +194,7 @@ static int change_size(uvs_threads_t *p, int threads, struct member **ret_left) 
     rc = add_member(p);
   if (rc == 0) {
     p->size = threads;
-  } else { /* the new ones are the first of the list */
+  } else { /* the new threads are the first of the list */
     for (struct member *m = p->members; p->live > old; m = m->next, p->live--)
       m->left = true;
     take_left(p, ret_left);
@@ -204,7 +204,7 @@ static int change_size(uvs_threads_t *p, int threads, struct member **ret_left) 
   return rc;
 }
 
-/* The door of all but close. */
+/* Every function except close calls this first. */
 static int enter(const uvs_threads_t *p) {
   if (p == NULL)
     return UV_EINVAL;
@@ -252,7 +252,7 @@ static int submit(void *self, void (*fn)(void *arg), void *arg) {
   uv_mutex_lock(&p->lock);
   rc = p->closing ? UV_ESHUTDOWN : push(p, (struct job){fn, arg});
   if (rc == 0)
-    uv_cond_signal(&p->wake); /* with the lock: after it, the pool may have run the job and gone */
+    uv_cond_signal(&p->wake); /* with the lock: without it, the pool may be closed and freed */
   uv_mutex_unlock(&p->lock);
   return rc;
 }
@@ -288,7 +288,7 @@ const uvs_executor_t *uvs_inline_executor(void) {
 void uvs__threads_watch(const uvs_executor_t *e, struct uvs__resize_watch *w) {
   uvs_threads_t *p = e->self;
 
-  if (e->submit != submit) /* a copy of the table is as good */
+  if (e->submit != submit) /* not by address: `e` may be a copy of the table */
     return;
   uv_mutex_lock(&p->lock);
   w->next = p->watches;
@@ -308,7 +308,7 @@ void uvs__threads_unwatch(const uvs_executor_t *e, struct uvs__resize_watch *w) 
   if (w->link != NULL) {
     *w->link = w->next;
     if (w->next != NULL)
-      w->next->link = w->link; /* so `link` is read with the lock only */
+      w->next->link = w->link; /* so `link` must be read under the lock */
     w->link = NULL;
   }
   uv_mutex_unlock(&p->lock);
@@ -377,8 +377,9 @@ free_pool:
   return rc;
 }
 
-/* A lock that a thread of the parent held when it forked stays locked here for ever, and what it
- * guards may be half changed. The lock itself is not destroyed: threads waited there. */
+/* If another thread held the lock at the fork, the lock stays locked in the child, and its data may
+ * be half changed: then only the pool itself is freed. The lock is not destroyed, since threads of
+ * the parent waited on it. */
 static void free_in_child(uvs_threads_t *p) {
   if (uv_mutex_trylock(&p->lock) != 0)
     return;

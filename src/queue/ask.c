@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * ask: what is in a delay queue: the first value, how many, a snapshot, a dump.
+ * ask: the contents of a delay queue: the first value, the number of values, a snapshot, a dump.
  */
 #include "queue/queue.h"
 
@@ -15,7 +15,7 @@ int uvs_queue_peek(uvs_queue_t *q, uvs_entry_t *ret) {
   if (q->values.heap.count == 0)
     return uvs__queue_leave(q, UV_ENOENT);
   *ret = uvs__values_entry(&q->values, uvs__values_head(&q->values));
-  if (q->options.hold != NULL) /* under the lock: no consumer can take and free it before */
+  if (q->options.hold != NULL) /* under the lock: no consumer can free the value before */
     q->options.hold(ret->value, q->options.arg);
   return uvs__queue_leave(q, 0);
 }
@@ -45,7 +45,7 @@ static int by_due(const void *x, const void *y) {
   return uvs__values_before(&a->place, &b->place) ? -1 : uvs__values_before(&b->place, &a->place);
 }
 
-/* Queue locked: all values, held. */
+/* Queue locked: copies all values, and holds each. */
 static void take_shots(const uvs_queue_t *q, struct shot *shots) {
   for (uint32_t n = 0; n < q->values.heap.count; n++) {
     const struct uvs__heap_entry *place = uvs__heap_nth(&q->values.heap, n);
@@ -56,8 +56,8 @@ static void take_shots(const uvs_queue_t *q, struct shot *shots) {
   }
 }
 
-/* Visit a snapshot until `each` answers nonzero. Each value is dropped once, also one that is not
- * visited any more. `out`: a headline goes there; or NULL. */
+/* Visits a snapshot until `each` returns nonzero. Each value is dropped once, visited or not. out:
+ * where a headline is printed; NULL: none is. */
 static int visit(uvs_queue_t *q, FILE *out, uvs_entry_cb each, void *arg) {
   struct shot *shots;
   size_t count, takers = 0;
@@ -66,7 +66,7 @@ static int visit(uvs_queue_t *q, FILE *out, uvs_entry_cb each, void *arg) {
   if (rc < 0)
     return rc;
   count = q->values.heap.count;
-  shots = uvs__mem_alloc(&q->s->mem, count, sizeof *shots, 1); /* of one byte, if there are none */
+  shots = uvs__mem_alloc(&q->s->mem, count, sizeof *shots, 1); /* never 0 bytes */
   if (shots == NULL)
     return uvs__queue_leave(q, UV_ENOMEM);
   take_shots(q, shots);

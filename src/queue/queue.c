@@ -5,13 +5,13 @@
  * The queue's lock protects the values and the threads that sleep. A thread that finds a value due
  * hands it to the first sleeper before it takes one for itself: it takes the value out, writes it
  * into the sleeper's record, and wakes just that thread. So a sleeper that leaves for another
- * reason finds under the lock whether a value is its own, and no value is lost or handed out twice.
+ * reason sees under the lock whether it was handed a value. No value is lost or handed out twice.
  */
 #include "queue/queue.h"
 
 #include <string.h>
 
-/* Options of this size are the oldest that exist. */
+/* The size of the options in the first version. */
 #define LEAST_OPTIONS (offsetof(uvs_queue_options_t, arg) + sizeof(void *))
 
 /* ---- queue locked ---- */
@@ -61,7 +61,7 @@ uint64_t uvs__queue_wants(const uvs_queue_t *q) {
   return q->first == NULL && q->consume == NULL ? UVS__NEVER : first_due_ns(q);
 }
 
-/* ---- the door ---- */
+/* ---- enter and leave ---- */
 
 /* Before the lock: a forked child never locks. */
 static int check_entry(const uvs_queue_t *q, bool valid) {
@@ -102,17 +102,17 @@ uvs_queue_t *uvs_queue_retain(uvs_queue_t *q) {
 void uvs_queue_release(uvs_queue_t *q) {
   uvs_t *s = q == NULL ? NULL : q->s;
 
-  /* acq_rel: releases what this thread did with it; the last one acquires what all others did */
+  /* acq_rel: releases what this thread did; the last one acquires what all others did */
   if (q == NULL || uvs__sub(&q->refs, 1, acq_rel) != 1)
     return;
-  if (!uvs__forked(&s->fork)) /* a child's copy may be held by a thread that does not exist there */
+  if (!uvs__forked(&s->fork)) /* in a child, a thread that does not exist may hold the lock */
     uv_mutex_destroy(&q->lock);
   uvs__values_free_memory(&q->values);
   uvs__mem_free(&s->mem, q);
   uvs_release(s);
 }
 
-/* The caller's options as ours. A smaller struct leaves defaults. 0 or UV_EINVAL. */
+/* Copies the caller's options. Fields that a smaller struct lacks have defaults. 0 or UV_EINVAL. */
 static int read_options(const uvs_queue_options_t *given, uvs_queue_options_t *ret) {
   memset(ret, 0, sizeof *ret);
   if (given == NULL)
@@ -155,8 +155,8 @@ int uvs_queue_open(uvs_t *s, const uvs_queue_options_t *o, uvs_queue_t **ret) {
   return 0;
 }
 
-/* Queue locked: take out at most n values, in order; `due`: only what is due. Answers how many, and
- * the first of their chain. */
+/* Queue locked: takes out at most n values, in order; due: only due values. Returns their number;
+ * *ret_first is the first slot of their chain. */
 static int take_many(uvs_queue_t *q, int64_t n, bool due, uint32_t *ret_first) {
   uint32_t *end = ret_first;
   int count = 0;
@@ -170,7 +170,7 @@ static int take_many(uvs_queue_t *q, int64_t n, bool due, uint32_t *ret_first) {
   return count;
 }
 
-/* Without the lock: give such a chain to `each`, which may be NULL. */
+/* Without the lock: gives the values of such a chain to `each`, which may be NULL. */
 static void deliver(uvs_queue_t *q, uint32_t first, uvs_value_cb each, void *arg) {
   for (uint32_t slot = first, next; slot != UVS__NONE; slot = next) {
     uvs_entry_t e;
@@ -187,7 +187,7 @@ static void deliver(uvs_queue_t *q, uint32_t first, uvs_value_cb each, void *arg
 void uvs__queue_shut(uvs_queue_t *q) {
   uint32_t left = UVS__NONE;
 
-  if (uvs__forked(&q->s->fork)) /* a child never locks, and calls nothing */
+  if (uvs__forked(&q->s->fork)) /* a child never locks, and makes no callbacks */
     return;
   uv_mutex_lock(&q->lock);
   if (!q->closed) {
@@ -248,7 +248,7 @@ static int put(uvs_queue_t *q, uvs_entry_t *e, size_t n, uvs_item_t *ret_item) {
   bool valid = e != NULL && n > 0;
   int rc;
 
-  for (size_t i = 0; valid && i < n && n <= UVS__INDEX_MAX; i++) /* else they do not exist */
+  for (size_t i = 0; valid && i < n && n <= UVS__INDEX_MAX; i++) /* a larger n is refused below */
     valid = e[i].value != NULL;
   rc = uvs__queue_enter(q, valid);
   if (rc < 0)
@@ -284,7 +284,7 @@ int uvs_queue_put_many(uvs_queue_t *q, uvs_entry_t *e, size_t n) {
 
 /* ---- out ---- */
 
-/* Queue locked; unlocked meanwhile. Sleeps until another thread ends the wait, or until_ns by
+/* Queue locked, but not during the sleep. Sleeps until another thread ends the wait, or until_ns by
  * uv_hrtime. */
 static int sleep_as(uvs_queue_t *q, struct uvs__taker *t, uint64_t until_ns) {
   int rc = uv_cond_init(&t->z.cond);
@@ -360,7 +360,7 @@ int uvs_queue_abandon(uvs_queue_t *q, uvs_waiter_t *w) {
     end_wait(q, w->waiting, UV_EINTR);
     return uvs__queue_leave(q, 1);
   }
-  if (w->waiting != NULL) /* it sleeps elsewhere, under another lock */
+  if (w->waiting != NULL) /* the wait is elsewhere, under another lock */
     return uvs__queue_leave(q, UV_EINVAL);
   w->requested = 1;
   return uvs__queue_leave(q, 0);
@@ -403,8 +403,8 @@ int uvs_queue_remove_value(uvs_queue_t *q, const void *value, uvs_entry_t *ret) 
   return rc < 0 ? rc : remove_and_leave(q, uvs__values_find_value(&q->values, value), ret);
 }
 
-/* Values go out together: all are taken out in one critical section, so that no thread sees half of
- * them. `each` is called after it, without the lock. */
+/* Takes out all these values in one critical section, so that no thread sees half of them out.
+ * Then calls `each` for them, without the lock. */
 static int take_out(uvs_queue_t *q, int64_t n, bool due, bool valid, uvs_value_cb each, void *arg) {
   uint32_t first;
   int rc = uvs__queue_enter(q, valid);

@@ -31,9 +31,9 @@ static void take_off_list(uvs_queue_t *q, uvs_queue_t **at) {
 /* Looks at all queues: hands due values to threads, and finds due_ns again. Makes no callbacks. A
  * pass also takes closed queues off the list. Returns the nearest time.
  *
- * due_ns and dirty are reset first. A thread that changes a queue after the look at it tells us
- * after the reset, and what it tells is kept. A thread that told us before the reset had changed
- * its queue before that, and the look sees the change. */
+ * due_ns and dirty are reset first, so no change is lost. If a thread changes a queue after this
+ * function has looked at it, the thread sets due_ns or dirty after the reset. If a thread set them
+ * before the reset, it had changed its queue before that, and this function sees the change. */
 static uint64_t look_at_all(uvs_t *s, bool in_pass) {
   struct uvs__queues *all = &s->queues;
   uvs_queue_t **at = &all->first;
@@ -67,8 +67,7 @@ static uint64_t look_at_all(uvs_t *s, bool in_pass) {
   return due_ns;
 }
 
-/* Call back for values that are due and were in before the first call. True when the time is
- * over. */
+/* Makes the callbacks for due values that were in before the first callback. True: time is up. */
 static bool call_back(uvs_queue_t *q, uint64_t until_ns) {
   bool over = false;
   uint64_t bound;
@@ -93,8 +92,8 @@ static bool call_back(uvs_queue_t *q, uint64_t until_ns) {
   return over;
 }
 
-/* There are queues. They take turns: when the time is over, the next pass goes on with the next
- * queue. Queues that a callback opens wait for the next pass. */
+/* Needs a queue. Queues take turns: when the time is up, the next pass goes on with the next queue.
+ * Queues that a callback opens wait for the next pass. */
 static void call_back_all(uvs_t *s, uint64_t until_ns) {
   struct uvs__queues *all = &s->queues;
   uvs_queue_t *first, *start, *q;
@@ -111,7 +110,7 @@ static void call_back_all(uvs_t *s, uint64_t until_ns) {
   all->resume = q != start ? q : NULL;
 }
 
-/* until_ns of 0: only hand over, and make due_ns exact. It may come from inside a callback. */
+/* until_ns 0: only hand over, and make due_ns exact. Such a call may come from a callback. */
 static void serve(uvs_t *s, uint64_t until_ns) {
   bool in_pass = until_ns != 0;
 
@@ -121,7 +120,7 @@ static void serve(uvs_t *s, uint64_t until_ns) {
   }
 }
 
-/* No queue is opened any more. A forked child never locks, and only frees. */
+/* Closes all queues; none can be opened any more. A forked child never locks, and only frees. */
 static void close_all(uvs_t *s) {
   bool child = uvs__forked(&s->fork);
   struct uvs__queues *all = &s->queues;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * values: what a delay queue holds: pointers in due order, each named by an item. Knows neither
- * threads nor clocks; the caller has the queue's lock.
+ * values: the values of a delay queue: pointers in due order, each named by an item. Knows neither
+ * threads nor clocks. The caller holds the queue's lock.
  *
- * Room is reserved first; after that nothing here can fail. A value leaves in two steps. Taken out,
- * it is in no order any more, and its slot still holds it. Given back, the slot is free, and its
- * item is stale for ever (L18).
+ * The caller reserves room first; after that nothing here can fail. A value leaves in two steps.
+ * uvs__values_take takes it out of the order, but its slot still holds it. uvs__values_give frees
+ * the slot, and the item is stale for ever (L18).
  */
 #ifndef UVS__VALUES_H
 #define UVS__VALUES_H
@@ -19,12 +19,12 @@ struct uvs__value { /* 24 bytes; with link and heap entry a value takes 48 */
   void *value;
   uint64_t due_ns;
   uint32_t generation;
-  uint32_t next; /* the chain of whoever took it out */
+  uint32_t next; /* in the chain of the call that took the value out */
 };
 
 struct uvs__values {
   const uvs_allocator_t *mem; /* borrowed */
-  struct uvs__slots slots;    /* beside each value: its link, and a place in the heap */
+  struct uvs__slots slots;    /* with each value: its link, and room in the heap */
   struct uvs__link *links[UVS__CHUNKS];
   struct uvs__heap heap;
   uint64_t next_key; /* 38 bits of sequence: after 2.7e11 values equal times may swap once */
@@ -35,18 +35,18 @@ void uvs__values_free_memory(struct uvs__values *v);
 
 /* Room for n more. 0, UV_ENOMEM, UV_E2BIG: no value has changed. */
 int uvs__values_reserve(struct uvs__values *v, size_t n);
-/* Into reserved room. */
+/* Needs reserved room. */
 uvs_item_t uvs__values_add(struct uvs__values *v, void *value, uint64_t due_ns);
 
-/* The slot of the first value; of an item; of the first of those with this pointer, which looks at
- * all. UVS__NONE if it is not in. */
+/* The slot of the first value; of an item; of the first value with this pointer (looks at all).
+ * UVS__NONE: there is none. */
 uint32_t uvs__values_head(const struct uvs__values *v);
 uint32_t uvs__values_find(const struct uvs__values *v, uvs_item_t item);
 uint32_t uvs__values_find_value(const struct uvs__values *v, const void *value);
 /* Also for a value that was taken out and not yet given back. */
 uvs_entry_t uvs__values_entry(const struct uvs__values *v, uint32_t slot);
 
-/* The two steps out. The second answers what the slot held. */
+/* The two steps out. The second returns the value that the slot held. */
 void uvs__values_take(struct uvs__values *v, uint32_t slot);
 uvs_entry_t uvs__values_give(struct uvs__values *v, uint32_t slot);
 
