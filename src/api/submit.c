@@ -180,18 +180,6 @@ static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const u
   return slot;
 }
 
-/* The loop must look when the wall-clock task is due, by the present difference of the clocks; but
- * after UVS__WALL_CAP_NS at the latest, since the wall clock may be set. */
-static void note_wall(uvs_t *s, const struct batch *b, const struct uvs__task *t) {
-  uint64_t due_ns = b->now_ns + UVS__WALL_CAP_NS;
-
-  if (t->due_ns <= b->wall_ns)
-    due_ns = b->now_ns;
-  else if (t->due_ns - b->wall_ns < UVS__WALL_CAP_NS)
-    due_ns = b->now_ns + (t->due_ns - b->wall_ns);
-  uvs__note_due(s, due_ns);
-}
-
 /* Lock held, except where reject.c releases it. Makes and files an accepted task, on these terms.
  * If its lane was disposed meanwhile, the task ends. */
 static void take_in(uvs_t *s, const struct batch *b, size_t i, enum uvs__terms terms) {
@@ -206,7 +194,7 @@ static void take_in(uvs_t *s, const struct batch *b, size_t i, enum uvs__terms t
     return;
   }
   if (t->from == UVS_FROM_WALL)
-    note_wall(s, b, uvs__task(s, slot));
+    uvs__note_wall(s, uvs__task(s, slot), b->now_ns, b->wall_ns);
   uvs__file(s, slot, b->now_ns);
 }
 

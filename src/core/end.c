@@ -308,6 +308,8 @@ void uvs__end_run(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
     uvs__gate_run_ended(s, x->gate);
   if (follows) {
     uvs__back_to_waiting(s, slot);
+    if (uvs__has(t, UVS__WALL)) /* no runner has to come back that would make the loop look */
+      uvs__note_wall(s, t, e->over_ns, e->wall_ns);
     uvs__file(s, slot, e->over_ns);
     return;
   }

@@ -4,6 +4,8 @@
  */
 #include "core/moves.h"
 
+#include "core/wake.h"
+
 /* ---- waiting ---- */
 
 bool uvs__may_run(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x) {
@@ -32,6 +34,16 @@ static void put_wall(uvs_t *s, struct uvs__task *t) {
   t->place = UVS__IN_WALL;
   s->at.watch_wanted |= !s->at.watch_asked;
   s->at.watch_asked = true;
+}
+
+void uvs__note_wall(uvs_t *s, const struct uvs__task *t, uint64_t now_ns, uint64_t wall_ns) {
+  uint64_t due_ns = now_ns + UVS__WALL_CAP_NS;
+
+  if (t->due_ns <= wall_ns)
+    due_ns = now_ns;
+  else if (t->due_ns - wall_ns < UVS__WALL_CAP_NS)
+    due_ns = now_ns + (t->due_ns - wall_ns);
+  uvs__note_due(s, due_ns);
 }
 
 void uvs__file(uvs_t *s, uint32_t slot, uint64_t now_ns) {

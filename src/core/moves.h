@@ -77,6 +77,10 @@ bool uvs__may_run(const uvs_t *s, const struct uvs__task *t, const struct uvs__e
 void uvs__file(uvs_t *s, uint32_t slot, uint64_t now_ns);
 /* A WAITING task, at any place: its next run is due at due_ns instead. */
 void uvs__move(uvs_t *s, uint32_t slot, uint64_t due_ns, uint64_t now_ns);
+/* A wall-clock task is about to be filed. The loop must look when it is due, by the present
+ * difference of the clocks; but after UVS__WALL_CAP_NS at the latest, since the wall clock may be
+ * set. */
+void uvs__note_wall(uvs_t *s, const struct uvs__task *t, uint64_t now_ns, uint64_t wall_ns);
 /* A WAITING task leaves its queue. A task that is owed a callback stays in `owed`. */
 void uvs__unfile(uvs_t *s, uint32_t slot, struct uvs__task *t);
 /* A plain task gets an extra record, which the caller has made room for. */

@@ -9,7 +9,9 @@
 
 #include "uvsched/lane.h"
 
+#include "lib/bodies.h"
 #include "lib/fixture.h"
+#include "lib/inspect.h"
 #include "lib/threads.h"
 
 /* So many ms after the virtual wall clock started. */
@@ -394,6 +396,39 @@ TEST moved_by_another_thread_it_wakes_the_loop(void) {
   PASS();
 }
 
+static int finish_failed(void *arg) {
+  const struct far_task *t = arg;
+
+  return uvs_finish(t->s, t->id, UV_EIO);
+}
+
+/* S70: the same for a retry. No runner comes back that would bring the loop to look. */
+TEST retried_because_of_another_thread_it_wakes_the_loop(void) {
+  struct fixture f;
+  struct far_task pending;
+  uint64_t sends;
+
+  fixture_init(&f);
+  f.pool = FAKEPOOL_REAL;
+  f.real_clock = true;
+  f.options.error = NULL; /* else the loop is woken to call it */
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = retried(at(&f, 'a', real_wall_ns()), UVS_MS(1), "p.");
+  pending.s = f.s;
+  ASSERT_RC(0, uvs_submit(f.s, &t, &pending.id));
+  ASSERT(fixture_wait_log(&f, EV_WORK, 'a', 1));
+  while (inspect_runners_out(f.s) > 0)
+    uv_run(&f.loop, UV_RUN_ONCE);
+  fixture_turn(&f); /* now it sleeps without end */
+  sends = fakepool_seen().async_sends;
+  ASSERT_RC(0, elsewhere(finish_failed, &pending));
+  ASSERT_U64(sends + 1, fakepool_seen().async_sends);
+  ASSERT(fixture_wait_log(&f, EV_DONE, 'a', 1));
+  ASSERT_RC(0, done_status(&f, 'a'));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 struct instant {
   int64_t due_ns;
   _Atomic int64_t early_ns;
@@ -452,6 +487,7 @@ SUITE(wall) {
   RUN_TEST(only_one_shots_may_name_an_instant_of_the_wall_clock);
   RUN_TEST(a_far_instant_is_looked_at_again_within_half_a_minute);
   RUN_TEST(moved_by_another_thread_it_wakes_the_loop);
+  RUN_TEST(retried_because_of_another_thread_it_wakes_the_loop);
   RUN_TEST(nothing_is_early_by_the_real_wall_clock);
 }
 
