@@ -163,7 +163,8 @@ void uvs__finish_close(uvs_t *s) {
   bool over;
 
   uvs__lock(s);
-  over = s->terminated && s->gates == NULL;
+  /* A callback that closes and then runs the loop may come here before uvs__close_parts. */
+  over = s->terminated && s->gates == NULL && s->queues.shut;
   s->cleanups_shut |= over; /* first, or other threads could add actions for ever */
   over = over && s->at.now_first == NULL && !s->closing_handles && !s->ticker.nudged;
   s->at.mute |= over;

@@ -305,6 +305,30 @@ TEST the_queues_are_closed_while_bodies_still_run(void) {
 }
 
 /* Between uvs_close and the turn that closes the queues. */
+static void close_and_turn(uvs_t *s) {
+  struct fixture *f = uvs_data(s);
+
+  uvs_close(s, note_closed);
+  uv_run(&f->loop, UV_RUN_NOWAIT);
+}
+
+/* L12: also if the pass that ends the scheduler began before it was closed. */
+TEST the_queues_are_closed_if_the_last_callback_closes_and_turns_the_loop(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  f.options.terminated = close_and_turn;
+  CHECK_CALL(begin(&f));
+  ASSERT_RC(0, put_ms(q, 'a', 10));
+  ASSERT_RC(0, uvs_shutdown(f.s));
+  fixture_turn_until_closed(&f);
+  f.s = NULL;
+  ASSERT_STR_EQ("a", log_string(&f, EV_NEVER_RAN));
+  ASSERT_RC(0, uvs_queue_close(q));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 TEST a_queue_opened_while_the_scheduler_closes_is_closed_or_refused(void) {
   struct fixture f;
   uvs_queue_t *other, *late = NULL;
@@ -964,6 +988,7 @@ SUITE(close_) {
   RUN_TEST(after_close_a_holder_of_a_reference_is_refused);
   RUN_TEST(the_schedulers_close_closes_its_queues);
   RUN_TEST(the_queues_are_closed_while_bodies_still_run);
+  RUN_TEST(the_queues_are_closed_if_the_last_callback_closes_and_turns_the_loop);
   RUN_TEST(a_queue_opened_while_the_scheduler_closes_is_closed_or_refused);
   RUN_TEST(a_queue_opened_while_the_queues_are_closed_is_refused);
   RUN_TEST(after_close_nothing_more_is_called_back);
