@@ -344,6 +344,9 @@ void uvs__time_out_started(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   if (x->runs == 0)
     t->flags &= (uint16_t)~UVS__RAN;
   x->missed_next = x->run.missed; /* for the next run to learn of */
+  if (uvs__has(t, UVS__TIMED_OUT) && x->after != NULL && t->done == NULL && s->error_cb != NULL &&
+      x->limit_status < 0)
+    x->failed_owed = x->limit_status; /* `after` was to see it, and is not called now */
   end_unbegun(s, slot, now_ns);
 }
 

@@ -551,6 +551,61 @@ TEST many_limits_with_cancels_waits_and_forgets_from_other_threads(void) {
   PASS();
 }
 
+/* ---------------------------------------------------------- before the body --- */
+
+static struct {
+  struct vclock *clock;
+  uv_thread_t loop_thread;
+  _Atomic int reads, held, open; /* the runner's reads of the clock; the second one waits */
+} slow_start;
+
+static int64_t slow_start_now(void *arg) {
+  uv_thread_t self = uv_thread_self();
+
+  if (!uv_thread_equal(&self, &slow_start.loop_thread) &&
+      atomic_fetch_add(&slow_start.reads, 1) == 1) {
+    atomic_store(&slow_start.held, 1);
+    await_flag(&slow_start.open);
+  }
+  return vclock_now(arg);
+}
+
+/* F5, the header: uvs_error_cb. The loop settles the task after its start and before its body is
+ * called. Then neither its body nor its `after` is called, so the error hook is. */
+TEST the_error_hook_hears_of_a_limit_that_passes_before_the_body(void) {
+  for (int after = 0; after < 2; after++) {
+    static struct fixture f;
+
+    fixture_init(&f);
+    f.pool = FAKEPOOL_REAL;
+    f.options.concurrency = 1;
+    f.options.clock.monotonic_ns = slow_start_now;
+    slow_start.loop_thread = uv_thread_self();
+    slow_start.reads = slow_start.held = slow_start.open = 0;
+    CHECK_CALL(fixture_open_turned(&f));
+    uvs_task_t t = fixture_once(&f, 'a', 0);
+    t.limit_ns = UVS_MS(10);
+    t.after = after ? probe_after : NULL;
+    t.done = NULL;
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+    ASSERT(fixture_wait_flag(&f, &slow_start.held));
+    ASSERT_U64(1, counts_of(f.s).running);
+    vclock_advance_ns(&f.clock, UVS_MS(10));
+    ASSERT_RC(0, uvs_clock_changed(f.s));
+    while (counts_of(f.s).timed_out == 0)
+      uv_run(&f.loop, UV_RUN_ONCE);
+    atomic_store(&slow_start.open, 1);
+    while (live_tasks(f.s) > 0 || inspect_runners_out(f.s) > 0 || inspect_records(f.s) > 0)
+      uv_run(&f.loop, UV_RUN_ONCE);
+    ASSERT_STR_EQ("", log_string(&f, EV_WORK));
+    ASSERT_STR_EQ("", log_string(&f, EV_AFTER));
+    ASSERT_STR_EQ("a", log_string(&f, EV_ERROR));
+    ASSERT_RC(UV_ETIMEDOUT, log_nth(&f, EV_ERROR, 'a', 0)->status);
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
 SUITE(limit_real) {
   RUN_TEST(a_late_task_is_settled_at_once_and_quiet_when_its_body_has_returned);
   RUN_TEST(the_token_of_a_late_body_is_raised_by_the_loop);
@@ -560,6 +615,7 @@ SUITE(limit_real) {
   RUN_TEST(a_race_is_won_by_a_substitute_or_lost_by_limits);
   RUN_TEST(shutdown_and_close_wait_for_a_late_body);
   RUN_TEST(the_real_timer_comes_for_the_limit);
+  RUN_TEST(the_error_hook_hears_of_a_limit_that_passes_before_the_body);
   RUN_TEST(many_limits_with_cancels_waits_and_forgets_from_other_threads);
 }
 
