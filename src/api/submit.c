@@ -234,7 +234,10 @@ static int submit_on(uvs_t *s, const struct batch *b, enum uvs__terms terms, uvs
   if (b->n >= UVS__INDEX_MAX)
     return UV_ENOMEM;
   uvs__lock(s);
-  rc = join_lanes(s, b);
+  /* Make room first: a lane may be disposed while the lock is not held (R18). */
+  rc = s->shut ? 0 : uvs__reserve(s, b->n, b->extras);
+  if (rc == 0)
+    rc = join_lanes(s, b);
   if (rc == 0) {
     rc = accept_batch(s, b, terms);
     if (rc < 0)

@@ -51,6 +51,43 @@ static enum greatest_test_res is_quiet(struct fixture *f, uvs_lane_t lane, unsig
   PASS();
 }
 
+static struct {
+  uvs_allocator_t real;
+  uvs_lane_t lane; /* disposed at the next allocation; 0: none */
+} disposer;
+
+static void *dispose_and_alloc(size_t size, void *arg) {
+  uvs_lane_t lane = disposer.lane;
+
+  disposer.lane = 0;
+  if (lane != 0)
+    elsewhere(do_dispose, &lane);
+  return disposer.real.alloc(size, arg);
+}
+
+/* R18: a submission that has to make room, and loses the race against dispose meanwhile. */
+TEST a_lane_disposed_while_a_submission_makes_room_refuses_it(void) {
+  struct fixture f;
+  uvs_lane_t lane;
+  uvs_id_t id = 77;
+
+  fixture_init(&f);
+  disposer.real = f.options.allocator;
+  f.options.allocator.alloc = dispose_and_alloc;
+  CHECK_CALL(fixture_open_turned(&f));
+  CHECK_CALL(open_lane(&f, 1, &lane));
+  uvs_task_t t = fixture_once(&f, 'a', 0);
+  disposer.lane = lane;
+  ASSERT_RC(UV_ECANCELED, uvs_lane_submit(lane, &t, &id));
+  ASSERT_U64(0, disposer.lane); /* it did make room */
+  ASSERT_U64(77, id);
+  fixture_turn(&f);
+  ASSERT_U64(0, counts_of(f.s).submitted);
+  CHECK_CALL(is_quiet(&f, lane, 0));
+  CHECK_CALL(close_idle(&f));
+  PASS();
+}
+
 /* Found by the model: what another thread had disposed was nothing to do. */
 TEST disposing_elsewhere_is_something_to_do_now(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
@@ -801,6 +838,7 @@ TEST the_loop_stays_for_what_the_budget_left_over(void) {
 
 SUITE(lane_dispose) {
   RUN_TEST(disposing_elsewhere_is_something_to_do_now);
+  RUN_TEST(a_lane_disposed_while_a_submission_makes_room_refuses_it);
   RUN_TEST(disposing_cancels_everything_and_then_it_is_quiet);
   RUN_TEST(a_lane_without_tasks_is_quiet_at_the_next_turn);
   RUN_TEST(the_loop_stays_until_it_is_quiet);
