@@ -62,10 +62,14 @@ static int claim_handle(struct group *g, uvs_waiter_t *w) {
   return rc;
 }
 
-static void release_handle(struct group *g) {
+/* The group was refused with rc. Returns what its call answers. */
+static int release_handle(struct group *g, int rc) {
   uvs__lock(g->s);
   uvs__handle_release(&g->sleeper);
+  if (g->sleeper.abandoned)
+    rc = UV_EINTR; /* uvs_abandon has promised it */
   uvs__unlock(g->s);
+  return rc;
 }
 
 /* The caller has set n, and what the sleeper waits for. */
@@ -93,7 +97,7 @@ static int begin_group(struct group *g, uvs_t *s, const uvs_task_t *t, uvs_waite
   rc = submit_group(g, t);
   if (rc == 0)
     return 0;
-  release_handle(g);
+  rc = release_handle(g, rc);
 destroy_cond:
   uv_cond_destroy(&g->sleeper.cond);
 free_waiters:

@@ -673,6 +673,35 @@ TEST each_request_ends_exactly_one_wait_however_the_threads_meet(void) {
   PASS();
 }
 
+static _Atomic int abandon_rc;
+
+static int abandon_and_refuse(uvs_t *s, const uvs_task_t *t, size_t n, int code) {
+  (void)t;
+  (void)n;
+  (void)code;
+  atomic_store(&abandon_rc, uvs_abandon(s, &w));
+  return UVS_REFUSE;
+}
+
+/* F14: a group that is abandoned while it is being submitted, and refused then. */
+TEST a_group_that_is_abandoned_and_refused_was_abandoned(void) {
+  for (int call = ALL; call <= ANY; call++) {
+    fixture_init(&f);
+    f.options.max_pending = MEMBERS - 1;
+    f.options.rejected = abandon_and_refuse;
+    CHECK_CALL(stage_start(&f, &loop_thread));
+    uvs_waiter_init(&w);
+    caller_init(&one, call, 0, &w);
+    ASSERT_RC(0, caller_start(&one));
+    ASSERT_RC(UV_EINTR, caller_join(&one));
+    ASSERT_RC(1, atomic_load(&abandon_rc));
+    ASSERT(is_untouched(&one));
+    ASSERT_U64(0, counts_of(f.s).submitted);
+    CHECK_CALL(end());
+  }
+  PASS();
+}
+
 SUITE(abandoned) {
   RUN_TEST(a_wait_that_is_abandoned_returns_eintr_and_the_request_is_used_up);
   RUN_TEST(a_wait_that_was_abandoned_before_it_began_returns_eintr_at_once);
@@ -694,6 +723,7 @@ SUITE(groups) {
   RUN_TEST(an_abandoned_gather_cancels_what_is_not_over_and_returns_when_all_is_quiet);
   RUN_TEST(an_abandoned_race_has_no_winner_and_returns_when_all_is_quiet);
   RUN_TEST(a_group_with_a_waiter_that_nobody_uses_ends_as_without);
+  RUN_TEST(a_group_that_is_abandoned_and_refused_was_abandoned);
   RUN_TEST(shutdown_releases_those_who_wait_with_a_waiter);
 }
 
