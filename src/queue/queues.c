@@ -173,9 +173,9 @@ void uvs__queues_tell(uvs_t *s, uint64_t due_ns, int refs, bool closed) {
   all->refs += (uint32_t)refs;
   if (closed && !all->shut) /* else there is no list any more */
     all->dirty = true;
-  if (due_ns < all->due_ns && !all->shut) {
-    all->due_ns = due_ns;
-    uvs__note_due(s, due_ns);
+  if (!all->shut) {
+    all->due_ns = due_ns < all->due_ns ? due_ns : all->due_ns;
+    uvs__note_due(s, due_ns); /* also if uvs_next_due has found it: the loop is not armed for it */
   }
   uvs__unlock_and_wake(s, now_ns);
 }

@@ -405,6 +405,61 @@ TEST a_head_that_is_gone_costs_nothing_but_one_look(void) {
   PASS();
 }
 
+/* The thread that is marked stops once before it takes a scheduler's lock. */
+static _Thread_local bool stops;
+static _Atomic int stopped, go_on;
+
+int __real_uv_mutex_trylock(uv_mutex_t *mutex);
+int __wrap_uv_mutex_trylock(uv_mutex_t *mutex);
+int __wrap_uv_mutex_trylock(uv_mutex_t *mutex) {
+  if (stops) {
+    stops = false;
+    atomic_store(&stopped, 1);
+    await_flag(&go_on);
+  }
+  return __real_uv_mutex_trylock(mutex);
+}
+
+static int put_and_stop(void *queue) {
+  int rc;
+
+  stops = true;
+  rc = put_ms(queue, 'a', 1);
+  stops = false;
+  return rc;
+}
+
+/* D23: the loop that was asked when it is due next knows of a value before it is told. It still has
+ * to be armed for it. */
+TEST who_asks_for_the_next_time_takes_no_wake_up_away(void) {
+  struct errand e = {put_and_stop, NULL, 0};
+  struct fixture f;
+  uv_thread_t thread;
+  uvs_queue_t *q;
+  uint64_t sends;
+  int64_t due_ns;
+
+  fixture_init(&f);
+  f.real_clock = true;
+  CHECK_CALL(queue_open(&f, &q));
+  ASSERT_RC(0, uvs_queue_consume(q, logs_value, &f));
+  fixture_turn(&f);
+  stopped = go_on = 0;
+  e.arg = q;
+  sends = fakepool_seen().async_sends;
+  ASSERT_RC(0, uv_thread_create(&thread, errand_main, &e));
+  ASSERT(await_flag(&stopped)); /* the value is in, and the loop was not told */
+  ASSERT_RC(0, uvs_next_due(f.s, &due_ns));
+  ASSERT(due_ns != UVS_NEVER);
+  atomic_store(&go_on, 1);
+  uv_thread_join(&thread);
+  ASSERT_RC(0, e.rc);
+  ASSERT_U64(sends + 1, fakepool_seen().async_sends);
+  ASSERT(fixture_wait_log(&f, EV_USER, 'a', 1));
+  CHECK_CALL(queue_close(&f, q));
+  PASS();
+}
+
 SUITE(consume) {
   RUN_TEST(each_value_comes_to_the_loop_in_order_and_in_time);
   RUN_TEST(what_is_due_at_once_comes_in_the_next_turn);
@@ -420,6 +475,7 @@ SUITE(consume) {
   RUN_TEST(a_queue_that_its_callback_closed_is_gone_soon);
   RUN_TEST(it_may_be_set_before_the_first_turn);
   RUN_TEST(a_head_that_is_gone_costs_nothing_but_one_look);
+  RUN_TEST(who_asks_for_the_next_time_takes_no_wake_up_away);
 }
 
 TEST_MAIN(RUN_SUITE(consume));
