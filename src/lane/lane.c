@@ -160,12 +160,12 @@ static void set_up(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o
                .quiet = on_quiet,
                .free_lane = free_lane,
                .forget_lane = forget_lane},
-      .call = {.call = make_last_calls},
       .own_crew = {.gate = &lane->gate},
       .quiet = o->quiet,
       .arg = o->arg,
       .over = true,
   };
+  lane->call.call = make_last_calls;
   uvs__ready_init(&lane->own_crew.ready);
 }
 
