@@ -270,10 +270,10 @@ static void end_of_lane(void) {
 /* The lane is disposed when some are in it and some are not. */
 static void dispose_between_many(void) {
   stage_open(1);
-  prepare(3, 0);
+  prepare(66, UVS_MS(50));
   many.refusable = true;
   open_lane();
-  many.spec[0].lane = many.spec[2].lane = many.lane;
+  many.spec[0].lane = many.spec[65].lane = many.lane;
   weave_spawn("submit", submit, NULL, false);
   weave_spawn("dispose", dispose, NULL, false);
   end_of_lane();
