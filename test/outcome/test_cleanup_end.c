@@ -601,6 +601,36 @@ TEST what_was_answered_with_success_is_called_before_the_close_callback(void) {
   PASS();
 }
 
+static uvs_id_t over; /* a task that is over */
+
+static void attach_at_the_end(uvs_t *s) {
+  struct fixture *f = uvs_data(s);
+
+  log_add(f, EV_TERMINATED, 't', 0, attach(f, over, 'x', 0));
+}
+
+/* R33 The last callback before the handles are closed attaches one. */
+TEST attached_when_it_terminates_it_is_called_before_the_close_callback(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  f.options.terminated = attach_at_the_end;
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = fixture_once(&f, 'a', 0);
+  follow_script(&t, "p");
+  ASSERT_RC(0, uvs_submit(f.s, &t, &over));
+  fixture_turn(&f);
+  ASSERT_RC(0, uvs_close(f.s, note_closed));
+  fixture_turn(&f); /* all else has happened */
+  ASSERT_RC(0, uvs_finish(f.s, over, 0));
+  fixture_turn_until_closed(&f);
+  f.s = NULL;
+  ASSERT_RC(0, log_nth(&f, EV_TERMINATED, 't', 0)->status);
+  ASSERT_STR_EQ("aatxc", log_string(&f, (enum event_kind)0));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 SUITE(lanes) {
   RUN_TEST(attached_elsewhere_while_they_are_called_it_comes_behind_the_end);
   RUN_TEST(those_of_a_lane_come_in_order_between_its_last_done_and_quiet);
@@ -617,6 +647,7 @@ SUITE(the_end) {
   RUN_TEST(close_calls_all_of_them_before_its_callback);
   RUN_TEST(attached_while_it_closes_they_are_called_or_refused);
   RUN_TEST(once_it_closes_others_attach_only_to_what_is_not_over);
+  RUN_TEST(attached_when_it_terminates_it_is_called_before_the_close_callback);
   RUN_TEST(what_was_answered_with_success_is_called_before_the_close_callback);
 }
 

@@ -585,6 +585,38 @@ TEST close_drops_what_nobody_was_handed_before_its_callback(void) {
   PASS();
 }
 
+static struct {
+  uvs_t *s;
+  int rc;
+} counting;
+
+static void drop_and_count(void *result) {
+  uvs_counts_t c;
+
+  uvs_counts_init(&c);
+  counting.rc = uvs_counts(counting.s, &c);
+  drop(result);
+}
+
+/* The header: drop_result may call anything. At close that is what still answers. */
+TEST what_close_drops_may_ask_for_the_counts(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  results_init(&f);
+  counting.s = f.s;
+  counting.rc = UV_EAGAIN;
+  uvs_task_t t = sets(fixture_once(&f, 'a', 0), "A");
+  t.drop_result = drop_and_count;
+  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  fixture_turn(&f);
+  CHECK_CALL(fixture_close(&f));
+  ASSERT_RC(0, counting.rc);
+  ASSERT(all_are_settled());
+  PASS();
+}
+
 /* F20 L8 */
 TEST a_forked_child_drops_nothing(void) {
   struct fixture f;
@@ -809,6 +841,7 @@ SUITE(dropping) {
   RUN_TEST(what_the_spec_gave_is_never_dropped);
   RUN_TEST(a_forgotten_result_is_dropped_if_nobody_was_handed_it);
   RUN_TEST(close_drops_what_nobody_was_handed_before_its_callback);
+  RUN_TEST(what_close_drops_may_ask_for_the_counts);
   RUN_TEST(a_forked_child_drops_nothing);
   RUN_TEST(drop_result_needs_keep_and_older_specs_do_without);
 }

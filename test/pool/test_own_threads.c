@@ -229,11 +229,16 @@ static void notes_its_number(void *arg) {
   order[orders - 1] = (int)(intptr_t)arg;
 }
 
+/* The thread is busy meanwhile, with a job that it has taken: the room for jobs is used from its
+ * second place on, and grows when the first place is used again. */
 TEST one_thread_runs_jobs_in_the_order_of_submission(void) {
   orders = 0;
+  forget_runs();
   CHECK_CALL(open_pool(1));
+  CHECK_CALL(occupy(1));
   for (int i = 0; i < 1000; i++)
     ASSERT_RC(0, submit(notes_its_number, (void *)(intptr_t)i));
+  atomic_store(&go, 1);
   CHECK_CALL(close_pool());
   ASSERT_RC(1000, orders);
   for (int i = 0; i < 1000; i++)

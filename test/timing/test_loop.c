@@ -768,6 +768,41 @@ TEST a_cancelled_head_causes_at_most_one_empty_wake_up(void) {
   PASS();
 }
 
+static int submit_and_cancel(struct probe *p, uvs_run_t *run) {
+  uvs_task_t t = fixture_once(p->f, 'n', UVS_MS(100));
+  uvs_id_t id;
+  int rc;
+
+  t.done = NULL;
+  rc = uvs_submit(run->scheduler, &t, &id);
+  return rc < 0 ? rc : uvs_cancel(run->scheduler, id, 0);
+}
+
+/* L11. The loop is not armed for it, and forgets that it might have been. */
+TEST one_that_came_and_went_in_a_pass_causes_no_wake_up(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  f.real_clock = true;
+  f.pool = FAKEPOOL_REAL;
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t far = fixture_once(&f, 'f', UVS_HOUR(1));
+  uvs_task_t here = fixture_loop_task(&f, 'a', 0);
+  probe_of(&here)->act = submit_and_cancel;
+  ASSERT_RC(0, uvs_submit(f.s, &far, NULL));
+  ASSERT_RC(0, uvs_submit(f.s, &here, NULL));
+  fixture_turn(&f);
+  ASSERT_RC(UVS_NEVER_RUNS, done_status(&f, 'a'));
+  fakepool_forget();
+  far.delay_ns = UVS_HOUR(2);
+  ASSERT_RC(0, submit_elsewhere(f.s, far, NULL));
+  ASSERT_U64(0, fakepool_seen().async_sends);
+  ASSERT_RC(0, uvs_submit(f.s, &far, NULL));
+  ASSERT_U64(0, fakepool_seen().timer_starts);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* L11 S58 */
 TEST an_idle_scheduler_never_wakes_the_loop(void) {
   for (int tasks = 0; tasks < 2; tasks++) {
@@ -921,6 +956,7 @@ SUITE(turns) {
   RUN_TEST(many_at_once_arm_the_timer_for_the_first_of_them);
   RUN_TEST(a_cancel_off_the_loop_wakes_a_loop_that_sleeps);
   RUN_TEST(a_cancelled_head_causes_at_most_one_empty_wake_up);
+  RUN_TEST(one_that_came_and_went_in_a_pass_causes_no_wake_up);
   RUN_TEST(an_idle_scheduler_never_wakes_the_loop);
   RUN_TEST(close_releases_those_who_wait_before_the_memory_goes);
 }

@@ -426,6 +426,19 @@ static void abandon_meets_end(void) {
   end(&stage.parts[0]);
 }
 
+/* A wait that leaves takes no result with it. */
+static void abandon_meets_a_result(void) {
+  open_with_waiter();
+  stage_submit(kept('a'));
+  weave_spawn("wait", wait_or_leave, &stage.parts[0], false);
+  weave_spawn("abandon", abandon, NULL, false);
+  stage_play();
+  forget(&stage.parts[0]);
+  WEAVE_SAME(1, seen[0].sets);
+  check_result(&stage.parts[0]);
+  stage_close();
+}
+
 static void abandon_meets_cancel(void) {
   open_with_waiter();
   kept('a')->spec.delay_ns = UVS_MS(50);
@@ -620,6 +633,7 @@ const struct weave_scene scenes_wait[] = {
     {"wait", "close-meets-all", close_meets_all},
     {"wait", "abandon-meets-sleep", abandon_meets_sleep},
     {"wait", "abandon-meets-end", abandon_meets_end},
+    {"wait", "abandon-meets-a-result", abandon_meets_a_result},
     {"wait", "abandon-meets-cancel", abandon_meets_cancel},
     {"wait", "abandon-meets-termination", abandon_meets_termination},
     {"wait", "abandon-meets-all", abandon_meets_all},
