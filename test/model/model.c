@@ -1013,15 +1013,18 @@ static struct lane *find_lane(struct model *m, uvs_lane_t number) {
   return number == 0 || number > (uvs_lane_t)m->lanes ? NULL : &m->lane[number - 1];
 }
 
+/* All specs are looked at before the first lane. */
 static int check_specs(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narrow) {
   for (size_t i = 0; i < n; i++) {
-    uvs_lane_t number = narrow != 0 ? narrow : t[i].lane;
-    struct lane *l = find_lane(m, number);
-
     if (narrow != 0 && t[i].lane != 0 && t[i].lane != narrow)
       return UV_EINVAL;
     if (!spec_is_right(&t[i]))
       return UV_EINVAL;
+  }
+  for (size_t i = 0; i < n; i++) {
+    uvs_lane_t number = narrow != 0 ? narrow : t[i].lane;
+    struct lane *l = find_lane(m, number);
+
     if (number != 0 && l == NULL)
       return UV_ENOENT;
     if (number != 0 && l->disposed)
