@@ -295,14 +295,17 @@ static bool is_refusal(int rc) {
 static int submit_here(uvs_t *s, const struct batch *b) {
   uvs_id_t one;
   uvs_id_t *ids = &one;
-  bool shut;
   int rc;
 
   uvs__lock(s);
-  shut = s->shut;
-  uvs__unlock(s);
-  if (shut)
-    return UV_ESHUTDOWN;
+  rc = join_lanes(s, b); /* the handler may have disposed one */
+  if (rc == 0) {
+    leave_lanes(s, b, b->n);
+    rc = s->shut ? UV_ESHUTDOWN : 0;
+  }
+  uvs__unlock_and_wake(s, b->now_ns);
+  if (rc < 0)
+    return rc;
   if (!all_fit_here(s, b))
     return UV_EAGAIN;
   if (b->n > 1)
