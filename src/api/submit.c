@@ -396,6 +396,13 @@ int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) 
 
 /* ---- one ---- */
 
+/* Lock held: may a runner start this plain task now? Then it need not go through the delay queue.
+ * With a replaced clock the loop hands over all due tasks, so that each step is exact. */
+static bool is_ready_at_once(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
+  return t->delay_ns <= 0 && t->work != NULL && s->home.concurrency > 0 &&
+         !uvs__clock_replaced(&s->clock) && uvs__delay_bound(&s->delay) > now_ns;
+}
+
 /* The common case: a plain task that can be accepted at once. False: nothing was done. */
 static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
   uint64_t now_ns;
@@ -411,14 +418,17 @@ static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
     uvs__unlock(s);
     return false;
   }
-  slot = uvs__make_task(s, t, false, now_ns);
+  slot = uvs__make_plain(s, t, now_ns);
   s->counts.submitted++;
   s->counts.waiting++;
   s->live++;
   s->live_refs += (t->flags & UVS_UNREF) == 0;
   if (ret_id != NULL)
     *ret_id = uvs__id_of(uvs__task(s, slot), slot); /* before the body can start */
-  uvs__file(s, slot, now_ns);
+  if (is_ready_at_once(s, t, now_ns))
+    uvs__make_ready(s, slot, &(struct uvs__handing){now_ns, now_ns, 0, 0});
+  else
+    uvs__file(s, slot, now_ns);
   uvs__unlock_and_wake(s, now_ns);
   return true;
 }

@@ -41,18 +41,3 @@ void uvs__crew_requeue(uvs_t *s, struct uvs__crew *c) {
   unlink_crew(s, c);
   link_last(s, c);
 }
-
-/* Waking a thread takes longer than a brief run. So after many consecutive brief runs one runner is
- * sent for 32 tasks. This ends when a run is long, or when no run starts for 1 ms. */
-bool uvs__crew_wants(const struct uvs__crew *c, bool *ret_held_back) {
-  uint32_t wanted;
-
-  *ret_held_back = false;
-  if (c->startable <= c->seeking || (int)c->out >= c->concurrency)
-    return false;
-  if (c->brief < UVS__BRIEF_MANY)
-    return true;
-  wanted = uvs__crew_is_alone(c) ? 1 : (c->startable + UVS__PER_RUNNER - 1) / UVS__PER_RUNNER;
-  *ret_held_back = wanted <= c->seeking + c->active;
-  return !*ret_held_back;
-}

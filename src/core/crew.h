@@ -20,26 +20,27 @@ struct uvs__resize_watch {
 };
 
 struct uvs__crew {
+  uint32_t startable; /* tasks that could start now, if there were enough runners */
+  uint32_t seeking;   /* runners that were sent and have not yet looked for work */
+  uint32_t active;    /* runners that run a body */
+  uint32_t out;       /* runners that were sent and are not yet back */
+  uint32_t brief;     /* brief runs without many long ones: see pool/runner.c */
+  uint32_t usual_ns;  /* the average length of a body, roughly */
+  int concurrency;
+  uint64_t starts;         /* runs started */
+  uint64_t idle_since_ns;  /* when the last active runner became idle */
+  uint64_t recalled_ns;    /* when the loop then sent a runner again */
+  struct uvs__ready ready; /* tasks that may start */
+  /* What follows is seldom used. */
+  uint64_t starts_seen, seen_ns;         /* `starts` at the last review, and when: pool/runner.c */
   const struct uvs_executor_s *executor; /* NULL: libuv's pool */
   struct uvs_threads_s *own;             /* made for this crew, and closed with it; or NULL */
   struct uvs__gate *gate;                /* of the lane that has this crew; NULL: the scheduler */
   bool follows;                          /* `concurrency` is what the executor says ... */
   int most;                              /* ... up to this, since no more can be used */
-  int concurrency;
-  int reserved; /* runners that are reserved for this crew */
-  bool listed;  /* among the crews that have something to start: */
+  int reserved;                          /* runners that are reserved for this crew */
+  bool listed;                           /* among the crews that have something to start: */
   struct uvs__crew *prev, *next;
-  struct uvs__ready ready;      /* tasks that may start */
-  uint32_t startable;           /* tasks that could start now, if there were enough runners */
-  uint32_t seeking;             /* runners that were sent and have not yet looked for work */
-  uint32_t active;              /* runners that run a body */
-  uint32_t out;                 /* runners that were sent and are not yet back */
-  uint32_t brief;               /* consecutive brief runs, up to UVS__BRIEF_MANY */
-  uint32_t usual_ns;            /* the average length of a body, roughly */
-  uint64_t starts, starts_seen; /* runs started; and at the last review: pool/crew.c */
-  uint64_t seen_ns;
-  uint64_t idle_since_ns;         /* when the last active runner became idle */
-  uint64_t recalled_ns;           /* when the loop then sent a runner again */
   struct uvs__resize_watch watch; /* wakes the loop, if `executor` is a pool that can be resized */
 };
 
@@ -65,9 +66,22 @@ void uvs__crew_requeue(uvs_t *s, struct uvs__crew *c);
 static inline bool uvs__crew_is_alone(const struct uvs__crew *c) {
   return c->brief >= UVS__BRIEF_MANY && c->usual_ns < UVS__ALONE_NS;
 }
-/* Should one more runner be sent now? *ret_held_back: none is sent now, although there are more
- * tasks than runners. */
-bool uvs__crew_wants(const struct uvs__crew *c, bool *ret_held_back);
+/* Should one more runner be sent now? Waking a thread takes longer than a brief run. So after many
+ * brief runs one runner is sent for 32 tasks. This ends when runs are long, or when no run starts
+ * for 1 ms. *ret_held_back: none is sent now, although there are more tasks than
+ * runners. */
+static inline bool uvs__crew_wants(const struct uvs__crew *c, bool *ret_held_back) {
+  uint32_t wanted;
+
+  *ret_held_back = false;
+  if (c->startable <= c->seeking || (int)c->out >= c->concurrency)
+    return false;
+  if (c->brief < UVS__BRIEF_MANY)
+    return true;
+  wanted = uvs__crew_is_alone(c) ? 1 : (c->startable + UVS__PER_RUNNER - 1) / UVS__PER_RUNNER;
+  *ret_held_back = wanted <= c->seeking + c->active;
+  return !*ret_held_back;
+}
 /* Is a runner on its way back? Its return wakes the loop. */
 static inline bool uvs__crew_returns(const struct uvs__crew *c, uint32_t lingering) {
   return c->out > c->active + c->seeking + lingering;

@@ -167,6 +167,23 @@ void uvs__free_told(uvs_t *s, uint32_t slot, struct uvs__task *t) {
   uvs__table_give(&s->table, slot);
 }
 
+/* Is nobody told of the end, unless the task fails or was handed back by uvs_shutdown_now? Most
+ * tasks end so. */
+static inline bool is_silent(const struct uvs__task *t) {
+  return t->extra == 0 && t->done == NULL;
+}
+
+/* A silent task ends, and its slot is free at once. */
+static inline void end_silently(uvs_t *s, uint32_t slot, struct uvs__task *t,
+                                enum uvs__outcome outcome) {
+  uncount(s, t);
+  s->counts.ended[outcome]++;
+  s->live--;
+  s->live_refs -= uvs__has(t, UVS__REF);
+  uvs__set_state(t, UVS__ENDED);
+  uvs__free_told(s, slot, t);
+}
+
 /* ---- before a run ---- */
 
 void uvs__end_unstarted(uvs_t *s, uint32_t slot, enum uvs__outcome outcome, unsigned flags) {
@@ -176,6 +193,10 @@ void uvs__end_unstarted(uvs_t *s, uint32_t slot, enum uvs__outcome outcome, unsi
     uvs__unfile(s, slot, t);
   else
     uvs__unready(s, slot, t, false);
+  if (is_silent(t) && flags == 0 && t->place == UVS__NOWHERE) {
+    end_silently(s, slot, t, outcome);
+    return;
+  }
   settle(s, t, uvs__extra(s, t), outcome);
   t->flags |= (uint16_t)flags;
   end(s, slot, t, UV_ECANCELED);
@@ -236,6 +257,11 @@ void uvs__body_returned(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
   struct uvs__run_end end_of_run = *e;
 
   UVS_ASSERT(t->state == UVS__RUNNING && t->place == UVS__NOWHERE);
+  if (is_silent(t) && e->status >= 0 && !uvs__is_settled(t)) {
+    s->recent_ns = e->over_ns;
+    end_silently(s, slot, t, UVS__COMPLETED);
+    return;
+  }
   t->flags |= UVS__PENDING | UVS__FINISHED; /* from here on the time limit has no effect */
   if (x != NULL) {
     x->run.end_ns = (int64_t)e->end_ns;

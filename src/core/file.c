@@ -51,7 +51,7 @@ void uvs__file(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   struct uvs__extra *x = uvs__extra(s, t);
 
   UVS_ASSERT(t->state == UVS__WAITING && t->place == UVS__NOWHERE);
-  if (!uvs__may_run(s, t, x)) {
+  if ((x != NULL || s->shut) && !uvs__may_run(s, t, x)) {
     uvs__end_refused(s, slot);
   } else if (owes_hook(x)) {
     uvs__list_append(s, &s->at.owed, slot, UVS__IN_OWED);

@@ -47,42 +47,14 @@ static void fill_extra(uvs_t *s, struct uvs__task *k, struct uvs__extra *x, cons
   uvs__set_due(k, x, k->due_ns, jitter_ns);
 }
 
-static uint16_t flags_of(const uvs_t *s, const uvs_task_t *t, uint64_t due_ns, uint64_t now_ns) {
-  unsigned flags = (unsigned)(UVS__NORMAL - t->priority) << UVS__CLASS_SHIFT;
-
-  if (t->work == NULL)
-    flags |= UVS__LOOP;
-  if (t->keep != 0)
-    flags |= UVS__KEPT;
-  if (t->from == UVS_FROM_WALL)
-    flags |= UVS__WALL;
-  if ((t->flags & UVS_UNREF) == 0)
-    flags |= UVS__REF;
-  if (due_ns > now_ns && uvs__waits_by_ms(s))
-    flags |= UVS__DELAYED;
-  return (uint16_t)flags;
-}
-
 uint32_t uvs__make_task(uvs_t *s, const uvs_task_t *t, bool extra, uint64_t now_ns) {
-  uint32_t slot = uvs__table_take(&s->table, extra);
+  uint32_t slot = uvs__make_plain(s, t, now_ns);
   struct uvs__task *k = uvs__task(s, slot);
 
-  uint64_t due_ns = uvs__instant_of(t, t->delay_ns, now_ns);
-
-  *k = (struct uvs__task){
-      .due_ns = due_ns,
-      .seq = s->table.next_seq++ & ((UINT64_C(1) << UVS__SEQ_BITS) - 1),
-      .extra = k->extra,
-      .fn = t->work != NULL ? t->work : t->after,
-      .arg = t->arg,
-      .done = t->done,
-      .generation = k->generation,
-      .flags = flags_of(s, t, due_ns, now_ns),
-      .state = UVS__WAITING,
-      .kind = (unsigned)t->kind & 3u,
-  };
-  if (extra)
+  if (extra) {
+    uvs__table_add_extra(&s->table, slot);
     fill_extra(s, k, uvs__extra(s, k), t, now_ns);
+  }
   return slot;
 }
 

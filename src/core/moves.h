@@ -41,7 +41,9 @@ struct uvs__context {
   bool kept;                /* the outcome is kept */
 };
 
-/* A run that has started: all that is needed to call its body, copied under the lock. */
+/* A run that has started: all that is needed to call its body, copied under the lock. Of a task
+ * without extra record only what may change is copied there, and uvs__start_plain copies the rest
+ * when the lock is released. */
 struct uvs__started {
   uvs_run_t run;
   struct uvs__context context;
@@ -51,8 +53,10 @@ struct uvs__started {
   bool expired;      /* ... which passed before its body could be called */
   bool narrow;       /* the body does not see the scheduler */
   bool wall;         /* a wall-clock task: see uvs__run_end */
-  bool plain;        /* its lateness is still to be split, from `late` */
-  struct uvs__late late;
+  bool plain;        /* uvs__start_plain is still to be called */
+  uint16_t flags;    /* of the task */
+  uint32_t turn_us;  /* the same */
+  struct uvs__seat seat;
 };
 
 /* ---- make.c ---- */
@@ -64,7 +68,45 @@ static inline uint64_t uvs__instant_of(const uvs_task_t *t, int64_t ns, uint64_t
 
 /* Does the task need an extra record? */
 bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns);
-/* Lock held: makes a WAITING task that is in no list. Needs room. */
+
+static inline uint16_t uvs__flags_of(const uvs_t *s, const uvs_task_t *t, uint64_t due_ns,
+                                     uint64_t now_ns) {
+  unsigned flags = (unsigned)(UVS__NORMAL - t->priority) << UVS__CLASS_SHIFT;
+
+  if (t->work == NULL)
+    flags |= UVS__LOOP;
+  if (t->keep != 0)
+    flags |= UVS__KEPT;
+  if (t->from == UVS_FROM_WALL)
+    flags |= UVS__WALL;
+  if ((t->flags & UVS_UNREF) == 0)
+    flags |= UVS__REF;
+  if (due_ns > now_ns && uvs__waits_by_ms(s))
+    flags |= UVS__DELAYED;
+  return (uint16_t)flags;
+}
+
+/* Lock held: makes a WAITING task that is in no list and has no extra record. Needs room. */
+static inline uint32_t uvs__make_plain(uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
+  uint32_t slot = uvs__table_take(&s->table);
+  struct uvs__task *k = uvs__task(s, slot);
+  uint64_t due_ns = uvs__instant_of(t, t->delay_ns, now_ns);
+
+  *k = (struct uvs__task){
+      .due_ns = due_ns,
+      .seq = s->table.next_seq++ & ((UINT64_C(1) << UVS__SEQ_BITS) - 1),
+      .fn = t->work != NULL ? t->work : t->after,
+      .arg = t->arg,
+      .done = t->done,
+      .generation = k->generation,
+      .flags = uvs__flags_of(s, t, due_ns, now_ns),
+      .state = UVS__WAITING,
+      .kind = (unsigned)t->kind & 3u,
+  };
+  return slot;
+}
+
+/* Lock held: the same, with an extra record if it needs one. Needs room. */
 uint32_t uvs__make_task(uvs_t *s, const uvs_task_t *t, bool extra, uint64_t now_ns);
 /* Lock held, but released to allocate: makes room for this many more. 0, UV_ENOMEM. */
 int uvs__reserve(uvs_t *s, size_t tasks, size_t extras);
@@ -101,6 +143,8 @@ uint32_t uvs__start_next(uvs_t *s, struct uvs__ready *r, const struct uvs__seat 
 /* A READY task starts. */
 void uvs__start(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uint64_t now_ns,
                 struct uvs__started *ret);
+/* Without the lock, after uvs__start of a plain task: copies the rest. */
+void uvs__start_plain(uvs_t *s, struct uvs__started *st);
 /* A READY task leaves the ready tasks, or its gate. starts: its run begins. */
 void uvs__unready(uvs_t *s, uint32_t slot, struct uvs__task *t, bool starts);
 /* `count` points of the grid get no run of their own. */

@@ -25,9 +25,9 @@ struct uvs__ready_class {
 };
 
 struct uvs__ready {
-  struct uvs__ready_class of[UVS__CLASSES];
-  unsigned turn;
   uint32_t count;
+  unsigned turn;
+  struct uvs__ready_class of[UVS__CLASSES];
 };
 
 void uvs__ready_init(struct uvs__ready *r);

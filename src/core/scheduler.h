@@ -43,10 +43,11 @@ enum uvs__outcome {
 
 struct uvs__counts {
   uint64_t submitted;
-  uint64_t ended[UVS__OUTCOMES];
   uint64_t waiting, ready, running; /* settled tasks are in none of them */
-  uint64_t runs, failed_runs, missed, rejected, wakeups;
+  uint64_t runs;
   uint32_t runners, peak_runners; /* with a body now; the most ever */
+  uint64_t ended[UVS__OUTCOMES];
+  uint64_t failed_runs, missed, rejected, wakeups;
 };
 
 /* A callback that the loop owes to something that is not a task. */
@@ -97,14 +98,17 @@ struct uvs__loop_state {
   bool policy_changed; /* a shutdown or a survive policy: look at every task */
   bool behind;         /* the last pass had no time for all callbacks */
   bool kept;           /* the loop is held: what the async handle's ref says. Loop thread writes */
+  struct uvs__list owed;     /* tasks with callbacks to make */
+  struct uvs__list arrivals; /* due tasks of the loop that a runner found */
+  struct uvs__call *calls;
+  struct uvs__cleanup *now_first; /* actions for the next pass */
+  struct uvs__runner *returned;   /* runners that executors brought back, by `next` */
+  /* The end of each critical section looks at all of the above. */
+  struct uvs__call **last_call;
+  struct uvs__cleanup *now_last;
   uint64_t pass_ns;    /* the present, or last, pass began */
   uint64_t carried_ns; /* when the first of several passes without enough time began; 0: none */
   uint64_t overrun_ns; /* by how much a body made the last pass exceed its budget */
-  struct uvs__list owed;     /* tasks with callbacks to make */
-  struct uvs__list arrivals; /* due tasks of the loop that a runner found */
-  struct uvs__call *calls, **last_call;
-  struct uvs__cleanup *now_first, *now_last; /* actions for the next pass */
-  struct uvs__runner *returned;              /* runners that executors brought back, by `next` */
 };
 
 struct uvs_s {
@@ -149,33 +153,33 @@ struct uvs_s {
   int64_t wall_offset_ns; /* wall clock minus monotonic, at the last look */
   bool wall_known;
 
-  /* The lock, and what it protects. */
+  /* The lock, and what it protects. What most calls use comes first. */
   uv_mutex_t lock;
+  uint64_t live;      /* accepted tasks that are not over */
+  uint64_t live_refs; /* those of them that keep the loop alive */
+  uint32_t lingerers, summoned;
+  bool shut; /* nothing new is accepted */
+  bool terminated;
+  struct uvs__counts counts;
+  struct uvs__loop_state at;
+  struct uvs__queues queues;
+  struct uvs__ready loop_ready; /* tasks that may start on the loop */
+  struct uvs__crew home;        /* the scheduler's own runners */
   struct uvs__table table;
   struct uvs__delay delay;
-  struct uvs__loop_state at;
-  struct uvs__ready loop_ready;             /* tasks that may start on the loop */
-  struct uvs__crew home;                    /* the scheduler's own runners */
   struct uvs__crew *wanting, *wanting_last; /* crews of lanes that have something to start */
   uint32_t wanting_count;
   struct uvs__runners runners;
-  struct uvs__gate *gates; /* of all lanes */
-  struct uvs__queues queues;
-  struct uvs__counts counts;
+  struct uvs__gate *gates;      /* of all lanes */
   struct uvs__cell shared_cell; /* statistics of runs without a runner */
-  uint64_t live;                /* accepted tasks that are not over */
-  uint64_t live_refs;           /* those of them that keep the loop alive */
   uint64_t unfiled;             /* accepted, and not yet in a slot: see uvs_submit_many */
   uint64_t recent_ns;           /* a recent time: when a task became ready or a run ended */
   uvs_id_t ending;              /* the task whose actions are being called */
   uv_cond_t lingering;          /* idle runners wait on it for more tasks */
-  uint32_t lingerers, summoned;
   bool any_drops; /* a task with `drop_result` was accepted: close looks for results */
   int rejection;
   int survive[2];
   uint64_t shutdown_ns, shutdown_wall_ns; /* what "already due" means; UVS__NEVER until shut down */
-  bool shut;                              /* nothing new is accepted */
-  bool terminated;
   bool closing_cleanups; /* other threads may attach no action to a task that is over */
   bool cleanups_shut;    /* no thread may */
   struct uvs__sleeper *terminated_waiters;
@@ -210,11 +214,14 @@ void uvs__check(uvs_t *s); /* test/lib/check.c: aborts if something is wrong */
 #define uvs__check(s) ((void)0)
 #endif
 
+/* Waits for the lock: UVS__LOOKS short pauses, then sleeps. */
+void uvs__lock_wait(uvs_t *s);
+
 /* Returns whether the thread had to wait: then a time that it read before is old. */
 static inline bool uvs__lock(uvs_t *s) {
   if (uv_mutex_trylock(&s->lock) == 0)
     return false;
-  uv_mutex_lock(&s->lock);
+  uvs__lock_wait(s);
   return true;
 }
 

@@ -2,27 +2,27 @@
  *
  * start: a run begins. Which point of the grid does it stand for, and how late is it?
  *
- * Everything that the body will see is copied here, under the lock, into a record on the stack of
- * the thread that runs it. So the body is called without the lock.
+ * Everything that the body will see is copied into a record on the stack of the thread that runs
+ * it. So the body is called without the lock.
  */
 #include "core/moves.h"
 
-/* The instants from which the lateness of the run is split. */
-static inline struct uvs__late how_late(const uvs_t *s, const struct uvs__task *t,
-                                        const struct uvs__extra *x, const struct uvs__seat *seat,
-                                        uint64_t start_ns) {
+/* The instants from which the lateness of the run is split. x NULL: the task is plain, and this
+ * needs no lock. */
+static inline struct uvs__late how_late(const struct uvs__task *t, const struct uvs__extra *x,
+                                        unsigned flags, uint32_t turn_us,
+                                        const struct uvs__seat *seat, int64_t start_ns) {
   struct uvs__late l = {
       .due_ns = (int64_t)t->due_ns,
-      .start_ns = (int64_t)start_ns,
-      .turn_ns = (int64_t)(t->ready_ns - (uint64_t)t->turn_us * 1000),
+      .start_ns = start_ns,
+      .turn_ns = (int64_t)(t->ready_ns - (uint64_t)turn_us * 1000),
       .ready_ns = (int64_t)t->ready_ns,
       .home_ns = (int64_t)seat->idle_since_ns,
       .again_ns = (int64_t)seat->recalled_ns,
-      .on_loop = uvs__has(t, UVS__ON_LOOP),
-      .timed = uvs__has(t, UVS__DELAYED),
+      .on_loop = (flags & UVS__ON_LOOP) != 0,
+      .timed = (flags & UVS__DELAYED) != 0,
   };
 
-  (void)s;
   if (x == NULL)
     return l;
   l.first = x->runs == 0;
@@ -54,21 +54,54 @@ static struct uvs__point choose_point(uvs_t *s, const struct uvs__task *t, struc
   return p;
 }
 
-/* The rest of the start, for a task with an extra record. */
+/* Copies what every body sees. */
+static inline void copy(uvs_t *s, struct uvs__task *t, struct uvs__extra *x,
+                        struct uvs__started *st) {
+  uvs_run_t *run = &st->run;
+
+  st->body = t->fn;
+  st->queue_ns = (uint64_t)run->start_ns - t->ready_ns;
+  st->context = (struct uvs__context){
+      .scheduler = s, .token = &t->token, .extra = x, .limit_due_ns = UVS__NEVER};
+  run->scheduler = s;
+  run->arg = t->arg;
+  run->runner = st->seat.runner;
+  run->status = 0;
+  run->end_ns = 0;
+  run->state = &st->context;
+}
+
+/* A task without extra record is RUNNING: only this thread writes what is read here, and `seat`,
+ * `flags` and `turn_us` were copied under the lock. */
+void uvs__start_plain(uvs_t *s, struct uvs__started *st) {
+  struct uvs__task *t = uvs__task(s, (uint32_t)st->run.id & UVS__SLOT_MASK);
+  struct uvs__late l = how_late(t, NULL, st->flags, st->turn_us, &st->seat, st->run.start_ns);
+  uvs_run_t *run = &st->run;
+
+  copy(s, t, NULL, st);
+  run->ideal_ns = (int64_t)t->due_ns;
+  run->number = 1;
+  run->missed = 0;
+  run->late_ns = run->start_ns <= l.due_ns ? 0 : run->start_ns - l.due_ns;
+  run->culprit = uvs__late_split(&l, run->late_by_ns);
+}
+
+/* The same, and the rest of the start, for a task with an extra record. */
 static void begin(uvs_t *s, struct uvs__task *t, struct uvs__extra *x, struct uvs__started *st) {
   uvs_run_t *run = &st->run;
-  struct uvs__point p = choose_point(s, t, x, &st->late);
+  struct uvs__late l = how_late(t, x, t->flags, t->turn_us, &st->seat, st->run.start_ns);
+  struct uvs__point p = choose_point(s, t, x, &l);
 
-  st->late.due_ns +=
-      (int64_t)(p.ideal_ns - uvs__ideal_of(t, x)); /* points left out are not lateness */
+  copy(s, t, x, st);
+  l.due_ns += (int64_t)(p.ideal_ns - uvs__ideal_of(t, x)); /* points left out are not lateness */
   run->ideal_ns = (int64_t)p.ideal_ns;
   run->missed = x->missed_next + p.missed;
   x->missed_next = 0;
   if (x->runs < UINT32_MAX)
     x->runs++;
   run->number = x->runs;
-  run->late_ns = run->start_ns <= st->late.due_ns ? 0 : run->start_ns - st->late.due_ns;
-  run->culprit = uvs__late_split(&st->late, run->late_by_ns);
+  run->late_ns = run->start_ns <= l.due_ns ? 0 : run->start_ns - l.due_ns;
+  run->culprit = uvs__late_split(&l, run->late_by_ns);
   if (s->decorate_cb != NULL) {
     run->arg = x->decoration.arg;
     st->body = x->decoration.work;
@@ -94,7 +127,6 @@ void uvs__start(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uint64_t 
                 struct uvs__started *ret) {
   struct uvs__task *t = uvs__task(s, slot);
   struct uvs__extra *x = uvs__extra(s, t);
-  uvs_run_t *run = &ret->run;
 
   if (!uvs__has(t, UVS__WALL) && now_ns < t->due_ns)
     now_ns = t->due_ns; /* the task became due after the caller had read the clock */
@@ -107,30 +139,17 @@ void uvs__start(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uint64_t 
   s->counts.runs++;
   t->flags |= UVS__RAN;
   uvs__store(&t->token, 0, relaxed); /* the lock publishes it to the body */
-  ret->late = how_late(s, t, x, seat, now_ns);
-  ret->queue_ns = now_ns - t->ready_ns;
-  ret->body = t->fn;
+  ret->run.id = uvs__id_of(t, slot);
+  ret->run.start_ns = (int64_t)now_ns;
+  ret->seat = *seat;
+  ret->flags = t->flags;
+  ret->turn_us = t->turn_us;
   ret->plain = x == NULL;
-  ret->narrow = false;
   ret->limited = false;
+  ret->narrow = false;
   ret->wall = uvs__has(t, UVS__WALL);
-  run->scheduler = s;
-  run->id = uvs__id_of(t, slot);
-  run->arg = t->arg;
-  run->runner = seat->runner;
-  run->status = 0;
-  run->start_ns = (int64_t)now_ns;
-  run->end_ns = 0;
-  run->state = &ret->context;
-  ret->context = (struct uvs__context){
-      .scheduler = s, .token = &t->token, .extra = x, .limit_due_ns = UVS__NEVER};
-  if (x != NULL) {
+  if (x != NULL)
     begin(s, t, x, ret);
-    return;
-  }
-  run->ideal_ns = (int64_t)t->due_ns;
-  run->number = 1;
-  run->missed = 0;
 }
 
 /* ---- tasks that do not start ---- */
@@ -151,7 +170,7 @@ static bool leave_out(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uin
   p = uvs__recur_due(&r, uvs__ideal_of(t, x), now_ns);
   if (p.missed == 0)
     return false;
-  l = how_late(s, t, x, seat, now_ns);
+  l = how_late(t, x, t->flags, t->turn_us, seat, (int64_t)now_ns);
   uvs__miss(s, x, p.missed, uvs__late_split(&l, by_ns));
   x->missed_next += p.missed;
   uvs__set_due(t, x, p.ideal_ns, x->jitter_now_ns);

@@ -51,19 +51,6 @@ uint64_t uvs__next_look(const uvs_t *s, uint64_t wall_due_ns) {
   return next_ns;
 }
 
-/* Does a ready task lack a runner? Only the loop can send one. A runner that is on its way back
- * wakes the loop anyway. */
-static bool wants_runner(const uvs_t *s, uint64_t now_ns) {
-  bool held_back;
-
-  if (s->home.startable == 0 || uvs__crew_returns(&s->home, s->lingerers))
-    return false;
-  if (uvs__crew_wants(&s->home, &held_back))
-    return true;
-  /* The loop must look again soon: the running bodies may be stuck. */
-  return held_back && (now_ns == 0 || s->at.armed_ns > now_ns + 2 * UVS__HELD_BACK_NS);
-}
-
 /* Is there no deadline at all? Then the timer stops (L11). */
 static bool waits_for_nothing(const uvs_t *s) {
   return s->delay.count == 0 && s->table.wall.count == 0 && s->table.limits.count == 0 &&
@@ -79,13 +66,13 @@ struct uvs__wake uvs__wake_decide(uvs_t *s, uint64_t now_ns) {
   if (at->mute)
     return w;
   if (at->in_pass) { /* the pass may have sent its runners already */
-    at->runner_wanted |= wants_runner(s, now_ns);
+    at->runner_wanted |= uvs__lacks_runner(s, now_ns);
     return w;
   }
   on_loop = uvs__on_loop(s);
   if (on_loop && uvs__ticker_lost(&s->ticker))
     return w; /* somebody else has closed the handles, and perhaps the loop */
-  send = uvs__has_loop_work(s) || wants_runner(s, now_ns);
+  send = uvs__has_loop_work(s) || uvs__lacks_runner(s, now_ns);
   keep = uvs__wants_keep(s);
   if (keep != at->kept && on_loop) {
     w.keep = true;

@@ -27,14 +27,31 @@ struct uvs__wake uvs__wake_decide(uvs_t *s, uint64_t now_ns);
 /* Without the lock. */
 void uvs__wake_do(uvs_t *s, struct uvs__wake w, uint64_t now_ns);
 
-/* Lock held. False: uvs__wake_decide would decide that nothing is to be done. */
-static inline bool uvs__may_want_loop(const uvs_t *s) {
-  const struct uvs__loop_state *at = &s->at;
-  bool work = (at->owed.first & at->arrivals.first) != UVS__NONE || at->calls != NULL ||
-              at->now_first != NULL || s->loop_ready.count > 0 || at->policy_changed ||
-              at->returned != NULL || at->crews_want || at->watch_wanted || s->queues.dirty ||
-              s->shut || s->home.startable > 0;
+/* Lock held: does a ready task lack a runner? Only the loop can send one. A runner that is on its
+ * way back wakes the loop anyway. */
+static inline bool uvs__lacks_runner(const uvs_t *s, uint64_t now_ns) {
+  bool held_back;
 
+  if (s->home.startable == 0 || uvs__crew_returns(&s->home, s->lingerers))
+    return false;
+  if (uvs__crew_wants(&s->home, &held_back))
+    return true;
+  /* The loop must look again soon: the running bodies may be stuck. */
+  return held_back && (now_ns == 0 || s->at.armed_ns > now_ns + 2 * UVS__HELD_BACK_NS);
+}
+
+/* Lock held. False: uvs__wake_decide would decide that nothing is to be done, or a pass that
+ * decides everything anew is on its way, and the loop stays held until then. */
+static inline bool uvs__may_want_loop(const uvs_t *s, uint64_t now_ns) {
+  const struct uvs__loop_state *at = &s->at;
+  bool work;
+
+  if (at->wake_sent && at->kept && s->live_refs > 0)
+    return false;
+  work = (at->owed.first & at->arrivals.first) != UVS__NONE || at->calls != NULL ||
+         at->now_first != NULL || s->loop_ready.count > 0 || at->policy_changed ||
+         at->returned != NULL || at->crews_want || at->watch_wanted || s->queues.dirty || s->shut ||
+         uvs__lacks_runner(s, now_ns);
   return work || s->delay.soonest_ns < at->armed_ns || !at->kept ||
          s->keep_alive != UVS_KEEP_AUTO || s->live_refs == 0 ||
          (s->delay.count == 0 && at->armed_ns != UVS__NEVER);
@@ -44,7 +61,7 @@ static inline bool uvs__may_want_loop(const uvs_t *s) {
 static inline void uvs__unlock_and_wake(uvs_t *s, uint64_t now_ns) {
   struct uvs__wake w;
 
-  if (!uvs__may_want_loop(s)) {
+  if (!uvs__may_want_loop(s, now_ns)) {
     uvs__unlock(s);
     return;
   }

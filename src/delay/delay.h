@@ -48,11 +48,11 @@ struct uvs__bucket {
 struct uvs__delay {
   struct uvs__table *table;
   uint32_t count;
+  uint32_t levels;     /* bit l: level l is not empty */
   uint64_t upto;       /* a tick; no bucket has a task of this tick or before */
   uint64_t soonest_ns; /* the earliest that was put since the loop was armed; the owner resets it */
   uint64_t ops;        /* tasks put in, moved, taken out */
   uint64_t falling_upto;        /* a tick: the end of the bucket that the falling tasks come from */
-  uint32_t levels;              /* bit l: level l is not empty */
   uint64_t digits[UVS__LEVELS]; /* bit d: bucket d of this level is not empty */
   struct uvs__bucket list[UVS__LISTS];
 };

@@ -21,10 +21,8 @@ void uvs__record_start(uvs_t *s, struct uvs__started *st, struct uvs__cell *cell
   st->expired = st->limited && uvs__now(s) >= st->context.limit_due_ns;
   if (st->expired)
     return;
-  if (st->plain) {
-    run->late_ns = run->start_ns <= st->late.due_ns ? 0 : run->start_ns - st->late.due_ns;
-    run->culprit = uvs__late_split(&st->late, run->late_by_ns);
-  }
+  if (st->plain)
+    uvs__start_plain(s, st);
   uvs__cell_start(cell, (uint64_t)run->late_ns, run->culprit, st->queue_ns);
 }
 
@@ -83,26 +81,32 @@ void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_e
 
 /* ---- how many runners ---- */
 
-/* Lock held: the length of a run, and of its body alone. */
-static void note_length(const uvs_t *s, struct uvs__crew *c, uint64_t ns, uint64_t body_ns) {
-  if (ns >= UVS__BRIEF_NS || uvs__clock_replaced(&s->clock))
-    c->brief = 0;
-  else if (c->brief < UVS__BRIEF_MANY)
-    c->brief++;
-  if (body_ns > UVS__BRIEF_NS)
-    body_ns = UVS__BRIEF_NS; /* one long body must not outweigh many short ones */
-  c->usual_ns = (3 * c->usual_ns + (uint32_t)body_ns) / 4;
+/* Lock held: the length of a run. A thread may lose its core for a moment, so one long run among
+ * many brief ones changes nothing. */
+static void note_length(const uvs_t *s, struct uvs__crew *c, uint64_t ns) {
+  if (uvs__clock_replaced(&s->clock))
+    return;
+  if (ns < UVS__BRIEF_NS)
+    c->brief += c->brief < 2 * UVS__BRIEF_MANY;
+  else
+    c->brief -= c->brief < UVS__BRIEF_MANY / 2 ? c->brief : UVS__BRIEF_MANY / 2;
+}
+
+/* Lock held: the length of a body alone. For the same reason, a much longer body than usual counts
+ * as four times as long as usual. */
+static void note_body(struct uvs__crew *c, uint64_t ns) {
+  uint64_t most_ns = 4 * (uint64_t)c->usual_ns + UVS__ALONE_NS / 2;
+
+  c->usual_ns = (3 * c->usual_ns + (uint32_t)(ns < most_ns ? ns : most_ns)) / 4;
+  if (c->usual_ns > UVS__BRIEF_NS)
+    c->usual_ns = UVS__BRIEF_NS;
 }
 
 /* Lock held, after a run: can the crew do without this runner? Only if another runner has started a
- * run since this one did. If none has for many runs, the others run long bodies. */
-static bool is_to_spare(struct uvs__runner *r) {
-  struct uvs__crew *c = r->crew;
+ * run since this one did: else that one may be in a long body. */
+static bool is_to_spare(const struct uvs__runner *r) {
+  const struct uvs__crew *c = r->crew;
 
-  if (c->active == 1 || c->starts != r->starts)
-    r->in_a_row = 0;
-  else if (++r->in_a_row >= UVS__BRIEF_MANY)
-    c->usual_ns = UVS__BRIEF_NS;
   return c->active > 1 && c->starts != r->starts && uvs__crew_is_alone(c);
 }
 
@@ -158,11 +162,12 @@ static uint64_t give_way(const uvs_t *s, struct uvs__runner *r, uint64_t now_ns)
 /* Lock held. Earlier deadlines go first: is a task in the delay queue due, and does it belong
  * before those that are ready? */
 static bool is_overtaken(const uvs_t *s, const struct uvs__crew *c, uint64_t now_ns) {
-  uint32_t first = uvs__ready_first(&s->table, &c->ready);
   uint64_t key_ns, key_seq;
+  uint32_t first;
 
   if (uvs__delay_bound(&s->delay) > now_ns)
     return false;
+  first = uvs__ready_first(&s->table, &c->ready);
   if (first == UVS__NONE)
     return true;
   uvs__ready_key(&s->table, first, &key_ns, &key_seq);
@@ -250,7 +255,9 @@ static uint64_t run_one(uvs_t *s, struct uvs__runner *r, struct uvs__started *st
   waited = uvs__lock(s);
   uvs__return_body(s, st, &e, &r->cell);
   if (!r->waited) /* else took_ns includes the wait for the lock */
-    note_length(s, r->crew, took_ns, timed ? e.end_ns - began_ns : r->crew->usual_ns);
+    note_length(s, r->crew, took_ns);
+  if (timed)
+    note_body(r->crew, e.end_ns - began_ns);
   r->waited = waited;
   return e.over_ns;
 }

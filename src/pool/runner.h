@@ -15,8 +15,7 @@ struct uvs__runner {
   struct uvs__runner *all;  /* made before this one */
   struct uvs__crew *crew;   /* while it is out */
   int index;
-  uint32_t in_a_row; /* consecutive starts of the crew that were its own. Under the lock */
-  uint64_t starts;   /* the crew's `starts` when it took its task. Under the lock */
+  uint64_t starts; /* the crew's `starts` when it took its task. Under the lock */
   /* Its thread only: */
   bool waited;                    /* it waited for the lock to take its present run */
   bool last_long, last_cpu_bound; /* its last body */

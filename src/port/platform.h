@@ -33,6 +33,15 @@ static inline bool uvs__forked(const struct uvs__fork *f) {
 
 /* ---- threads ---- */
 
+/* Tells the CPU that this thread waits for another one. */
+static inline void uvs__cpu_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) || (defined(__ARM_ARCH) && __ARM_ARCH >= 7)
+  __asm__ volatile("yield");
+#endif
+}
+
 /* The system's number of this thread. */
 int uvs__thread_tid(void);
 /* True only if that thread of this process has surely ended. */

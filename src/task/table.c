@@ -53,32 +53,3 @@ void uvs__table_add_extra(struct uvs__table *t, uint32_t slot) {
     t->extra_links[k][offset] = (struct uvs__link){UVS__NONE, UVS__NONE};
   uvs__task_at(t, slot)->extra = (index + 1) & UVS__SLOT_MASK;
 }
-
-uint32_t uvs__table_take(struct uvs__table *t, bool extra) {
-  bool is_new;
-  uint32_t slot = uvs__slots_take(&t->tasks, &is_new);
-  struct uvs__task *k = uvs__task_at(t, slot);
-
-  if (is_new) {
-    memset(k, 0, sizeof *k);
-    k->generation = 1; /* so that no id is 0 */
-    *uvs__link_at(t, slot) = (struct uvs__link){UVS__NONE, UVS__NONE};
-  }
-  UVS_ASSERT(k->state == UVS__FREE);
-  if (extra)
-    uvs__table_add_extra(t, slot);
-  return slot;
-}
-
-void uvs__table_give(struct uvs__table *t, uint32_t slot) {
-  struct uvs__task *k = uvs__task_at(t, slot);
-
-  UVS_ASSERT(k->state == UVS__FREE && k->place == UVS__NOWHERE);
-  if (k->extra != 0) {
-    uvs__slots_give(&t->extras, (uint32_t)k->extra - 1);
-    k->extra = 0;
-  }
-  k->generation = (k->generation + 1) & ((UINT32_C(1) << 27) - 1);
-  if (k->generation < UVS__GENERATION_MAX)
-    uvs__slots_give(&t->tasks, slot);
-}

@@ -14,7 +14,10 @@
 #include "util/heap.h"
 #include "util/slots.h"
 
+#include <string.h>
+
 struct uvs__table {
+  uint64_t next_seq;
   struct uvs__slots tasks;
   struct uvs__slots extras;
   struct uvs__link *links[UVS__CHUNKS];       /* of the tasks */
@@ -22,7 +25,6 @@ struct uvs__table {
   struct uvs__heap delay_heap;                /* of the delay queue; by slot */
   struct uvs__heap wall;                      /* by instants of the wall clock; by extra record */
   struct uvs__heap limits; /* time limits of runs that are READY or RUNNING; by extra record */
-  uint64_t next_seq;
 };
 
 void uvs__table_init(struct uvs__table *t);
@@ -76,12 +78,37 @@ static inline struct uvs__task *uvs__table_find(const struct uvs__table *t, uvs_
   return k;
 }
 
-/* Needs room. The task is FREE; all but `generation` and the link is unset. */
-uint32_t uvs__table_take(struct uvs__table *t, bool extra);
 /* A task that has none gets an extra record, all zero. Needs room. */
 void uvs__table_add_extra(struct uvs__table *t, uint32_t slot);
+
+/* Needs room. The task is FREE; all but `generation` and the link is unset. */
+static inline uint32_t uvs__table_take(struct uvs__table *t) {
+  bool is_new;
+  uint32_t slot = uvs__slots_take(&t->tasks, &is_new);
+  struct uvs__task *k = uvs__task_at(t, slot);
+
+  if (is_new) {
+    memset(k, 0, sizeof *k);
+    k->generation = 1; /* so that no id is 0 */
+    *uvs__link_at(t, slot) = (struct uvs__link){UVS__NONE, UVS__NONE};
+  }
+  UVS_ASSERT(k->state == UVS__FREE);
+  return slot;
+}
+
 /* The task is FREE: its slot and its extra record go back, with a new generation. A slot whose
  * generation is used up is never taken again (L18). */
-void uvs__table_give(struct uvs__table *t, uint32_t slot);
+static inline void uvs__table_give(struct uvs__table *t, uint32_t slot) {
+  struct uvs__task *k = uvs__task_at(t, slot);
+
+  UVS_ASSERT(k->state == UVS__FREE && k->place == UVS__NOWHERE);
+  if (k->extra != 0) {
+    uvs__slots_give(&t->extras, (uint32_t)k->extra - 1);
+    k->extra = 0;
+  }
+  k->generation = (k->generation + 1) & ((UINT32_C(1) << 27) - 1);
+  if (k->generation < UVS__GENERATION_MAX)
+    uvs__slots_give(&t->tasks, slot);
+}
 
 #endif

@@ -3,13 +3,6 @@
 
 #define ALIGNMENT 64u
 
-static struct uvs__slots_word *word_of(const struct uvs__slots *t, uint32_t index) {
-  uint32_t offset;
-  unsigned k = uvs__chunk_of(index, &offset);
-
-  return &t->words[k][offset / 64];
-}
-
 /* Chunk k has the elements, then 1 << k words, then the side. */
 int uvs__slots_prepare(const struct uvs__slots *t, unsigned k, const uvs_allocator_t *m,
                        struct uvs__slots_chunk *ret) {
@@ -36,40 +29,8 @@ bool uvs__slots_attach(struct uvs__slots *t, struct uvs__slots_chunk *c) {
   return true;
 }
 
-uint32_t uvs__slots_take(struct uvs__slots *t, bool *ret_new) {
-  uint32_t index;
-  struct uvs__slots_word *w;
-
-  t->free--;
-  *ret_new = t->first == 0;
-  if (t->first == 0) {
-    index = t->made++;
-    if (index % 64 == 0)
-      word_of(t, index)->free = 0;
-    return index;
-  }
-  index = (t->first - 1) * 64;
-  w = word_of(t, index);
-  index += (uint32_t)__builtin_ctzll(w->free);
-  w->free &= w->free - 1;
-  if (w->free == 0)
-    t->first = w->next;
-  return index;
-}
-
-void uvs__slots_give(struct uvs__slots *t, uint32_t index) {
-  struct uvs__slots_word *w = word_of(t, index);
-
-  t->free++;
-  if (w->free == 0) {
-    w->next = t->first;
-    t->first = index / 64 + 1;
-  }
-  w->free |= UINT64_C(1) << index % 64;
-}
-
 bool uvs__slots_is_free(const struct uvs__slots *t, uint32_t index) {
-  return index >= t->made || (word_of(t, index)->free >> index % 64 & 1) != 0;
+  return index >= t->made || (uvs__slots_word_of(t, index)->free >> index % 64 & 1) != 0;
 }
 
 void uvs__slots_free_memory(struct uvs__slots *t, const uvs_allocator_t *m) {
@@ -83,11 +44,11 @@ bool uvs__slots_check(const struct uvs__slots *t) {
   uint32_t words = 0; /* that have a free element */
 
   for (uint32_t index = 0; index < t->made; index += 64) {
-    free += (uint64_t)__builtin_popcountll(word_of(t, index)->free);
-    words += word_of(t, index)->free != 0;
+    free += (uint64_t)__builtin_popcountll(uvs__slots_word_of(t, index)->free);
+    words += uvs__slots_word_of(t, index)->free != 0;
   }
-  for (uint32_t i = t->first; i != 0; i = word_of(t, (i - 1) * 64)->next) {
-    if (words-- == 0 || word_of(t, (i - 1) * 64)->free == 0)
+  for (uint32_t i = t->first; i != 0; i = uvs__slots_word_of(t, (i - 1) * 64)->next) {
+    if (words-- == 0 || uvs__slots_word_of(t, (i - 1) * 64)->free == 0)
       return false;
   }
   return words == 0 && free == t->free && t->reserved <= t->free;

@@ -24,17 +24,17 @@ struct uvs__slots_word {
 
 /* All zero at first, except the two sizes. */
 struct uvs__slots {
+  unsigned chunks;          /* how many exist */
+  uint32_t first;           /* the first word with a free element: index + 1; 0: none */
+  uint32_t made;            /* elements below this index were taken at least once */
+  uint32_t free;            /* elements that can be taken, the reserved ones too */
+  uint32_t reserved;        /* promised to a call that has yet to take them */
   size_t element_size;      /* if this is a multiple of 64, so is each element's address */
   size_t side_size;         /* bytes per element in an array of their own; a multiple of 8 */
   char *chunk[UVS__CHUNKS]; /* chunk k has 64 << k elements */
   void *raw[UVS__CHUNKS];   /* as allocated */
   struct uvs__slots_word *words[UVS__CHUNKS];
   void *side[UVS__CHUNKS]; /* chunk_size * side_size bytes each */
-  unsigned chunks;         /* how many exist */
-  uint32_t first;          /* the first word with a free element: index + 1; 0: none */
-  uint32_t made;           /* elements below this index were taken at least once */
-  uint32_t free;           /* elements that can be taken, the reserved ones too */
-  uint32_t reserved;       /* promised to a call that has yet to take them */
 };
 
 /* A chunk that is not yet part of a table. */
@@ -61,9 +61,48 @@ int uvs__slots_prepare(const struct uvs__slots *t, unsigned k, const uvs_allocat
 /* Adds a prepared chunk, and sets c->raw to NULL. False: the table has this chunk already. */
 bool uvs__slots_attach(struct uvs__slots *t, struct uvs__slots_chunk *c);
 
+/* The word of the 64 elements that `index` is one of. */
+static inline struct uvs__slots_word *uvs__slots_word_of(const struct uvs__slots *t,
+                                                         uint32_t index) {
+  uint32_t offset;
+  unsigned k = uvs__chunk_of(index, &offset);
+
+  return &t->words[k][offset / 64];
+}
+
 /* Needs a free element. *ret_new: it is taken for the first time, and holds garbage. */
-uint32_t uvs__slots_take(struct uvs__slots *t, bool *ret_new);
-void uvs__slots_give(struct uvs__slots *t, uint32_t index);
+static inline uint32_t uvs__slots_take(struct uvs__slots *t, bool *ret_new) {
+  uint32_t index;
+  struct uvs__slots_word *w;
+
+  t->free--;
+  *ret_new = t->first == 0;
+  if (t->first == 0) {
+    index = t->made++;
+    if (index % 64 == 0)
+      uvs__slots_word_of(t, index)->free = 0;
+    return index;
+  }
+  index = (t->first - 1) * 64;
+  w = uvs__slots_word_of(t, index);
+  index += (uint32_t)__builtin_ctzll(w->free);
+  w->free &= w->free - 1;
+  if (w->free == 0)
+    t->first = w->next;
+  return index;
+}
+
+static inline void uvs__slots_give(struct uvs__slots *t, uint32_t index) {
+  struct uvs__slots_word *w = uvs__slots_word_of(t, index);
+
+  t->free++;
+  if (w->free == 0) {
+    w->next = t->first;
+    t->first = index / 64 + 1;
+  }
+  w->free |= UINT64_C(1) << index % 64;
+}
+
 bool uvs__slots_is_free(const struct uvs__slots *t, uint32_t index);
 void uvs__slots_free_memory(struct uvs__slots *t, const uvs_allocator_t *m);
 /* Do bitmaps, list and counts agree? */

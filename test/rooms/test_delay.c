@@ -58,7 +58,7 @@ static uint32_t fresh(struct yard *y) {
       abort();
     uvs__table_attach(&y->table, tasks, &c);
   }
-  slot = uvs__table_take(&y->table, false);
+  slot = uvs__table_take(&y->table);
   t = at(y, slot);
   uvs__set_state(t, UVS__WAITING);
   t->seq = ++y->table.next_seq & ((UINT64_C(1) << UVS__SEQ_BITS) - 1);

@@ -59,7 +59,9 @@ static uint32_t fresh(struct bench *b, unsigned class, uint64_t key_ns, uint64_t
 
   make_room(b, false);
   make_room(b, true);
-  slot = uvs__table_take(&b->table, extra);
+  slot = uvs__table_take(&b->table);
+  if (extra)
+    uvs__table_add_extra(&b->table, slot);
   t = at(b, slot);
   uvs__set_state(t, UVS__WAITING);
   uvs__set_state(t, UVS__READY);

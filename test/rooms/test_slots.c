@@ -351,7 +351,9 @@ static uint32_t take_task(struct yard *y, bool extra) {
     abort();
   if (extra && uvs__slots_room(&y->table.extras) == 0 && table_grow(y, true) < 0)
     abort();
-  slot = uvs__table_take(&y->table, extra);
+  slot = uvs__table_take(&y->table);
+  if (extra)
+    uvs__table_add_extra(&y->table, slot);
   uvs__set_state(uvs__task_at(&y->table, slot), UVS__WAITING);
   return slot;
 }

@@ -190,6 +190,15 @@ static void submit_meets_a_runner_that_leaves(void) {
   play();
 }
 
+/* The same, and 'a' belongs to the loop: it goes through the delay queue. */
+static void loop_task_meets_a_runner_that_leaves(void) {
+  open_sleepy(1);
+  stage_part('x')->spec.done = NULL;
+  stage_submit(&stage.parts[1]);
+  weave_spawn("submit", stage_submit_arg, stage_loop_part('a'), false);
+  play();
+}
+
 static void two_submit_to_a_runner_that_leaves(void) {
   open_sleepy(1);
   stage_part('x')->spec.done = NULL;
@@ -530,6 +539,7 @@ const struct weave_scene scenes_wake[] = {
     {"wake", "nearer-one-meets-the-end-of-a-pass", nearer_one_meets_the_end_of_a_pass},
     {"wake", "two-nearer-ones", two_nearer_ones},
     {"wake", "submit-meets-a-runner-that-leaves", submit_meets_a_runner_that_leaves},
+    {"wake", "loop-task-meets-a-runner-that-leaves", loop_task_meets_a_runner_that_leaves},
     {"wake", "two-submit-to-a-runner-that-leaves", two_submit_to_a_runner_that_leaves},
     {"wake", "runner-leaves-tasks-behind", runner_leaves_tasks_behind},
     {"wake", "cancel-meets-sleep", cancel_meets_sleep},
