@@ -34,6 +34,8 @@ static inline bool uvs__lacks_runner(const uvs_t *s, uint64_t now_ns) {
 
   if (s->home.startable == 0 || uvs__crew_returns(&s->home, s->lingerers))
     return false;
+  if (s->lingerers > 0 && s->home.startable > s->home.seeking)
+    return true; /* the loop calls one */
   if (uvs__crew_wants(&s->home, &held_back))
     return true;
   /* The loop must look again soon: the running bodies may be stuck. */
