@@ -25,7 +25,8 @@ struct uvs__crew {
   uint32_t active;    /* runners that run a body */
   uint32_t out;       /* runners that were sent and are not yet back */
   uint32_t brief;     /* brief runs without many long ones: see pool/runner.c */
-  uint32_t usual_ns;  /* the average length of a body, roughly */
+  uint32_t body_ns;   /* the length of a body, on average */
+  uint32_t rest_ns;   /* the rest of a run: ending the run before, and starting this one */
   int concurrency;
   uint64_t starts;         /* runs started */
   uint64_t idle_since_ns;  /* when the last active runner became idle */
@@ -62,9 +63,9 @@ void uvs__crew_list(uvs_t *s, struct uvs__crew *c);
 /* Moves a crew that is on that list to its end. */
 void uvs__crew_requeue(uvs_t *s, struct uvs__crew *c);
 /* Is one runner as fast as several? If a body takes less time than ending one run and starting the
- * next, several runners would only wait for each other's cache lines. */
+ * next, several runners would only wait for each other. */
 static inline bool uvs__crew_is_alone(const struct uvs__crew *c) {
-  return c->brief >= UVS__BRIEF_MANY && c->usual_ns < UVS__ALONE_NS;
+  return c->brief >= UVS__BRIEF_MANY && c->body_ns < c->rest_ns;
 }
 /* Should one more runner be sent now? Waking a thread takes longer than a brief run. So after many
  * brief runs one runner is sent for 32 tasks. This ends when runs are long, or when no run starts

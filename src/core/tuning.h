@@ -32,9 +32,9 @@
 /* Ready tasks for each runner of a brief crew: one for each task wakes threads for nothing (W6:
  * 1.6 times the CPU). */
 #define UVS__PER_RUNNER 32
-/* Bodies below this are served by one runner alone: two would only wait for each other's cache
- * lines (W3 on the pool: 0.6 of the time with one). */
-#define UVS__ALONE_NS 150
+/* The lengths of bodies and of the rest of a run are averages that start at 0. The first values
+ * count as this much at most. */
+#define UVS__AVERAGE_NS 128
 /* The body alone is timed in one run of this many: reading the clock once more takes as long as a
  * short body. An odd number, since short and long bodies may alternate. */
 #define UVS__TIMED_EVERY 31

@@ -92,14 +92,14 @@ static void note_length(const uvs_t *s, struct uvs__crew *c, uint64_t ns) {
     c->brief -= c->brief < UVS__BRIEF_MANY / 2 ? c->brief : UVS__BRIEF_MANY / 2;
 }
 
-/* Lock held: the length of a body alone. For the same reason, a much longer body than usual counts
- * as four times as long as usual. */
-static void note_body(struct uvs__crew *c, uint64_t ns) {
-  uint64_t most_ns = 4 * (uint64_t)c->usual_ns + UVS__ALONE_NS / 2;
+/* Moves an average by a quarter of the way to a new value. For the same reason, a value that is
+ * much greater than the average counts as four times the average. */
+static uint32_t average(uint32_t usual_ns, uint64_t ns) {
+  uint64_t most_ns = 4 * (uint64_t)usual_ns + UVS__AVERAGE_NS;
 
-  c->usual_ns = (3 * c->usual_ns + (uint32_t)(ns < most_ns ? ns : most_ns)) / 4;
-  if (c->usual_ns > UVS__BRIEF_NS)
-    c->usual_ns = UVS__BRIEF_NS;
+  if (most_ns > UVS__BRIEF_NS)
+    most_ns = UVS__BRIEF_NS;
+  return (3 * usual_ns + (uint32_t)(ns < most_ns ? ns : most_ns)) / 4;
 }
 
 /* Lock held, after a run: can the crew do without this runner? Only if another runner has started a
@@ -256,8 +256,10 @@ static uint64_t run_one(uvs_t *s, struct uvs__runner *r, struct uvs__started *st
   uvs__return_body(s, st, &e, &r->cell);
   if (!r->waited) /* else took_ns includes the wait for the lock */
     note_length(s, r->crew, took_ns);
-  if (timed)
-    note_body(r->crew, e.end_ns - began_ns);
+  if (timed && !r->waited) {
+    r->crew->body_ns = average(r->crew->body_ns, e.end_ns - began_ns);
+    r->crew->rest_ns = average(r->crew->rest_ns, took_ns - (e.end_ns - began_ns));
+  }
   r->waited = waited;
   return e.over_ns;
 }

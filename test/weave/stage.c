@@ -264,7 +264,7 @@ bool stage_is_awaited(void) {
 
 void stage_runs_are_brief(void) {
   stage.s->home.brief = UVS__BRIEF_MANY;
-  stage.s->home.usual_ns = UVS__BRIEF_NS;
+  stage.s->home.body_ns = UVS__BRIEF_NS;
 }
 
 void stage_check_counts(void) {
