@@ -27,6 +27,7 @@ struct batch {
   /* What they need, see check_batch. */
   size_t refs, extras;
   bool lanes;
+  bool plain; /* all of them are, and none needs an extra record */
 };
 
 /* ---- specs ---- */
@@ -49,6 +50,11 @@ static const uvs_task_t *nth(const struct batch *b, size_t i, uvs_task_t *room) 
     room->lane = b->narrow;
   }
   return room;
+}
+
+/* A task that was due before it is submitted has an extra record: see uvs__needs_extra. */
+static inline bool is_past(const uvs_task_t *t, uint64_t now_ns) {
+  return t->from == UVS_FROM_MONOTONIC && uvs__instant(t->delay_ns) < now_ns;
 }
 
 /* ---- room ---- */
@@ -154,7 +160,7 @@ static int join_lanes(uvs_t *s, const struct batch *b) {
 
 /* Lock held: a task that was accepted gets its slot. */
 static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const uvs_task_t *t) {
-  bool extra = uvs__needs_extra(s, t, b->now_ns);
+  bool extra = b->extras > 0 && uvs__needs_extra(s, t, b->now_ns);
   uint32_t slot;
 
   s->table.tasks.reserved--;
@@ -196,6 +202,31 @@ static void take_in(uvs_t *s, const struct batch *b, size_t i, enum uvs__terms t
   if (t->from == UVS_FROM_WALL)
     uvs__note_wall(s, uvs__task(s, slot), b->now_ns, b->wall_ns);
   uvs__file(s, slot, b->now_ns);
+}
+
+/* Lock held, but released after each batch. */
+static void take_all_in(uvs_t *s, const struct batch *b, enum uvs__terms terms) {
+  for (size_t i = 0; i < b->n; i++) {
+    pause_after_batch(s, b, i);
+    take_in(s, b, i, terms);
+  }
+}
+
+/* The same for plain tasks, on the usual terms. */
+static void take_in_plain(uvs_t *s, const struct batch *b) {
+  const uvs_task_t *t = (const void *)b->specs;
+
+  for (size_t i = 0; i < b->n; i++) {
+    uint32_t slot;
+
+    pause_after_batch(s, b, i);
+    s->table.tasks.reserved--;
+    s->unfiled--;
+    slot = uvs__make_plain(s, &t[i], b->now_ns);
+    if (b->ret_ids != NULL)
+      b->ret_ids[i] = uvs__id_of(uvs__task(s, slot), slot); /* before the body can start */
+    uvs__file(s, slot, b->now_ns);
+  }
 }
 
 /* Lock held, but released after each batch and during bodies. First all tasks are made, so that
@@ -245,10 +276,10 @@ static int submit_on(uvs_t *s, const struct batch *b, enum uvs__terms terms, uvs
   }
   if (rc == 0 && terms == UVS__TERMS_HERE)
     run_all_here(s, b, ids);
-  for (size_t i = 0; rc == 0 && terms != UVS__TERMS_HERE && i < b->n; i++) {
-    pause_after_batch(s, b, i);
-    take_in(s, b, i, terms);
-  }
+  else if (rc == 0 && terms == UVS__TERMS_ROOM && b->plain)
+    take_in_plain(s, b);
+  else if (rc == 0)
+    take_all_in(s, b, terms);
   uvs__unlock_and_wake(s, b->now_ns);
   return rc;
 }
@@ -271,15 +302,19 @@ static bool all_fit_here(const uvs_t *s, const struct batch *b) {
 static int check_batch(uvs_t *s, struct batch *b) {
   b->refs = b->extras = 0;
   b->lanes = false;
+  b->plain = b->waiters == NULL;
   for (size_t i = 0; i < b->n; i++) {
     uvs_task_t room;
     const uvs_task_t *t = nth(b, i, &room);
-    int rc = t == NULL ? UV_EINVAL : uvs__is_plain(t) ? 0 : uvs__check_spec(t);
+    bool plain = t != NULL && uvs__is_plain(t);
+    int rc = t == NULL ? UV_EINVAL : plain ? 0 : uvs__check_spec(t);
 
     if (rc < 0)
       return rc;
+    plain = plain && s->decorate_cb == NULL && !is_past(t, b->now_ns);
+    b->plain &= plain;
     b->refs += (t->flags & UVS_UNREF) == 0;
-    b->extras += uvs__needs_extra(s, t, b->now_ns);
+    b->extras += !plain && uvs__needs_extra(s, t, b->now_ns);
     b->lanes |= t->lane != 0;
     if (t->from == UVS_FROM_WALL && b->wall_ns == 0)
       b->wall_ns = uvs__clock_wall(&s->clock);
@@ -399,8 +434,9 @@ int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) 
 /* Lock held: may a runner start this plain task now? Then it need not go through the delay queue.
  * With a replaced clock the loop hands over all due tasks, so that each step is exact. */
 static bool is_ready_at_once(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
-  return t->delay_ns <= 0 && t->work != NULL && s->home.concurrency > 0 &&
-         !uvs__clock_replaced(&s->clock) && uvs__delay_bound(&s->delay) > now_ns;
+  return t->from == UVS_FROM_NOW && t->delay_ns <= 0 && t->work != NULL &&
+         s->home.concurrency > 0 && !uvs__clock_replaced(&s->clock) &&
+         uvs__delay_bound(&s->delay) > now_ns;
 }
 
 /* The common case: a plain task that can be accepted at once. False: nothing was done. */
@@ -412,6 +448,8 @@ static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
       (uvs__on_loop(s) && uvs__ticker_lost(&s->ticker)))
     return false;
   now_ns = uvs__now(s);
+  if (is_past(t, now_ns))
+    return false;
   uvs__lock(s);
   if (s->shut || uvs__slots_room(&s->table.tasks) == 0 ||
       (s->max_pending != 0 && pending(s) >= s->max_pending)) {

@@ -23,7 +23,7 @@ static inline uint64_t uvs__any_of_2(const uvs_task_t *t, size_t offset) {
   return words[0] | words[1];
 }
 
-/* Once, after a delay, on the loop or on the pool, and nothing else. */
+/* Once, on the loop or on the pool, and nothing else. */
 static inline bool uvs__is_plain(const uvs_task_t *t) {
   uint64_t rare;
 
@@ -33,7 +33,8 @@ static inline bool uvs__is_plain(const uvs_task_t *t) {
          uvs__any_of_2(t, UVS__RARE + 32) | uvs__any_of_2(t, UVS__RARE + 48) |
          uvs__any_of_2(t, UVS__RARE + 64) | uvs__any_of_2(t, UVS__RARE + 80) |
          uvs__any_of_2(t, UVS__RARE + 96) | uvs__any_of_2(t, UVS__RARE + 104);
-  return rare == 0 && t->kind == UVS_ONCE && t->from == UVS_FROM_NOW && t->period_ns == 0 &&
+  return rare == 0 && t->kind == UVS_ONCE && t->period_ns == 0 &&
+         (t->from == UVS_FROM_NOW || t->from == UVS_FROM_MONOTONIC) &&
          (t->work == NULL) != (t->after == NULL) && (t->flags & ~(unsigned)UVS_UNREF) == 0 &&
          t->missed == UVS_MISSED_CATCH_UP;
 }
