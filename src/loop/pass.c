@@ -250,8 +250,8 @@ static void end_pass(uvs_t *s, const struct pass *p) {
     next_ns = now_ns + UVS__HELD_BACK_NS; /* is the runner stuck? */
   if (s->at.held_back && now_ns + UVS__HELD_BACK_NS < next_ns)
     next_ns = now_ns + UVS__HELD_BACK_NS;
-  more =
-      uvs__has_loop_work(s) || s->at.runner_wanted || (s->at.carried_ns != 0 && !p->leaves_burst);
+  more = uvs__has_loop_work(s) || s->at.runner_wanted;
+  more |= s->at.carried_ns != 0 && !p->leaves_burst;
   more |= next_ns <= now_ns && !can_wait(s, p, next_ns, now_ns);
   w.kept = uvs__wants_keep(s);
   s->at.kept = w.kept;
