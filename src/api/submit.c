@@ -431,8 +431,9 @@ int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) 
 
 /* ---- one ---- */
 
-/* Lock held: may a runner start this plain task now? Then it need not go through the delay queue.
- * With a replaced clock the loop hands over all due tasks, so that each step is exact. */
+/* Lock held, not on the loop thread: may a runner start this plain task now? Then it need not go
+ * through the delay queue. With a replaced clock the loop hands over all due tasks, so that each
+ * step is exact. */
 static bool is_ready_at_once(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
   return t->from == UVS_FROM_NOW && t->delay_ns <= 0 && t->work != NULL &&
          s->home.concurrency > 0 && !uvs__clock_replaced(&s->clock) &&
@@ -441,11 +442,11 @@ static bool is_ready_at_once(const uvs_t *s, const uvs_task_t *t, uint64_t now_n
 
 /* The common case: a plain task that can be accepted at once. False: nothing was done. */
 static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
+  bool on_loop = uvs__on_loop(s);
   uint64_t now_ns;
   uint32_t slot;
 
-  if (!uvs__is_plain(t) || s->decorate_cb != NULL ||
-      (uvs__on_loop(s) && uvs__ticker_lost(&s->ticker)))
+  if (!uvs__is_plain(t) || s->decorate_cb != NULL || (on_loop && uvs__ticker_lost(&s->ticker)))
     return false;
   now_ns = uvs__now(s);
   if (is_past(t, now_ns))
@@ -463,7 +464,8 @@ static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
   s->live_refs += (t->flags & UVS_UNREF) == 0;
   if (ret_id != NULL)
     *ret_id = uvs__id_of(uvs__task(s, slot), slot); /* before the body can start */
-  if (is_ready_at_once(s, t, now_ns))
+  if (!on_loop &&
+      is_ready_at_once(s, t, now_ns)) /* the loop can move its tasks until it has a pass */
     uvs__make_ready(s, slot, &(struct uvs__handing){now_ns, now_ns, 0, 0});
   else
     uvs__file(s, slot, now_ns);

@@ -35,7 +35,7 @@ int uvs_next_due(uvs_t *s, int64_t *ret_ns) {
     serve(s, 0); /* only makes due_ns exact */
   uvs__lock(s);
   settle(s);
-  due_ns = uvs__next_look(s, uvs__wall_due(s, wall_ns, now_ns), uvs__delay_bound(&s->delay));
+  due_ns = uvs__next_look(s, uvs__wall_due(s, wall_ns, now_ns));
   if (uvs__has_loop_work(s) || s->at.first_pass)
     due_ns = now_ns; /* the next pass has work to do */
   uvs__unlock(s);

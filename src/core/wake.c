@@ -35,8 +35,8 @@ bool uvs__wants_keep(const uvs_t *s) {
   return keep;
 }
 
-uint64_t uvs__next_look(const uvs_t *s, uint64_t wall_due_ns, uint64_t due_ns) {
-  uint64_t next_ns = due_ns;
+uint64_t uvs__next_look(const uvs_t *s, uint64_t wall_due_ns) {
+  uint64_t next_ns = uvs__delay_bound(&s->delay);
   const struct uvs__heap_entry *limit = uvs__heap_head(&s->table.limits);
   uint64_t kill_ns = uvs__load(&s->kill_ns, relaxed); /* written under the lock, as `stop` */
 

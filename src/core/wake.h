@@ -83,8 +83,8 @@ bool uvs__all_given_back(const uvs_t *s);
 /* Lock held: a full pass has something to do at once. */
 bool uvs__has_loop_work(const uvs_t *s);
 /* Lock held: the earliest instant at which the loop has something to do. wall_due_ns: when the
- * first wall-clock task is due, by the monotonic clock. due_ns: when the first other one is. */
-uint64_t uvs__next_look(const uvs_t *s, uint64_t wall_due_ns, uint64_t due_ns);
+ * first wall-clock task is due, by the monotonic clock. */
+uint64_t uvs__next_look(const uvs_t *s, uint64_t wall_due_ns);
 
 /* Lock held: the loop must look at due_ns, for something that is not in the delay queue. */
 static inline void uvs__note_due(uvs_t *s, uint64_t due_ns) {

@@ -15,9 +15,8 @@
 
 struct pass {
   uint64_t began_ns, until_ns;
-  bool full;         /* it makes callbacks; else it only makes tasks ready and sends runners */
-  bool leaves_due;   /* it leaves due tasks to the timer */
-  bool leaves_burst; /* it leaves due tasks to a runner */
+  bool full;       /* it makes callbacks; else it only makes tasks ready and sends runners */
+  bool leaves_due; /* it leaves due tasks to the timer */
 };
 
 void uvs__own_loop(uvs_t *s) {
@@ -98,15 +97,8 @@ static void look_at_wall(uvs_t *s, struct uvs__handing *h) {
   s->wall_offset_ns = offset_ns;
 }
 
-/* A runner looks for due tasks, too. If one runner is enough for all of them, and has enough to do,
- * the loop leaves the rest of a burst to it: else both would only wait for each other. */
-static bool is_left_to_runner(const uvs_t *s) {
-  return uvs__crew_is_alone(&s->home) && s->home.active > 0 && s->home.startable >= UVS__BATCH &&
-         s->loop_ready.count == 0 && s->table.wall.count == 0 && !s->shut;
-}
-
 /* Due tasks become ready, until the time is over. */
-static void hand_over(uvs_t *s, struct pass *p) {
+static void hand_over(uvs_t *s, const struct pass *p) {
   struct uvs__handing h = {p->began_ns, p->began_ns, 0, 0};
   /* If the last pass could not run all of the loop's tasks, they take long, and must not keep
    * others, of the pool or of a higher class, in the queue. */
@@ -117,12 +109,8 @@ static void hand_over(uvs_t *s, struct pass *p) {
   if (s->at.carried_ns != 0)
     h.pass_ns = s->at.carried_ns;
   while ((more = uvs__collect(s, &h, true)) && s->loop_ready.count < most) {
-    uint64_t now_ns;
+    uint64_t now_ns = uvs__let_others_in(s);
 
-    p->leaves_burst = is_left_to_runner(s);
-    if (p->leaves_burst)
-      break;
-    now_ns = uvs__let_others_in(s);
     if (now_ns >= p->until_ns)
       break;
     if (h.wall_ns != 0)
@@ -245,13 +233,10 @@ static void end_pass(uvs_t *s, const struct pass *p) {
   next_ns = uvs__wall_due(s, wall_ns, now_ns);
   if (s->table.wall.count > 0 && next_ns > now_ns + UVS__WALL_CAP_NS)
     next_ns = now_ns + UVS__WALL_CAP_NS; /* that clock may be set without a word */
-  next_ns = uvs__next_look(s, next_ns, p->leaves_burst ? UVS__NEVER : uvs__delay_bound(&s->delay));
-  if (p->leaves_burst && now_ns + UVS__HELD_BACK_NS < next_ns)
-    next_ns = now_ns + UVS__HELD_BACK_NS; /* is the runner stuck? */
+  next_ns = uvs__next_look(s, next_ns);
   if (s->at.held_back && now_ns + UVS__HELD_BACK_NS < next_ns)
     next_ns = now_ns + UVS__HELD_BACK_NS;
-  more = uvs__has_loop_work(s) || s->at.runner_wanted;
-  more |= s->at.carried_ns != 0 && !p->leaves_burst;
+  more = uvs__has_loop_work(s) || s->at.runner_wanted || s->at.carried_ns != 0;
   more |= next_ns <= now_ns && !can_wait(s, p, next_ns, now_ns);
   w.kept = uvs__wants_keep(s);
   s->at.kept = w.kept;

@@ -80,6 +80,15 @@ static inline unsigned inspect_runners_out(uvs_t *s) {
   return s->runners.out;
 }
 
+/* As after many runs with bodies that were over at once: one runner is enough. */
+static inline void inspect_one_is_enough(uvs_t *s) {
+  uv_mutex_lock(&s->lock);
+  s->home.brief = 2 * UVS__BRIEF_MANY;
+  s->home.body_ns = 0;
+  s->home.rest_ns = UVS__BRIEF_NS;
+  uv_mutex_unlock(&s->lock);
+}
+
 /* All runners have numbers of their own, from 0 on. */
 static inline bool inspect_runners_numbered(uvs_t *s) {
   bool seen[UVS__CONCURRENCY_MAX + 1] = {false};
