@@ -133,7 +133,7 @@ static void leave_lanes(uvs_t *s, const struct batch *b, size_t n) {
     if (lane == 0)
       continue;
     g = uvs__directory_hold(lane, &was); /* the lane exists: a task counts in it */
-    uvs__gate_left(s, g, 1);
+    uvs__gate_left(g, 1);
     let_go(s, g);
   }
 }
@@ -266,7 +266,7 @@ static int submit_on(uvs_t *s, const struct batch *b, enum uvs__terms terms, uvs
     return UV_ENOMEM;
   uvs__lock(s);
   /* Make room first: a lane may be disposed while the lock is not held (R18). */
-  rc = s->shut ? 0 : uvs__reserve(s, b->n, b->extras);
+  rc = s->shut || !b->lanes ? 0 : uvs__reserve(s, b->n, b->extras);
   if (rc == 0)
     rc = join_lanes(s, b);
   if (rc == 0) {

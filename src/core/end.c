@@ -159,7 +159,7 @@ void uvs__retire(uvs_t *s, uint32_t slot, struct uvs__task *t) {
   else
     uvs__free_told(s, slot, t);
   if (gate != NULL)
-    uvs__gate_left(s, gate, 1);
+    uvs__gate_left(gate, 1);
 }
 
 void uvs__free_told(uvs_t *s, uint32_t slot, struct uvs__task *t) {

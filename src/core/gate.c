@@ -119,8 +119,7 @@ void uvs__gate_part(uvs_t *s, struct uvs__gate *g, uint32_t slot) {
   x->lane_previous = x->lane_next = UVS__NONE;
 }
 
-void uvs__gate_left(uvs_t *s, struct uvs__gate *g, uint64_t tasks) {
-  (void)s;
+void uvs__gate_left(struct uvs__gate *g, uint64_t tasks) {
   g->live -= tasks;
   if (g->shut && g->live == 0 && (g->crew->gate != g || g->crew->out == 0))
     g->quiet(g);

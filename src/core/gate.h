@@ -48,7 +48,7 @@ void uvs__gate_run_ended(uvs_t *s, struct uvs__gate *g);
 /* A task joins the lane; a task has ended; `tasks` more tasks are over. */
 void uvs__gate_join(uvs_t *s, struct uvs__gate *g, uint32_t slot);
 void uvs__gate_part(uvs_t *s, struct uvs__gate *g, uint32_t slot);
-void uvs__gate_left(uvs_t *s, struct uvs__gate *g, uint64_t tasks);
+void uvs__gate_left(struct uvs__gate *g, uint64_t tasks);
 /* The lane is disposed: no task of it starts any more. */
 void uvs__gate_shut(uvs_t *s, struct uvs__gate *g);
 /* Updates the lane's part of the crew's `startable`. Called from outside when concurrency became 0

@@ -40,7 +40,7 @@ static void dispose(uvs_t *s, struct uvs__gate *g) {
     uvs__unlock_and_wake(s, 0); /* let others in */
     uvs__lock(s);
   }
-  uvs__gate_left(s, g, 1);
+  uvs__gate_left(g, 1);
 }
 
 void uvs__dispose(uvs_t *s, struct uvs__gate *g, bool token) {

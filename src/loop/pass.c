@@ -16,7 +16,7 @@
 struct pass {
   uint64_t began_ns, until_ns;
   bool full;       /* it makes callbacks; else it only makes tasks ready and sends runners */
-  bool leaves_due; /* it leaves due tasks to the timer */
+  bool leaves_due; /* it leaves due tasks to the timer, or to a runner */
 };
 
 void uvs__own_loop(uvs_t *s) {
@@ -97,8 +97,16 @@ static void look_at_wall(uvs_t *s, struct uvs__handing *h) {
   s->wall_offset_ns = offset_ns;
 }
 
+/* A runner looks for due tasks, too. If one runner is enough, is busy, and keeps up with the time,
+ * the loop leaves the rest to it for 1 ms: else both would wait for each other's cache lines. */
+static bool is_left_to_runner(const uvs_t *s, uint64_t now_ns) {
+  return uvs__crew_is_alone(&s->home) && s->home.active > 0 && s->home.startable >= UVS__BATCH &&
+         s->loop_ready.count == 0 && s->table.wall.count == 0 && !s->shut && uvs__waits_by_ms(s) &&
+         uvs__delay_bound(&s->delay) + UVS__MS > now_ns;
+}
+
 /* Due tasks become ready, until the time is over. */
-static void hand_over(uvs_t *s, const struct pass *p) {
+static void hand_over(uvs_t *s, struct pass *p) {
   struct uvs__handing h = {p->began_ns, p->began_ns, 0, 0};
   /* If the last pass could not run all of the loop's tasks, they take long, and must not keep
    * others, of the pool or of a higher class, in the queue. */
@@ -109,15 +117,19 @@ static void hand_over(uvs_t *s, const struct pass *p) {
   if (s->at.carried_ns != 0)
     h.pass_ns = s->at.carried_ns;
   while ((more = uvs__collect(s, &h, true)) && s->loop_ready.count < most) {
-    uint64_t now_ns = uvs__let_others_in(s);
+    uint64_t now_ns;
 
+    p->leaves_due = is_left_to_runner(s, h.now_ns);
+    if (p->leaves_due)
+      break;
+    now_ns = uvs__let_others_in(s);
     if (now_ns >= p->until_ns)
       break;
     if (h.wall_ns != 0)
       h.wall_ns += now_ns - h.now_ns; /* both clocks go on alike */
     h.now_ns = now_ns;
   }
-  s->at.carried_ns = more ? h.pass_ns : 0;
+  s->at.carried_ns = more && !p->leaves_due ? h.pass_ns : 0;
 }
 
 static void expire_limits(uvs_t *s, const struct pass *p) {

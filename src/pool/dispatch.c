@@ -22,7 +22,7 @@ static void is_back(uvs_t *s, struct uvs__runner *r) {
   r->next = s->runners.idle;
   s->runners.idle = r;
   if (--c->out == 0 && c->gate != NULL)
-    uvs__gate_left(s, c->gate, 0); /* its lane may have waited for that */
+    uvs__gate_left(c->gate, 0); /* its lane may have waited for that */
 }
 
 void uvs__take_back(uvs_t *s) {

@@ -89,7 +89,7 @@ void uvs__ticker_send(struct uvs__ticker *k) {
 
   if (which >= 0)
     uv_async_send(&k->pair[which].async);
-  uvs__sub(&k->senders, 1, release); /* pairs with the acquire in uvs__ticker_mute */
+  uvs__sub(&k->senders, 1, release); /* pairs with the load in uvs__ticker_mute */
 }
 
 static void wake(void *data) {
@@ -178,7 +178,7 @@ bool uvs__ticker_lost(const struct uvs__ticker *k) {
 
 void uvs__ticker_mute(struct uvs__ticker *k) {
   uvs__store(&k->sendable, -1, seq_cst);
-  while (uvs__load(&k->senders, acquire) != 0) /* pairs with the release in uvs__ticker_send */
+  while (uvs__load(&k->senders, seq_cst) != 0) /* see uvs__ticker_hold */
     sched_yield();
 }
 
