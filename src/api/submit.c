@@ -2,10 +2,10 @@
  *
  * submit: from a spec to an accepted task.
  *
- * First everything that can fail: the spec, the cap, memory. Then one critical section accepts:
- * from there on the tasks count, and end in one `done` each. They are made and filed in the same
- * section, 64 at a time: between two batches the lock is released. If there is no room, reject.c
- * names other terms, and the submission is tried once more.
+ * Everything that can fail comes first: the spec, the cap, memory. Then one critical section
+ * accepts the tasks: from there on they count, and each ends in one `done`. After that they are
+ * made and filed, 64 at a time: between two batches the lock is released. If there is no room,
+ * reject.c names other terms, and the submission is tried once more.
  */
 #include "api/submit.h"
 
@@ -20,14 +20,14 @@ struct batch {
   size_t n;
   const uvs_task_t *given;     /* the caller's specs, for the rejected handler */
   uvs_id_t *ret_ids;           /* or NULL */
-  uvs_lane_t narrow;           /* the lane whose number submits them; 0: none */
+  uvs_lane_t narrow;           /* they are submitted through this lane's id; 0: none */
   struct uvs__waiter *waiters; /* one each, or NULL */
   uint64_t now_ns;
-  uint64_t wall_ns; /* 0: no task is of the wall clock */
+  uint64_t wall_ns; /* 0: there is no wall-clock task */
   /* What they need, see check_batch. */
   size_t refs, extras;
   bool lanes;
-  bool plain; /* all of them are, and none needs an extra record */
+  bool plain; /* all tasks are plain, and none needs an extra record */
 };
 
 /* ---- specs ---- */
@@ -52,7 +52,7 @@ static const uvs_task_t *nth(const struct batch *b, size_t i, uvs_task_t *room) 
   return room;
 }
 
-/* A task that was due before it is submitted has an extra record: see uvs__needs_extra. */
+/* Was the task due before its submission? Then it has an extra record: see uvs__needs_extra. */
 static inline bool is_past(const uvs_task_t *t, uint64_t now_ns) {
   return t->from == UVS_FROM_MONOTONIC && uvs__instant(t->delay_ns) < now_ns;
 }
@@ -69,7 +69,7 @@ static int accept_batch(uvs_t *s, const struct batch *b, enum uvs__terms terms) 
 
   if (rc < 0)
     return rc;
-  if (s->shut) /* since the lock was released */
+  if (s->shut) /* the lock may have been released meanwhile */
     return UV_ESHUTDOWN;
   if (terms == UVS__TERMS_ROOM && s->max_pending != 0 && pending(s) + b->n > s->max_pending)
     return UV_EAGAIN;
@@ -83,7 +83,7 @@ static int accept_batch(uvs_t *s, const struct batch *b, enum uvs__terms terms) 
   return 0;
 }
 
-/* Lock held: after each batch of 64, let others in. */
+/* Lock held, but released for a moment after each batch. */
 static void pause_after_batch(uvs_t *s, const struct batch *b, size_t i) {
   if (i == 0 || i % UVS__BATCH != 0)
     return;
@@ -93,7 +93,7 @@ static void pause_after_batch(uvs_t *s, const struct batch *b, size_t i) {
 
 /* ---- lanes ---- */
 
-/* Lock held, but released to free the lane, if nobody else holds it. */
+/* Lock held, but released to free the lane if nobody else holds it. */
 static void let_go(uvs_t *s, struct uvs__gate *g) {
   if (!uvs__directory_drop(g->number))
     return;
@@ -112,7 +112,7 @@ static int join_lane(uvs_t *s, uvs_lane_t lane) {
   if (g == NULL)
     return was ? UV_ECANCELED : UV_ENOENT;
   if (g->scheduler != s)
-    rc = UV_EINVAL; /* its lock is not needed; in a forked child it may be locked for ever */
+    rc = UV_EINVAL; /* that scheduler is not locked: a forked child might wait for ever */
   else
     rc = g->shut ? UV_ECANCELED : 0;
   if (rc == 0)
@@ -139,7 +139,7 @@ static void leave_lanes(uvs_t *s, const struct batch *b, size_t n) {
 }
 
 /* Lock held, but released after each batch. Each task counts in its lane before it is accepted, so
- * the lane is not quiet before the task is over. 0, or why not. */
+ * that the lane is not quiet before the task is over. 0, or an error of join_lane. */
 static int join_lanes(uvs_t *s, const struct batch *b) {
   for (size_t i = 0; b->lanes && i < b->n; i++) {
     uvs_task_t room;
@@ -158,7 +158,7 @@ static int join_lanes(uvs_t *s, const struct batch *b) {
 
 /* ---- accepted tasks ---- */
 
-/* Lock held: a task that was accepted gets its slot. */
+/* Lock held: gives an accepted task its slot. */
 static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const uvs_task_t *t) {
   bool extra = b->extras > 0 && uvs__needs_extra(s, t, b->now_ns);
   uint32_t slot;
@@ -257,7 +257,7 @@ static void run_all_here(uvs_t *s, const struct batch *b, uvs_id_t *ids) {
   }
 }
 
-/* 0; UV_EAGAIN and UV_ESHUTDOWN, which are not yet counted as refusals; what join_lane answers;
+/* 0; UV_EAGAIN and UV_ESHUTDOWN, which are not yet counted as refusals; an error of join_lane;
  * UV_ENOMEM. `ids`: for UVS__TERMS_HERE. */
 static int submit_on(uvs_t *s, const struct batch *b, enum uvs__terms terms, uvs_id_t *ids) {
   int rc;
@@ -326,7 +326,7 @@ static bool is_refusal(int rc) {
   return rc == UV_EAGAIN || rc == UV_ESHUTDOWN;
 }
 
-/* The submitter runs them. */
+/* The submitter runs the tasks. */
 static int submit_here(uvs_t *s, const struct batch *b) {
   uvs_id_t one;
   uvs_id_t *ids = &one;
@@ -431,7 +431,7 @@ int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) 
 
 /* ---- one ---- */
 
-/* Lock held, not on the loop thread: may a runner start this plain task now? Then it need not go
+/* Lock held, not on the loop thread: may a runner start this plain task now? If so, it need not go
  * through the delay queue. With a replaced clock the loop hands over all due tasks, so that each
  * step is exact. */
 static bool is_ready_at_once(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
@@ -464,8 +464,8 @@ static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
   s->live_refs += (t->flags & UVS_UNREF) == 0;
   if (ret_id != NULL)
     *ret_id = uvs__id_of(uvs__task(s, slot), slot); /* before the body can start */
-  if (!on_loop &&
-      is_ready_at_once(s, t, now_ns)) /* the loop can move its tasks until it has a pass */
+  /* The loop thread can move a task that it submits until the next pass: so the task must wait. */
+  if (!on_loop && is_ready_at_once(s, t, now_ns))
     uvs__make_ready(s, slot, &(struct uvs__handing){now_ns, now_ns, 0, 0});
   else
     uvs__file(s, slot, now_ns);

@@ -11,7 +11,7 @@
 
 /* ---- plain tasks ---- */
 
-/* From here on a spec has only fields that a plain one-shot does not use. */
+/* From this offset on, a spec has only fields that a plain one-shot does not use. */
 #define UVS__RARE offsetof(uvs_task_t, max_burst)
 _Static_assert(sizeof(uvs_task_t) - UVS__RARE == 15 * sizeof(uint64_t),
                "all of them are looked at");
@@ -23,7 +23,7 @@ static inline uint64_t uvs__any_of_2(const uvs_task_t *t, size_t offset) {
   return words[0] | words[1];
 }
 
-/* Once, on the loop or on the pool, and nothing else. */
+/* Does the task run once, on the loop or on the pool, without any other option? */
 static inline bool uvs__is_plain(const uvs_task_t *t) {
   uint64_t rare;
 
@@ -41,7 +41,7 @@ static inline bool uvs__is_plain(const uvs_task_t *t) {
 
 /* ---- reject.c ---- */
 
-/* On which terms a submission is taken in. */
+/* The terms on which a submission is accepted. */
 enum uvs__terms {
   UVS__TERMS_ROOM = 0, /* if max_pending has room for it */
   UVS__TERMS_REFUSED,

@@ -15,7 +15,7 @@ struct uvs__runner;
 struct uvs__resize_watch {
   struct uvs__resize_watch *next;
   struct uvs__resize_watch **link; /* the pointer to this watch; NULL: it is not linked */
-  void (*resized)(void *arg); /* any thread, with a lock of the pool: it must not call the pool */
+  void (*resized)(void *arg);      /* any thread, under the pool's lock: must not call the pool */
   void *arg;
 };
 
@@ -26,7 +26,7 @@ struct uvs__crew {
   uint32_t out;       /* runners that were sent and are not yet back */
   uint32_t brief;     /* brief runs without many long ones: see pool/runner.c */
   uint32_t body_ns;   /* the length of a body, on average */
-  uint32_t rest_ns;   /* the rest of a run: ending the run before, and starting this one */
+  uint32_t rest_ns;   /* the rest of a run: ending the previous run, and starting this one */
   int concurrency;
   uint64_t starts;         /* runs started */
   uint64_t idle_since_ns;  /* when the last active runner became idle */
@@ -40,13 +40,13 @@ struct uvs__crew {
   bool follows;                          /* `concurrency` is what the executor says ... */
   int most;                              /* ... up to this, since no more can be used */
   int reserved;                          /* runners that are reserved for this crew */
-  bool listed;                           /* among the crews that have something to start: */
+  bool listed;                           /* on the list of crews that have something to start: */
   struct uvs__crew *prev, *next;
   struct uvs__resize_watch watch; /* wakes the loop, if `executor` is a pool that can be resized */
 };
 
 /* All runners of a scheduler. All crews share them, and each crew has some reserved. They are freed
- * with the scheduler, since each runner has the statistics of its runs. */
+ * with the scheduler, since each runner holds the statistics of its runs. */
 struct uvs__runners {
   struct uvs__runner *idle; /* by `next` */
   struct uvs__runner *all;  /* by `all` */
@@ -55,7 +55,7 @@ struct uvs__runners {
   uint32_t out;
 };
 
-/* Lock held, all. */
+/* All of these need the lock. */
 
 /* `startable` of a lane's own crew has changed: puts the crew on the list of crews that have
  * something to start, or takes it off. */
@@ -69,8 +69,7 @@ static inline bool uvs__crew_is_alone(const struct uvs__crew *c) {
 }
 /* Should one more runner be sent now? Waking a thread takes longer than a brief run. So after many
  * brief runs one runner is sent for 32 tasks. This ends when runs are long, or when no run starts
- * for 1 ms. *ret_held_back: none is sent now, although there are more tasks than
- * runners. */
+ * for 1 ms. *ret_held_back: no runner is sent, although there are more tasks than runners. */
 static inline bool uvs__crew_wants(const struct uvs__crew *c, bool *ret_held_back) {
   uint32_t wanted;
 

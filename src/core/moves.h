@@ -17,17 +17,17 @@
 /* The times that a pass, or a runner, knows when it makes due tasks ready. */
 struct uvs__handing {
   uint64_t now_ns;
-  uint64_t pass_ns; /* when the pass began; the first of several that had too little time */
+  uint64_t pass_ns; /* when the pass began; if a burst takes several, the first of them */
   uint64_t wall_ns; /* 0: that clock was not read */
   uint64_t step_ns; /* how far the wall clock was set forward since the last pass */
 };
 
-/* The runner, or the loop, or the caller, that runs a task. */
+/* The runner, the loop or the caller that runs a task. */
 struct uvs__seat {
   int runner; /* as in uvs_run_t */
-  /* For a crew: when its last active runner became idle, and when the loop sent one again. For the
-   * loop: when this pass began, minus the time by which a body overran the last pass; and when this
-   * pass began. */
+  /* For a crew: when its last active runner became idle, and when the loop then sent one again. For
+   * the loop: when this pass began, minus the time by which a body overran the last pass; and when
+   * this pass began. */
   uint64_t idle_since_ns, recalled_ns;
 };
 
@@ -41,27 +41,27 @@ struct uvs__context {
   bool kept;                /* the outcome is kept */
 };
 
-/* A run that has started: all that is needed to call its body, copied under the lock. Of a task
- * without extra record only what may change is copied there, and uvs__start_plain copies the rest
- * when the lock is released. */
+/* A run that has started: all that is needed to call its body, copied under the lock. For a task
+ * without extra record only what may change is copied under the lock. uvs__start_plain copies the
+ * rest after unlocking. */
 struct uvs__started {
   uvs_run_t run;
   struct uvs__context context;
   uvs_work_cb body;
   uint64_t queue_ns; /* how long the task was READY */
-  bool limited;      /* it has a time limit ... */
+  bool limited;      /* the run has a time limit ... */
   bool expired;      /* ... which passed before its body could be called */
   bool narrow;       /* the body does not see the scheduler */
   bool wall;         /* a wall-clock task: see uvs__run_end */
   bool plain;        /* uvs__start_plain is still to be called */
   uint16_t flags;    /* of the task */
-  uint32_t turn_us;  /* the same */
+  uint32_t turn_us;  /* of the task */
   struct uvs__seat seat;
 };
 
 /* ---- make.c ---- */
 
-/* An instant of the spec, by the clock that it counts from. */
+/* An instant of the spec, on the clock that the spec counts from. */
 static inline uint64_t uvs__instant_of(const uvs_task_t *t, int64_t ns, uint64_t now_ns) {
   return t->from == UVS_FROM_NOW ? uvs__later(now_ns, ns) : uvs__instant(ns);
 }
@@ -106,22 +106,21 @@ static inline uint32_t uvs__make_plain(uvs_t *s, const uvs_task_t *t, uint64_t n
   return slot;
 }
 
-/* Lock held: the same, with an extra record if it needs one. Needs room. */
+/* Lock held: the same. extra: with an extra record. Needs room. */
 uint32_t uvs__make_task(uvs_t *s, const uvs_task_t *t, bool extra, uint64_t now_ns);
-/* Lock held, but released to allocate: makes room for this many more. 0, UV_ENOMEM. */
+/* Lock held, but released to allocate: makes room for this many more of each. 0, UV_ENOMEM. */
 int uvs__reserve(uvs_t *s, size_t tasks, size_t extras);
 
 /* ---- in ---- */
 
-/* Do shutdown and lane still allow this WAITING or READY task to run? */
+/* Do the shutdown policies and the lane still allow this WAITING or READY task to run? */
 bool uvs__may_run(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x);
 /* A WAITING task that is in no list: puts it where it belongs. */
 void uvs__file(uvs_t *s, uint32_t slot, uint64_t now_ns);
-/* A WAITING task, at any place: its next run is due at due_ns instead. */
+/* A WAITING task, at any place: changes the time of its next run to due_ns. */
 void uvs__move(uvs_t *s, uint32_t slot, uint64_t due_ns, uint64_t now_ns);
-/* A wall-clock task is about to be filed. The loop must look when it is due, by the present
- * difference of the clocks; but after UVS__WALL_CAP_NS at the latest, since the wall clock may be
- * set. */
+/* A wall-clock task is about to be filed. The loop must look when the task is due, by the present
+ * difference of the clocks, but after UVS__WALL_CAP_NS at the latest: the wall clock may be set. */
 void uvs__note_wall(uvs_t *s, const struct uvs__task *t, uint64_t now_ns, uint64_t wall_ns);
 /* A WAITING task leaves its queue. A task that is owed a callback stays in `owed`. */
 void uvs__unfile(uvs_t *s, uint32_t slot, struct uvs__task *t);
@@ -152,8 +151,8 @@ void uvs__miss(uvs_t *s, struct uvs__extra *x, uint64_t count, int reason);
 
 /* ---- the end ---- */
 
-/* RUNNING, and its body or its `after` has returned UV_ECANCELED: if it was asked to stop, the task
- * is cancelled. */
+/* RUNNING, and its body or its `after` has returned UV_ECANCELED: if the run was asked to stop, the
+ * task is cancelled. */
 void uvs__answer_cancelled(uvs_t *s, uint32_t slot, uint64_t now_ns);
 /* RUNNING: the body has returned. If the task has `after`, the loop calls it next; else the run
  * ends. */
@@ -183,14 +182,14 @@ void uvs__back_to_waiting(uvs_t *s, uint32_t slot);
 void uvs__time_out_unstarted(uvs_t *s, uint32_t slot, uint64_t now_ns);
 /* RUNNING, and the limit has passed between the start and the call of the body: the same. */
 void uvs__time_out_started(uvs_t *s, uint32_t slot, uint64_t now_ns);
-/* READY, and its executor refuses: RUNNING without having begun. The caller ends the run. */
+/* READY, and its executor refuses: becomes RUNNING without a start. The caller ends the run. */
 void uvs__begin_refused(uvs_t *s, uint32_t slot);
-/* ENDED: must the error hook be told of the failure? */
+/* ENDED: must the error hook be called for the failure? */
 bool uvs__owes_error(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x);
 
 /* ---- limits (core/limits.c; uvs__limits_expire is in core/end.c) ---- */
 
-/* READY: the limit of this run begins. */
+/* READY: the time limit of this run begins. */
 void uvs__limit_begin(uvs_t *s, uint32_t slot, struct uvs__extra *x);
 /* The run is over, and its limit with it. */
 void uvs__limit_end(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x);
@@ -203,11 +202,11 @@ uint32_t uvs__limits_expire(uvs_t *s, uint64_t now_ns, bool *ret_more);
 
 /* ---- owed to the loop ---- */
 
-/* The loop is to call c->call. */
+/* The loop will call c->call. */
 void uvs__owe_call(uvs_t *s, struct uvs__call *c);
-/* The action is called at the next pass. */
+/* The next pass calls the action. */
 void uvs__owe_cleanup(uvs_t *s, struct uvs__cleanup *a);
-/* The same for the actions of a list that must be called when the task or lane is settled. */
+/* The same for those actions of a list that are called when the task or lane is settled. */
 void uvs__owe_settled_cleanups(uvs_t *s, struct uvs__cleanup *first);
 
 /* ---- waiters (core/waiters.c) ---- */
@@ -225,7 +224,7 @@ struct uvs__sleeper {
   size_t unsettled;           /* tasks that are not settled */
   size_t not_over;            /* tasks whose outcome was not handed over */
   struct uvs__waiter *winner; /* of a race; NULL: none yet */
-  struct uvs__waiter *only;   /* constant: of a wait for one task; abandoning unlinks it. NULL */
+  struct uvs__waiter *only;   /* constant: of a wait for one task; abandoning unlinks it. Or NULL */
   struct uvs__sleeper *next, **link; /* sleepers that wait for termination; link NULL: not linked */
 };
 
@@ -233,10 +232,10 @@ struct uvs__sleeper {
 struct uvs__waiter {
   struct uvs__waiter *next, **link; /* of its task; link NULL: not linked any more */
   struct uvs__sleeper *sleeper;
-  bool settled_is_enough; /* constant; else quiet */
+  bool settled_is_enough; /* constant: waits for settled; else for quiet */
   bool settled;           /* `status` is final */
   int status;
-  uvs_outcome_t outcome; /* once it is handed over */
+  uvs_outcome_t outcome; /* valid once it is handed over */
 };
 
 /* Copies the known part of the outcome of a settled task. */
@@ -247,13 +246,13 @@ void uvs__waiter_link(struct uvs__extra *x, struct uvs__waiter *w);
 void uvs__waiter_unlink(struct uvs__waiter *w); /* also if it is not linked */
 /* The task is as the waiter wants it, and the waiter is not linked: hands the outcome over. */
 void uvs__waiter_serve(const struct uvs__task *t, struct uvs__extra *x, struct uvs__waiter *w);
-/* The task is settled; the task is ENDED, its status is set, and its slot is not yet given back.
- * Each hands the outcome over and wakes the threads whose wait is satisfied. `quiet` includes
- * `settled`. */
+/* `settled`: the task is settled. `quiet`: the task is ENDED, its status is set, and its slot is
+ * not yet given back. Each hands the outcome over and wakes the threads whose wait is satisfied.
+ * `quiet` includes `settled`. */
 void uvs__waiters_settled(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x);
 void uvs__waiters_quiet(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x);
 
-/* A sleeper joins those that wait for termination; leaves them, also if it is not linked. */
+/* Adds a sleeper to those that wait for termination; removes it, also if it is not linked. */
 void uvs__terminated_link(uvs_t *s, struct uvs__sleeper *z);
 void uvs__terminated_unlink(struct uvs__sleeper *z);
 /* s->terminated has become true: wake them all. */
@@ -263,7 +262,7 @@ void uvs__wake_terminated(uvs_t *s);
  * (not initialized), UV_EBUSY (in use), UV_EINTR (abandoned before; the request is used up). */
 int uvs__handle_claim(const void *owner, struct uvs__sleeper *z, void *handle);
 void uvs__handle_release(struct uvs__sleeper *z); /* also if there is none any more */
-/* What uvs_abandon answers. */
+/* Returns what uvs_abandon returns. */
 int uvs__handle_abandon(uvs_t *s, void *handle);
 
 #endif

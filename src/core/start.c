@@ -3,12 +3,12 @@
  * start: a run begins. Which point of the grid does it stand for, and how late is it?
  *
  * Everything that the body will see is copied into a record on the stack of the thread that runs
- * it. So the body is called without the lock.
+ * it. So the body can be called without the lock.
  */
 #include "core/moves.h"
 
-/* The instants from which the lateness of the run is split. x NULL: the task is plain, and this
- * needs no lock. */
+/* Collects the instants that split the lateness of the run into its causes. x NULL: the task is
+ * plain, and this needs no lock. */
 static inline struct uvs__late how_late(const struct uvs__task *t, const struct uvs__extra *x,
                                         unsigned flags, uint32_t turn_us,
                                         const struct uvs__seat *seat, int64_t start_ns) {
@@ -36,7 +36,7 @@ static inline struct uvs__late how_late(const struct uvs__task *t, const struct 
   return l;
 }
 
-/* Which point does this run stand for? Other points may be left out, or merged into it. */
+/* Which point of the grid does this run stand for? Others may be left out, or merged into it. */
 static struct uvs__point choose_point(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x,
                                       const struct uvs__late *l) {
   struct uvs__recur r = uvs__recur_of(t, x);
@@ -71,8 +71,8 @@ static inline void copy(uvs_t *s, struct uvs__task *t, struct uvs__extra *x,
   run->state = &st->context;
 }
 
-/* A task without extra record is RUNNING: only this thread writes what is read here, and `seat`,
- * `flags` and `turn_us` were copied under the lock. */
+/* The task is RUNNING and has no extra record. So only this thread writes the fields that are read
+ * here. `seat`, `flags` and `turn_us` were copied under the lock. */
 void uvs__start_plain(uvs_t *s, struct uvs__started *st) {
   struct uvs__task *t = uvs__task(s, (uint32_t)st->run.id & UVS__SLOT_MASK);
   struct uvs__late l = how_late(t, NULL, st->flags, st->turn_us, &st->seat, st->run.start_ns);
@@ -86,7 +86,7 @@ void uvs__start_plain(uvs_t *s, struct uvs__started *st) {
   run->culprit = uvs__late_split(&l, run->late_by_ns);
 }
 
-/* The same, and the rest of the start, for a task with an extra record. */
+/* The same for a task with an extra record, and the rest of the start. Lock held. */
 static void begin(uvs_t *s, struct uvs__task *t, struct uvs__extra *x, struct uvs__started *st) {
   uvs_run_t *run = &st->run;
   struct uvs__late l = how_late(t, x, t->flags, t->turn_us, &st->seat, st->run.start_ns);

@@ -8,32 +8,32 @@
 
 #define UVS__MS UINT64_C(1000000)
 
-/* A thread that finds the lock taken looks again this often, after so many pauses of the CPU each
- * time (about 3 us in all), and then sleeps. A section takes a tenth of a microsecond, and sleeping
- * and waking 8. Without these looks W4a took 1.5 times as long at P = 1, W4b at P = 2 1.7 times;
- * with 40 looks of 4 pauses W4a took 1.3 times as long: a look takes the lock's cache line away
- * from its holder. */
+/* A thread that finds the lock taken looks again this many times, each time after UVS__PAUSES
+ * pauses of the CPU (about 3 us in all), and then sleeps. A section takes 0.1 us; sleeping and
+ * waking takes 8 us. Without these looks W4a took 1.5 times as long at P = 1, and W4b 1.7 times at
+ * P = 2. With 40 looks of 4 pauses W4a took 1.3 times as long: a look takes the lock's cache line
+ * away from its holder. */
 #ifndef UVS__LOOKS /* weave has none: its threads take turns anyway */
 #define UVS__LOOKS 4
 #endif
 #define UVS__PAUSES 40
 
-/* Tasks that one critical section may look at. At 64 a section takes 5 to 10 us, which is what a
- * thread that waits for the lock pays for being put to sleep and woken; smaller batches lose more
- * to locking than they save. */
+/* Tasks that one critical section may look at. At 64 a section takes 5 to 10 us: as long as it
+ * takes a thread that waits for the lock to sleep and wake. Smaller batches lose more to locking
+ * than they save. */
 #define UVS__BATCH 64
 
 /* A run below this is brief: it is shorter than waking a pool thread (about 10 us). */
 #define UVS__BRIEF_NS 10000
 /* This many brief runs make a crew brief. Up to twice as many are counted, and a long run takes
- * away half of this: so one run that lost its core does not matter (W4a at P = 1: with two runners
- * where one is enough, all threads meet in the lock), and three long ones do. */
+ * away half of this. So one run that lost its core does not matter, and three long runs do. (W4a at
+ * P = 1: with two runners where one is enough, all threads contend for the lock.) */
 #define UVS__BRIEF_MANY 64
-/* Ready tasks for each runner of a brief crew: one for each task wakes threads for nothing (W6:
- * 1.6 times the CPU). */
+/* Ready tasks for each runner of a brief crew. A runner for each task would wake threads for
+ * nothing (W6: 1.6 times the CPU time). */
 #define UVS__PER_RUNNER 32
-/* The lengths of bodies and of the rest of a run are averages that start at 0. The first values
- * count as this much at most. */
+/* The average lengths of a body and of the rest of a run start at 0. The first values count as this
+ * much at most. */
 #define UVS__AVERAGE_NS 128
 /* The body alone is timed in one run of this many: reading the clock once more takes as long as a
  * short body. An odd number, since short and long bodies may alternate. */
@@ -42,8 +42,8 @@
  * count as brief. */
 #define UVS__HELD_BACK_NS UVS__MS
 
-/* A body that takes this long, and used the CPU for a quarter of it, makes its runner give way to
- * other threads before the next one: uv_fs_stat beside CPU-bound bodies, p50 1091 -> 55 us. */
+/* After a body that took this long, and used the CPU for a quarter of it, the runner gives way to
+ * other threads before the next body: uv_fs_stat beside CPU-bound bodies, p50 1091 -> 55 us. */
 #define UVS__LONG_NS (UVS__MS / 10)
 /* If giving way took longer than this, other programs want the core, not libuv: do not give way
  * again for a while. */
@@ -54,7 +54,7 @@
  * run. So it delays others by a bounded time. */
 #define UVS__CATCH_UP_NS (1000 * UVS__MS)
 
-/* Loop tasks that are made ready before some are run, while they are in the cache (W3 on the loop:
+/* This many loop tasks are made ready and then run, while they are in the cache (W3 on the loop:
  * 0.8 of the time). */
 #define UVS__LOOP_READY_MANY 1024
 

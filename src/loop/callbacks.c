@@ -13,8 +13,8 @@
 
 /* ---- hooks of a task that goes on ---- */
 
-/* Lock held, except during the hooks: those that are owed between two runs. If the task has ended
- * meanwhile, its body is not decorated any more. */
+/* Lock held, except during the hooks. Calls the hooks that are owed between two runs. If the task
+ * has ended meanwhile, the decorate hook is not called. */
 static void tell(uvs_t *s, uint32_t slot, struct uvs__task *t, struct uvs__extra *x) {
   uvs_id_t id = uvs__id_of(t, slot);
   void *arg = t->arg;
@@ -104,7 +104,7 @@ static void run_after(uvs_t *s, uint32_t slot, uint64_t now_ns) {
 
 /* ---- clean-up actions ---- */
 
-/* Lock held, except during the action, which was taken off one of its lists. */
+/* Lock held, except during the action. The caller has taken the action off one of its lists. */
 static void call_action(uvs_t *s, struct uvs__cleanup *a) {
   uvs_cleanup_cb cb = a->cb;
   void *arg = a->arg;
@@ -135,7 +135,7 @@ void uvs__call_cleanups(uvs_t *s, struct uvs__cleanup **first) {
   uvs__unlock(s);
 }
 
-/* The same for a task that has ended. */
+/* Lock held, except during the actions, which are those of a task that has ended. */
 static void call_task_cleanups(uvs_t *s, struct uvs__task *t, uvs_id_t id) {
   if (!uvs__has(t, UVS__CLEANUPS))
     return;
@@ -167,7 +167,7 @@ static void call_back_end(uvs_t *s, uint32_t slot) {
     uvs__lock(s);
   }
   if (x != NULL && (x->failed_owed != 0 || x->missed_owed != 0 || x->dropped[0] != NULL))
-    tell(s, slot, t, x); /* it was still owed when the task ended */
+    tell(s, slot, t, x); /* still owed when the task ended */
   if (error) {
     uvs__unlock(s);
     s->error_cb(s, id, status, arg);
@@ -198,7 +198,7 @@ static void serve_first(uvs_t *s, uint64_t now_ns) {
   uint32_t slot = s->at.owed.first;
   struct uvs__task *t = uvs__task(s, slot);
 
-  if (t->state == UVS__WAITING) /* it stays on the list: whatever the hooks do, it is not freed */
+  if (t->state == UVS__WAITING) /* it stays on the list, so the hooks cannot free it */
     tell(s, slot, t, uvs__extra(s, t));
   uvs__list_remove(s, &s->at.owed, slot);
   switch ((enum uvs__state)t->state) {
@@ -231,7 +231,7 @@ void uvs__make_callbacks(uvs_t *s, uint64_t until_ns) {
 
 /* ---- everything else ---- */
 
-/* What these add waits for the next pass. */
+/* Actions and calls that are added meanwhile wait for the next pass. */
 void uvs__make_calls(uvs_t *s, uint64_t until_ns) {
   const struct uvs__cleanup *last = s->at.now_last;
   struct uvs__call **last_call;

@@ -2,9 +2,9 @@
  *
  * close: the end of a scheduler, on the loop.
  *
- * Closing has three steps: refuse new work and stop, let passes end every task, lane and queue,
- * close the handles. The last reference frees the memory. The owner's reference is given back after
- * the close callback.
+ * Closing has three steps: refuse new work and stop; let passes end every task, lane and queue;
+ * close the handles. The owner's reference is released after the close callback. The last release
+ * frees the memory.
  */
 #include "loop/loop.h"
 
@@ -96,7 +96,7 @@ static void drop_actions(uvs_t *s) {
 static void destroy(uvs_t *s) {
   uvs_allocator_t mem = s->mem;
 
-  if (uvs__forked(&s->fork)) { /* a child's locks may be held by threads that do not exist there */
+  if (uvs__forked(&s->fork)) { /* locks may be held by threads that do not exist in the child */
     if (s->home.own != NULL)
       uvs_threads_close(s->home.own);
     uvs__ticker_forget(&s->ticker);
@@ -121,13 +121,13 @@ uvs_t *uvs_retain(uvs_t *s) {
 void uvs_release(uvs_t *s) {
   if (s == NULL)
     return;
-  /* acq_rel: releases what this thread did with it; the last one acquires what all others did */
+  /* acq_rel: each call releases its thread's accesses; the last one acquires those of all others */
   if (uvs__sub(&s->refs, 1, acq_rel) == 1)
     destroy(s);
 }
 
-/* Every task is over: drops the results that nobody was handed. A wait that is still inside a call
- * does not find such a task any more. */
+/* Every task is over: drops the results that were handed to nobody. A wait that is still in
+ * progress no longer finds such a task. */
 static void drop_unclaimed(uvs_t *s) {
   uvs__lock(s);
   for (uint32_t slot = 0; s->any_drops && slot < s->table.tasks.made; slot++) {

@@ -26,8 +26,8 @@ void uvs__finish_close(uvs_t *s);
 
 /* After a shutdown, or after a survive policy has changed: ends the tasks that may not run. */
 void uvs__apply_policies(uvs_t *s);
-/* Makes the callbacks that are owed to tasks, at least one, until until_ns. Callbacks that these
- * cause wait for the next pass. */
+/* Makes the callbacks that are owed to tasks: at least one, and more until until_ns. Callbacks that
+ * these cause wait for the next pass. */
 void uvs__make_callbacks(uvs_t *s, uint64_t until_ns);
 /* The same for clean-up actions, and for callbacks that belong to no task. */
 void uvs__make_calls(uvs_t *s, uint64_t until_ns);
@@ -38,13 +38,13 @@ void uvs__close_parts(uvs_t *s);
 
 /* The calling thread becomes the loop thread. */
 void uvs__own_loop(uvs_t *s);
-/* Lock held: when the first task of the wall clock is due, by the monotonic clock; UVS__NEVER. */
+/* Lock held: when the first wall-clock task is due, by the monotonic clock; UVS__NEVER: none. */
 uint64_t uvs__wall_due(const uvs_t *s, uint64_t wall_ns, uint64_t now_ns);
-/* uvs_shutdown, and uvs_shutdown_now at kill_ns (UVS__NEVER: not at all). */
+/* uvs_shutdown; then uvs_shutdown_now at kill_ns (UVS__NEVER: never). */
 void uvs__shut(uvs_t *s, uint64_t kill_ns);
 /* uvs_shutdown_now. False if it was called before. */
 bool uvs__stop_now(uvs_t *s, uvs_never_ran_cb each, void *arg);
-/* Disposes a lane, whose gate the caller holds. */
+/* Disposes a lane, whose gate the caller holds. token: running bodies are asked to stop. */
 void uvs__dispose(uvs_t *s, struct uvs__gate *g, bool token);
 
 #endif

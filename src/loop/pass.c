@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * pass: what the loop does when it is woken. Look at the policies, time limits, due tasks, runners,
- * value queues, the loop's own tasks and callbacks, and then arm the timer.
+ * pass: what the loop does when it is woken. It looks at policies, time limits, due tasks, runners,
+ * value queues, the loop's own tasks and callbacks, and then arms the timer.
  *
  * A pass holds the lock, except during user code and between two batches.
  *
- * Three rules. What a callback schedules waits for the next pass. After the budget the rest is
- * carried over: the pass wakes itself, and I/O has its turn. Arming is the last step: it is decided
- * under the lock, and no user code runs between that and uv_timer_start.
+ * There are three rules. What a callback schedules waits for the next pass. When the budget is used
+ * up, the rest is carried over: the pass wakes the loop again, and I/O is polled in between. Arming
+ * is the last step: it is decided under the lock, and no user code runs between that and
+ * uv_timer_start.
  */
 #include "loop/loop.h"
 
@@ -20,8 +21,8 @@ struct pass {
 };
 
 void uvs__own_loop(uvs_t *s) {
-  /* relaxed, both: only the thread itself finds its own number there, and the program tells the
-   * thread that takes the loop over from another */
+  /* Both relaxed: each thread looks only for its own number. If another thread takes over the loop,
+   * the program synchronizes the two. */
   uvs__store(&s->loop_thread, uvs__self(), relaxed);
   uvs__store(&s->loop_tid, uvs__thread.tid, relaxed);
 }
@@ -36,7 +37,7 @@ uint64_t uvs__wall_due(const uvs_t *s, uint64_t wall_ns, uint64_t now_ns) {
 
 /* ---- the beginning of a pass ---- */
 
-/* Lock held: does only a full pass see to what there is to do? */
+/* Lock held: is there something to do that only a full pass does? */
 static bool needs_full(const uvs_t *s, uint64_t now_ns) {
   const struct uvs__heap_entry *limit = uvs__heap_head(&s->table.limits);
 
@@ -45,14 +46,14 @@ static bool needs_full(const uvs_t *s, uint64_t now_ns) {
          s->queues.due_ns <= now_ns || uvs__ticker_lost(&s->ticker);
 }
 
-/* Locks, and begins a pass. False, without the lock: there is none now. */
+/* Locks, and begins a pass. False: no pass begins now, and the lock is not held. */
 static bool begin(uvs_t *s, struct pass *p) {
   p->began_ns = uvs__now(s);
   p->until_ns = p->began_ns + s->budget_ns;
   uvs__lock(s);
   if (s->at.in_pass) { /* a callback of ours runs the loop */
     if (p->full)
-      s->at.wake_sent = false; /* it is used up; the pass around us looks again at its end */
+      s->at.wake_sent = false; /* used up: the outer pass looks again at its end */
     uvs__unlock(s);
     return false;
   }
@@ -77,7 +78,7 @@ static bool begin(uvs_t *s, struct pass *p) {
 
 /* ---- due ---- */
 
-/* If there are tasks of the wall clock: what that clock says, and how far it was set forward since
+/* If there are wall-clock tasks: reads that clock, and computes how far it was set forward since
  * the last look. */
 static void look_at_wall(uvs_t *s, struct uvs__handing *h) {
   bool known = s->wall_known;
@@ -105,11 +106,11 @@ static bool is_left_to_runner(const uvs_t *s, uint64_t now_ns) {
          uvs__delay_bound(&s->delay) + UVS__MS > now_ns;
 }
 
-/* Due tasks become ready, until the time is over. */
+/* Due tasks become ready, until the budget is used up. */
 static void hand_over(uvs_t *s, struct pass *p) {
   struct uvs__handing h = {p->began_ns, p->began_ns, 0, 0};
-  /* If the last pass could not run all of the loop's tasks, they take long, and must not keep
-   * others, of the pool or of a higher class, in the queue. */
+  /* Stop at this many loop tasks, and run those first. But if the last pass left some, loop tasks
+   * take long, and must not keep pool tasks, or tasks of a higher class, in the queue. */
   uint32_t most = s->loop_ready.count > 0 ? UINT32_MAX : UVS__LOOP_READY_MANY;
   bool more;
 
@@ -126,7 +127,7 @@ static void hand_over(uvs_t *s, struct pass *p) {
     if (now_ns >= p->until_ns)
       break;
     if (h.wall_ns != 0)
-      h.wall_ns += now_ns - h.now_ns; /* both clocks go on alike */
+      h.wall_ns += now_ns - h.now_ns; /* both clocks advance alike */
     h.now_ns = now_ns;
   }
   s->at.carried_ns = more && !p->leaves_due ? h.pass_ns : 0;
@@ -152,7 +153,7 @@ static void expire_limits(uvs_t *s, const struct pass *p) {
   }
 }
 
-/* Value queues that want the loop now. */
+/* Serves the value queues, if one of them wants the loop now. */
 static void serve_queues(uvs_t *s, const struct pass *p) {
   void (*serve)(uvs_t *, uint64_t) = s->queues.serve;
 
@@ -165,9 +166,9 @@ static void serve_queues(uvs_t *s, const struct pass *p) {
 
 /* ---- the loop's own tasks ---- */
 
-/* At least one, until the time is over. No task becomes ready for the loop meanwhile, but the next
- * of a lane: runners leave the loop's due tasks to the next pass. A body may shut the scheduler
- * down: then the next pass decides which tasks may still run. */
+/* Runs at least one task, and more until the budget is used up. Meanwhile no task becomes ready for
+ * the loop, except the next task of a lane: runners leave the loop's due tasks to the next pass. A
+ * body may shut the scheduler down: then the next pass decides which tasks may still run. */
 static void run_on_loop(uvs_t *s, const struct pass *p) {
   struct uvs__seat seat = {UVS_ON_LOOP, s->at.pass_ns - s->at.overrun_ns, s->at.pass_ns};
   struct uvs__run_end e = {.over_ns = 0};
@@ -218,15 +219,15 @@ static void check_terminated(uvs_t *s) {
   uvs__lock(s);
 }
 
-/* Something is due at next_ns, which has passed. May the timer see to it? It waits for whole ms
- * anyway. So a task that has become due while the pass went on is treated as if the pass had been
- * faster. Not if it was put into the queue meanwhile. */
+/* Something is due at next_ns, which has passed. Can it wait for the timer, which counts in whole
+ * ms anyway? A task that became due during the pass can: a faster pass would have left it to the
+ * timer, too. A task that was put into the queue during the pass cannot. */
 static bool can_wait(const uvs_t *s, const struct pass *p, uint64_t next_ns, uint64_t now_ns) {
   return uvs__waits_by_ms(s) && s->delay.soonest_ns > now_ns &&
          (p->leaves_due || (next_ns > p->began_ns && next_ns == uvs__delay_bound(&s->delay)));
 }
 
-/* Sleep, or carry over the rest. Unlocks. */
+/* Lets the loop sleep, or wakes it again if something is left. Unlocks. */
 static void end_pass(uvs_t *s, const struct pass *p) {
   bool replaced = uvs__clock_replaced(&s->clock);
   int steps = UVS__BATCH;
@@ -238,13 +239,13 @@ static void end_pass(uvs_t *s, const struct pass *p) {
   now_ns = uvs__now(s);
   wall_ns = uvs__clock_wall(&s->clock);
   uvs__lock(s);
-  /* Never start the timer for a task that was cancelled: cancelled tasks cause one empty wake-up in
-   * all, not one each (L11). */
+  /* Never start the timer for a cancelled task: cancelled tasks cause one empty wake-up in all, not
+   * one each (L11). */
   if (!replaced && s->ticker.armed_ns > uvs__delay_bound(&s->delay))
     uvs__delay_settle(&s->delay, &steps);
   next_ns = uvs__wall_due(s, wall_ns, now_ns);
   if (s->table.wall.count > 0 && next_ns > now_ns + UVS__WALL_CAP_NS)
-    next_ns = now_ns + UVS__WALL_CAP_NS; /* that clock may be set without a word */
+    next_ns = now_ns + UVS__WALL_CAP_NS; /* the wall clock may be set without notice */
   next_ns = uvs__next_look(s, next_ns);
   if (s->at.held_back && now_ns + UVS__HELD_BACK_NS < next_ns)
     next_ns = now_ns + UVS__HELD_BACK_NS;
@@ -275,8 +276,8 @@ void uvs__dispatch(uvs_t *s, bool timer) {
   uvs__notice_loss(s); /* if the async handle is lost, no full pass would notice */
   if (!begin(s, &p))
     return;
-  /* If a runner is back and the timer comes within 1 ms, due tasks are left to the timer: so all
-   * that becomes due in this ms is handed over together. */
+  /* If a runner is back and the timer fires within 1 ms, due tasks are left to the timer. So all
+   * tasks that become due in this ms are handed over together. */
   p.leaves_due =
       !timer && uvs__waits_by_ms(s) && uvs__delay_bound(&s->delay) + UVS__MS > p.began_ns;
   if (!p.leaves_due)
@@ -312,7 +313,7 @@ void uvs__pass(uvs_t *s) {
   run_on_loop(s, &p);
   uvs__make_callbacks(s, p.until_ns);
   uvs__make_calls(s, p.until_ns);
-  uvs__send_runners(s, p.began_ns, p.until_ns, true); /* an `after` may let others start */
+  uvs__send_runners(s, p.began_ns, p.until_ns, true); /* an `after` may let other tasks start */
   tell_all_given_back(s);
   check_terminated(s);
   end_pass(s, &p);

@@ -2,9 +2,8 @@
  *
  * policy: what a shutdown leaves to run.
  *
- * A shutdown refuses new tasks at once. Tasks that were accepted are the loop's business: it looks
- * at each of them when a policy has changed, a batch at a time. Tasks that come to wait later
- * (their run was in progress) are looked at when they are filed.
+ * A shutdown refuses new tasks at once. When a policy has changed, the loop looks at every accepted
+ * task, a batch at a time. A task whose run is in progress is looked at when it is filed again.
  */
 #include "loop/loop.h"
 
@@ -25,7 +24,7 @@ void uvs__shut(uvs_t *s, uint64_t kill_ns) {
   uvs__lock(s);
   shut(s, now_ns, wall_ns);
   if (kill_ns < uvs__load(&s->kill_ns, relaxed)) /* written under the lock */
-    uvs__store(&s->kill_ns, kill_ns, relaxed);   /* a time; it says all by itself */
+    uvs__store(&s->kill_ns, kill_ns, relaxed);   /* relaxed: it publishes nothing else */
   uvs__unlock_and_wake(s, now_ns);
 }
 

@@ -2,9 +2,9 @@
  *
  * crew: the runners of an executor, and how many there may be.
  *
- * Runners are made before they are needed, so that sending one cannot fail for memory. All crews
- * share them, and each crew has some reserved. They are freed with the scheduler, since each runner
- * has the statistics of its runs.
+ * Runners are made before they are needed, so that sending one cannot fail for lack of memory. All
+ * crews share them, and each crew has some reserved. They are freed with the scheduler, since each
+ * runner holds the statistics of its runs.
  */
 #include "pool/crew.h"
 
@@ -28,7 +28,7 @@ void uvs__free_runners(uvs_t *s) {
   free_runners(s, s->runners.all);
 }
 
-/* One more runner, at the front of *list. 0, UV_ENOMEM. */
+/* Makes one more runner, at the front of *list. 0, UV_ENOMEM. */
 static int make_runner(uvs_t *s, struct uvs__runner **list) {
   struct uvs__runner *r = uvs__mem_alloc(&s->mem, 1, sizeof *r, 0);
 
@@ -41,8 +41,8 @@ static int make_runner(uvs_t *s, struct uvs__runner **list) {
   return 0;
 }
 
-/* Lock held: reserves n runners for the crew. Those that are missing are taken from *spare. False:
- * there are too few, and nothing has changed. */
+/* Lock held: reserves n runners for the crew. Missing runners are taken from *spare. False: there
+ * are too few, and nothing has changed. */
 static bool reserve(uvs_t *s, struct uvs__crew *c, int n, struct uvs__runner **spare, int spares) {
   int missing = s->runners.reserved + n - c->reserved - s->runners.made;
 
@@ -65,8 +65,8 @@ static bool reserve(uvs_t *s, struct uvs__crew *c, int n, struct uvs__runner **s
   return true;
 }
 
-/* Lock held: the loop gets the ready tasks of a crew that has no runners any more, up to a batch.
- * False: there are none left. */
+/* Lock held: if the crew may have no runners any more, the loop gets up to a batch of its ready
+ * tasks. False: there are none left to give. */
 static bool give_to_loop(uvs_t *s, struct uvs__crew *c) {
   for (int steps = UVS__BATCH; steps > 0; steps--) {
     uint32_t slot = uvs__ready_first(&s->table, &c->ready);
@@ -131,7 +131,7 @@ void uvs__crew_follow(uvs_t *s, struct uvs__crew *c) {
   uvs__unlock(s);
   n = ask(c);
   if (n != old)
-    uvs__crew_set_concurrency(s, c, n, true); /* without memory the old number stays */
+    uvs__crew_set_concurrency(s, c, n, true); /* if memory is missing, the old number stays */
   uvs__lock(s);
 }
 
@@ -188,5 +188,5 @@ void uvs__crew_close(uvs_t *s, struct uvs__crew *c) {
   if (c->own != NULL)
     uvs_threads_close(c->own); /* its threads are idle, so this does not take long */
   c->own = NULL;
-  c->executor = NULL; /* it may be gone, and this may be called once more */
+  c->executor = NULL; /* the executor may be gone, and this may be called again */
 }

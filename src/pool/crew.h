@@ -9,7 +9,7 @@
 
 #define UVS__CONCURRENCY_MAX 1024
 
-/* Where bodies run, as the options of a scheduler or a lane say it. */
+/* Where bodies run, from the options of a scheduler or a lane. */
 struct uvs__crew_options {
   const struct uvs_executor_s *executor; /* NULL: libuv's pool, or own threads */
   int threads;                           /* number of own threads; 0: none */
@@ -21,12 +21,12 @@ struct uvs__crew_options {
 /* ---- without the lock ---- */
 
 /* From now on the loop is woken when the crew's pool of threads is resized. 0; UV_EINVAL,
- * UV_ENOMEM, or what uvs_threads_open answers. */
+ * UV_ENOMEM, or an error of uvs_threads_open. */
 int uvs__crew_open(uvs_t *s, struct uvs__crew *c, const struct uvs__crew_options *o);
 /* All runners of the crew are back: closes the threads that were made for it. */
 void uvs__crew_close(uvs_t *s, struct uvs__crew *c);
 /* asked: the number is the executor's answer. It is ignored if a caller has set another number
- * meanwhile. 0, UV_ENOMEM: nothing has changed. */
+ * meanwhile. 0; UV_ENOMEM, and nothing has changed. */
 int uvs__crew_set_concurrency(uvs_t *s, struct uvs__crew *c, int concurrency, bool asked);
 void uvs__free_runners(uvs_t *s);
 
@@ -39,10 +39,10 @@ void uvs__threads_unwatch(const struct uvs_executor_s *e, struct uvs__resize_wat
 /* If the crew follows its executor, asks how many runners make sense now. */
 void uvs__crew_follow(uvs_t *s, struct uvs__crew *c);
 /* Sends as many runners as there is work for. May call the error hook, and run bodies (an executor
- * may do that inside `submit`). lanes: also to crews of lanes; without them, and if the scheduler's
- * own crew is libuv's pool, no user code is called. */
+ * may do that inside `submit`). lanes: also for the crews of lanes. Without lanes, and if the
+ * scheduler's own crew uses libuv's pool, no user code is called. */
 void uvs__send_runners(uvs_t *s, uint64_t now_ns, uint64_t until_ns, bool lanes);
-/* Runners that executors brought back are idle again. */
+/* The runners that executors have brought back become idle. */
 void uvs__take_back(uvs_t *s);
 
 #endif

@@ -3,18 +3,18 @@
  * dispatch: runners are sent to their executor, and come back.
  *
  * The scheduler's own runners go to libuv's pool, by uv_queue_work, which also brings them back.
- * Any other executor calls a function on a thread of its own: from there a runner comes back over a
- * list, and wakes the loop.
+ * Any other executor calls run_and_return on a thread of its own. That function puts the runner on
+ * a list when it is done, and wakes the loop.
  *
  * An executor may refuse a runner. If another runner of the crew is out, that one does the work. If
- * none is out, nobody will: then the run of the task whose turn it is fails with the refusal.
+ * none is out, the run of the next ready task fails with the executor's error.
  */
 #include "pool/crew.h"
 
 #include "core/wake.h"
 #include "uvsched/executor.h"
 
-/* Lock held: a runner is back. */
+/* Lock held: a runner is back, or was refused. */
 static void is_back(uvs_t *s, struct uvs__runner *r) {
   struct uvs__crew *c = r->crew;
 
@@ -22,7 +22,7 @@ static void is_back(uvs_t *s, struct uvs__runner *r) {
   r->next = s->runners.idle;
   s->runners.idle = r;
   if (--c->out == 0 && c->gate != NULL)
-    uvs__gate_left(c->gate, 0); /* its lane may have waited for that */
+    uvs__gate_left(c->gate, 0); /* the lane may have waited for this */
 }
 
 void uvs__take_back(uvs_t *s) {
@@ -37,8 +37,8 @@ void uvs__take_back(uvs_t *s) {
   }
 }
 
-/* On a thread of the executor. The loop may close everything as soon as the runner is in
- * `returned`, so the section that puts it there also raises `senders` for the wake-up. */
+/* On a thread of the executor. The loop may close everything as soon as the runner is on the list
+ * `returned`. So the section that puts it there also raises `senders` for the wake-up. */
 static void run_and_return(void *arg) {
   struct uvs__runner *r = arg;
   uvs_t *s = r->scheduler;
@@ -58,15 +58,14 @@ static void on_work_done(uv_work_t *req, int status) {
   struct uvs__runner *r = req->data;
   uvs_t *s = r->scheduler;
 
-  (void)status; /* nobody else has the request, so nobody cancels it */
+  (void)status; /* nobody else has the request, so nobody can cancel it */
   uvs__lock(s);
   is_back(s, r);
   uvs__unlock(s);
   s->runner_is_back(s);
 }
 
-/* Lock held, except while the executor is called. 0, or the error with which it refuses a runner.
- */
+/* Lock held, except while the executor is called. 0, or the error with which it refuses. */
 static int send_one(uvs_t *s, struct uvs__crew *c) {
   struct uvs__runner *r = s->runners.idle;
   const uvs_executor_t *e = c->executor;
@@ -92,8 +91,8 @@ static int send_one(uvs_t *s, struct uvs__crew *c) {
   return rc;
 }
 
-/* Lock held, except during the hook. The executor refuses runners, and none is out: the run of the
- * next ready task fails with rc. */
+/* Lock held, except during the hook. The executor has refused a runner, and none is out: the run of
+ * the next ready task fails with rc. */
 static void refuse_first(uvs_t *s, struct uvs__crew *c, int rc) {
   struct uvs__run_end e = {.status = uvs__status_of(rc)};
   uint32_t slot = uvs__ready_first(&s->table, &c->ready);
@@ -111,7 +110,7 @@ static void refuse_first(uvs_t *s, struct uvs__crew *c, int rc) {
   x = uvs__extra(s, t);
   id = uvs__id_of(t, slot);
   arg = t->arg;
-  tell = s->error_cb != NULL && t->done != NULL; /* else the hook is told as usual */
+  tell = s->error_cb != NULL && t->done != NULL; /* else the hook is called as usual */
   if (tell && x != NULL)
     x->run.seen = e.status;
   uvs__unlock(s);
@@ -124,7 +123,7 @@ static void refuse_first(uvs_t *s, struct uvs__crew *c, int rc) {
 }
 
 /* Lock held, except while executors and hooks are called: sends the runners that a crew wants. If
- * something is left to do, but not now, sets `runner_wanted`. */
+ * some of that is left to the next pass, sets `runner_wanted`. */
 static void send_crew(uvs_t *s, struct uvs__crew *c, uint64_t now_ns, uint64_t until_ns) {
   bool was_idle;
 
@@ -150,7 +149,7 @@ static void send_crew(uvs_t *s, struct uvs__crew *c, uint64_t now_ns, uint64_t u
       continue;
     if (c->out > 0)
       return; /* a runner that is out does the work */
-    /* A refusal of libuv's is temporary: the tasks stay ready, and the next pass tries again. If a
+    /* A refusal by libuv is temporary: the tasks stay ready, and the next pass tries again. If a
      * hook has shut the scheduler down, the policies come first. */
     if (c->executor != NULL && !s->at.policy_changed) {
       refuse_first(s, c, rc);
@@ -168,8 +167,8 @@ void uvs__send_runners(uvs_t *s, uint64_t now_ns, uint64_t until_ns, bool lanes)
   if (lanes)
     s->at.crews_want = false;
   send_crew(s, &s->home, now_ns, until_ns);
-  /* Each crew comes once, and moves to the end of the list. Lanes may be opened and disposed while
-   * the lock is not held. */
+  /* Each crew is served once, and moves to the end of the list. Lanes may be opened and disposed
+   * while the lock is not held. */
   for (uint32_t left = lanes ? s->wanting_count : 0; left > 0 && s->wanting != NULL; left--) {
     struct uvs__crew *c = s->wanting;
 

@@ -4,8 +4,8 @@
  *
  * A runner ends one run and takes the next in one critical section. So a thread that sees the end
  * of a run never finds its runner still counted as busy (S24b). After the budget a runner gives its
- * thread back, so that file system and DNS work gets its turn. A runner also looks for due tasks in
- * the delay queue: the loop need not be woken for them.
+ * thread back, so that file system and DNS work can run. A runner also looks for due tasks in the
+ * delay queue, so the loop need not be woken for them.
  */
 #include "pool/runner.h"
 
@@ -39,7 +39,7 @@ void uvs__call_body(uvs_t *s, struct uvs__started *st, struct uvs__run_end *ret)
   if (s->before_cb != NULL)
     s->before_cb(run);
   if (st->narrow)
-    run->scheduler = NULL; /* but the hooks, which are the owner's, see it */
+    run->scheduler = NULL; /* but the hooks belong to the owner, and see it */
   ret->status = st->body(run);
   ret->end_ns = ret->over_ns = uvs__now(s);
   run->scheduler = s;
@@ -81,8 +81,8 @@ void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_e
 
 /* ---- how many runners ---- */
 
-/* Lock held: the length of a run. A thread may lose its core for a moment, so one long run among
- * many brief ones changes nothing. */
+/* Lock held: notes the length of a run. A thread may lose its core for a moment, so one long run
+ * among many brief ones changes nothing. */
 static void note_length(const uvs_t *s, struct uvs__crew *c, uint64_t ns) {
   if (uvs__clock_replaced(&s->clock))
     return;
@@ -92,8 +92,8 @@ static void note_length(const uvs_t *s, struct uvs__crew *c, uint64_t ns) {
     c->brief -= c->brief < UVS__BRIEF_MANY / 2 ? c->brief : UVS__BRIEF_MANY / 2;
 }
 
-/* Moves an average by a quarter of the way to a new value. For the same reason, a value that is
- * much greater than the average counts as four times the average. */
+/* Moves an average a quarter of the way to a new value. Since a thread may lose its core, a value
+ * that is much greater than the average counts as about four times the average. */
 static uint32_t average(uint32_t usual_ns, uint64_t ns) {
   uint64_t most_ns = 4 * (uint64_t)usual_ns + UVS__AVERAGE_NS;
 
@@ -103,7 +103,7 @@ static uint32_t average(uint32_t usual_ns, uint64_t ns) {
 }
 
 /* Lock held, after a run: can the crew do without this runner? Only if another runner has started a
- * run since this one did: else that one may be in a long body. */
+ * run since this one did: else all others may be in long bodies. */
 static bool is_to_spare(const struct uvs__runner *r) {
   const struct uvs__crew *c = r->crew;
 
@@ -121,7 +121,7 @@ bool uvs__wants_runner(uvs_t *s, struct uvs__crew *c, uint64_t now_ns) {
     c->starts_seen = c->starts;
     c->seen_ns = now_ns;
   } else if (now_ns - c->seen_ns >= UVS__HELD_BACK_NS) {
-    c->brief = 0; /* no run has started for so long: they are not brief any more */
+    c->brief = 0; /* no run has started for so long: runs are no longer brief */
     return true;
   }
   s->at.held_back = true;
@@ -159,8 +159,8 @@ static uint64_t give_way(const uvs_t *s, struct uvs__runner *r, uint64_t now_ns)
 
 /* ---- taking ---- */
 
-/* Lock held. Earlier deadlines go first: is a task in the delay queue due, and does it belong
- * before those that are ready? */
+/* Lock held. Earlier deadlines go first: is a task in the delay queue due, and before all ready
+ * tasks? */
 static bool is_overtaken(const uvs_t *s, const struct uvs__crew *c, uint64_t now_ns) {
   uint64_t key_ns, key_seq;
   uint32_t first;
@@ -178,14 +178,14 @@ static bool is_overtaken(const uvs_t *s, const struct uvs__crew *c, uint64_t now
 static void hand_over(uvs_t *s, uint64_t now_ns) {
   struct uvs__handing h = {now_ns, now_ns, 0, 0};
 
-  if (s->at.carried_ns != 0) /* a burst: the loop began to hand it over then */
+  if (s->at.carried_ns != 0) /* when the loop began to hand over this burst */
     h.pass_ns = s->at.carried_ns;
   else if (s->at.in_pass)
     h.pass_ns = s->at.pass_ns;
   uvs__collect(s, &h, false);
 }
 
-/* Lock held: a runner without a task takes one. arrives: it has not just ended a run. */
+/* Lock held: a runner without a task takes one. arrives: the runner has not just ended a run. */
 static bool take(uvs_t *s, struct uvs__runner *r, bool arrives, uint64_t now_ns,
                  struct uvs__started *ret) {
   struct uvs__crew *c = r->crew;
@@ -195,8 +195,8 @@ static bool take(uvs_t *s, struct uvs__runner *r, bool arrives, uint64_t now_ns,
   if ((int)c->active >= c->concurrency || uvs__load(&s->stop, relaxed)) /* written under the lock */
     return false;
   if (c == &s->home && !s->shut && is_overtaken(s, c, now_ns)) {
-    /* A replaced clock may stand still: the budget would never be over, and a task that catches up
-     * would keep the runner for ever. There the runner leaves, and the loop looks for due tasks. */
+    /* A replaced clock may stand still. Then the budget is never used up, and a task that catches
+     * up would keep the runner for ever. So the runner leaves, and the loop looks for due tasks. */
     if (!uvs__clock_replaced(&s->clock))
       hand_over(s, now_ns);
     else if (!arrives)
@@ -211,9 +211,9 @@ static bool take(uvs_t *s, struct uvs__runner *r, bool arrives, uint64_t now_ns,
   return true;
 }
 
-/* Lock held, except while it waits. A runner that goes back and is sent again costs the loop one
- * more wake-up. With precise_ns and brief runs that is most of the cost. So the runner waits on its
- * thread if the loop is armed for a time before linger_ns. False: the runner leaves. */
+/* Lock held, except while the runner waits. A runner that goes back and is sent again costs the
+ * loop one more wake-up. With precise_ns and brief runs that is most of the cost. So if the loop is
+ * armed for a time before linger_ns, the runner waits on its thread. False: the runner leaves. */
 static bool linger(uvs_t *s, struct uvs__runner *r, uint64_t *now_ns, struct uvs__started *ret) {
   if (s->ticker.slack_ns == 0 || *now_ns >= r->linger_ns || r->crew != &s->home ||
       s->at.armed_ns >= r->linger_ns || s->home.brief < UVS__BRIEF_MANY ||
@@ -221,7 +221,7 @@ static bool linger(uvs_t *s, struct uvs__runner *r, uint64_t *now_ns, struct uvs
     return false;
   uvs__unlock_and_wake(s, *now_ns);
   uvs__lock(s);
-  if (s->home.startable <= s->home.seeking) { /* else a task has just come */
+  if (s->home.startable <= s->home.seeking) { /* else a task has just become ready */
     s->lingerers++;
     while (s->summoned == 0 && *now_ns < r->linger_ns) {
       uv_cond_timedwait(&s->lingering, &s->lock, r->linger_ns - *now_ns);
@@ -231,7 +231,7 @@ static bool linger(uvs_t *s, struct uvs__runner *r, uint64_t *now_ns, struct uvs
       s->lingerers--;
       return false;
     }
-    s->summoned--; /* if another runner was meant, it goes on waiting */
+    s->summoned--; /* if another runner was signalled, that one goes on waiting */
     s->home.seeking--;
   }
   return take(s, r, true, *now_ns, ret);
@@ -239,7 +239,7 @@ static bool linger(uvs_t *s, struct uvs__runner *r, uint64_t *now_ns, struct uvs
 
 /* ---- the loop of a runner ---- */
 
-/* Calls the body and ends the run. Locks. Returns when the body returned. */
+/* Calls the body, locks, and ends the run. Returns the time at which body and hooks were over. */
 static uint64_t run_one(uvs_t *s, struct uvs__runner *r, struct uvs__started *st) {
   uint64_t cpu_ns = r->last_long ? uvs__thread_cpu_ns() : 0;
   bool timed = r->starts % UVS__TIMED_EVERY == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * runner: a job on a thread of libuv's pool, or of another executor, that runs one task after the
- * other. See pool/runner.c.
+ * runner: a job on a thread of libuv's pool, or of another executor, that runs one task after
+ * another. See pool/runner.c.
  */
 #ifndef UVS__POOL_RUNNER_H
 #define UVS__POOL_RUNNER_H
@@ -12,29 +12,29 @@ struct uvs__runner {
   uv_work_t req;
   uvs_t *scheduler;
   struct uvs__runner *next; /* list: idle, about to be sent, or returned. Under the lock */
-  struct uvs__runner *all;  /* made before this one */
+  struct uvs__runner *all;  /* the runner that was made before this one */
   struct uvs__crew *crew;   /* while it is out */
   int index;
   uint64_t starts; /* the crew's `starts` when it took its task. Under the lock */
-  /* Its thread only: */
-  bool waited;                    /* it waited for the lock to take its present run */
-  bool last_long, last_cpu_bound; /* its last body */
+  /* Used by its thread only: */
+  bool waited;                    /* it had to wait for the lock when it took this run */
+  bool last_long, last_cpu_bound; /* of its last body */
   uint64_t no_yield_until_ns;
   uint64_t leave_ns, linger_ns; /* it takes no task after this; it waits for none after this */
   struct uvs__cell cell;        /* statistics of its runs. Its thread writes */
 };
 
-/* Runs one task after the other, until none is left or the budget is used up. */
+/* Runs one task after another, until none is left or the budget is used up. */
 void uvs__run_tasks(struct uvs__runner *r);
-/* Lock held: should the loop send one more runner now? If none is sent although there are more
- * tasks than runners, sets `held_back`. */
+/* Lock held: should the loop send one more runner now? If not, although there are more tasks than
+ * runners, sets `held_back`. */
 bool uvs__wants_runner(uvs_t *s, struct uvs__crew *c, uint64_t now_ns);
 
 /* Calls the body of a run that has started, with the hooks around it, on this thread.
  * ret->status: the return value of the body. */
 void uvs__call_body(uvs_t *s, struct uvs__started *st, struct uvs__run_end *ret);
-/* Lock held: the body of a run has returned, as uvs__call_body says. Ends the run, unless the body
- * is pending and uvs_finish has not been called. `cell` gets the length of the run. */
+/* Lock held: the body of a run has returned; *e is from uvs__call_body. Ends the run, unless the
+ * body is pending and uvs_finish has not been called. `cell` records the length of the run. */
 void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_end *e,
                       struct uvs__cell *cell);
 /* Records the start in the statistics. If the limit of the run has passed since the clock was read,

@@ -7,7 +7,7 @@
 #include "lib/inspect.h"
 #include "lib/patience.h"
 
-enum { TASKS = 4000, EVERY = 50 }; /* each EVERY-th task belongs to the loop */
+enum { TASKS = 4000, EVERY = 50 }; /* every EVERY-th task belongs to the loop */
 
 static struct {
   int64_t due_ns;
@@ -86,8 +86,8 @@ static enum greatest_test_res run_burst(struct fixture *f) {
   PASS();
 }
 
-/* L20: tasks that are due at once start in the order of submission, on the pool and on the
- * loop. */
+/* L20: tasks that are due at the same instant start in the order of submission, on the pool and on
+ * the loop. */
 TEST a_burst_starts_in_order(void) {
   struct fixture f;
 
@@ -101,7 +101,7 @@ TEST a_burst_starts_in_order(void) {
   PASS();
 }
 
-/* L15: one body of the burst waits for another one, far behind it: a second runner must come. */
+/* L15: one body of the burst waits for a task far behind it: a second runner must be sent. */
 TEST a_burst_does_not_wait_for_a_body_that_is_stuck(void) {
   struct fixture f;
 
