@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * crew: the runners of one executor, as the lock protects them. pool/crew.c decides how many of
- * them are sent.
+ * crew: the runners of one executor, as the lock protects them, and how many of them are needed.
  */
 #ifndef UVS__CORE_CREW_H
 #define UVS__CORE_CREW_H
@@ -26,7 +25,7 @@ struct uvs__crew {
   uint32_t out;       /* runners that were sent and are not yet back */
   uint32_t brief;     /* brief runs without many long ones: see pool/runner.c */
   uint32_t body_ns;   /* the length of a body, on average */
-  uint32_t rest_ns;   /* the rest of a run: ending the previous run, and starting this one */
+  uint32_t rest_ns;   /* the rest of a run: ending the run before, starting this one, hooks */
   int concurrency;
   uint64_t starts;         /* runs started */
   uint64_t idle_since_ns;  /* when the last active runner became idle */
@@ -68,8 +67,9 @@ static inline bool uvs__crew_is_alone(const struct uvs__crew *c) {
   return c->brief >= UVS__BRIEF_MANY && c->body_ns < c->rest_ns;
 }
 /* Should one more runner be sent now? Waking a thread takes longer than a brief run. So after many
- * brief runs one runner is sent for 32 tasks. This ends when runs are long, or when no run starts
- * for 1 ms. *ret_held_back: no runner is sent, although there are more tasks than runners. */
+ * brief runs one runner is sent for 32 tasks, or only one for all. This ends when runs are long, or
+ * when no run starts for 1 ms. *ret_held_back: no runner is sent, although there are more tasks
+ * than runners. */
 static inline bool uvs__crew_wants(const struct uvs__crew *c, bool *ret_held_back) {
   uint32_t wanted;
 

@@ -214,7 +214,7 @@ void uvs__check(uvs_t *s); /* test/lib/check.c: aborts if something is wrong */
 #define uvs__check(s) ((void)0)
 #endif
 
-/* Waits for the lock: UVS__LOOKS short pauses, then sleeps. */
+/* Waits for the lock: tries again UVS__LOOKS times, with pauses in between, and then sleeps. */
 void uvs__lock_wait(uvs_t *s);
 
 /* Returns whether the thread had to wait: then a time that it read before is old. */

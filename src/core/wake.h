@@ -3,8 +3,8 @@
  * wake: must the loop be woken for what a critical section has just done?
  *
  * There is one rule, for the end of every critical section outside a pass: decide under the lock,
- * and act after unlocking. During a pass nothing has to be decided: a pass looks at everything,
- * under the lock, before the loop sleeps.
+ * and act after unlocking. During a pass nothing is sent: a pass looks at everything, under the
+ * lock, before the loop sleeps.
  *
  * A section that decides to send raises `senders`; the sender lowers it again after uv_async_send.
  * Close forbids new senders and waits until there are none, since uv_async_send on a closed handle

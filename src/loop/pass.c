@@ -166,9 +166,9 @@ static void serve_queues(uvs_t *s, const struct pass *p) {
 
 /* ---- the loop's own tasks ---- */
 
-/* Runs at least one task, and more until the budget is used up. Meanwhile no task becomes ready for
- * the loop, except the next task of a lane: runners leave the loop's due tasks to the next pass. A
- * body may shut the scheduler down: then the next pass decides which tasks may still run. */
+/* Runs at least one ready task, and more until the budget is used up. Runners leave the loop's due
+ * tasks to the next pass. If a body shuts the scheduler down, the next pass decides which tasks may
+ * still run. */
 static void run_on_loop(uvs_t *s, const struct pass *p) {
   struct uvs__seat seat = {UVS_ON_LOOP, s->at.pass_ns - s->at.overrun_ns, s->at.pass_ns};
   struct uvs__run_end e = {.over_ns = 0};

@@ -11,7 +11,7 @@
 struct uvs__runner {
   uv_work_t req;
   uvs_t *scheduler;
-  struct uvs__runner *next; /* list: idle, about to be sent, or returned. Under the lock */
+  struct uvs__runner *next; /* list: idle, or returned. Under the lock */
   struct uvs__runner *all;  /* the runner that was made before this one */
   struct uvs__crew *crew;   /* while it is out */
   int index;
@@ -20,7 +20,7 @@ struct uvs__runner {
   bool waited;                    /* it had to wait for the lock when it took this run */
   bool last_long, last_cpu_bound; /* of its last body */
   uint64_t no_yield_until_ns;
-  uint64_t leave_ns, linger_ns; /* it takes no task after this; it waits for none after this */
+  uint64_t leave_ns, linger_ns; /* when it goes back; until when it waits for more */
   struct uvs__cell cell;        /* statistics of its runs. Its thread writes */
 };
 
