@@ -436,8 +436,8 @@ int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) 
  * step is exact. */
 static bool is_ready_at_once(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
   return t->from == UVS_FROM_NOW && t->delay_ns <= 0 && t->work != NULL &&
-         s->home.concurrency > 0 && !uvs__clock_replaced(&s->clock) &&
-         uvs__delay_bound(&s->delay) > now_ns;
+         s->home.concurrency > 0 && !s->home.follows && !s->at.first_pass &&
+         !uvs__clock_replaced(&s->clock) && uvs__delay_bound(&s->delay) > now_ns;
 }
 
 /* The common case: a plain task that can be accepted at once. False: nothing was done. */

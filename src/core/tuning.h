@@ -25,9 +25,11 @@
 
 /* A run below this is brief: it is shorter than waking a pool thread (about 10 us). */
 #define UVS__BRIEF_NS 10000
-/* This many brief runs make a crew brief. Up to twice as many are counted, and a long run takes
- * away half of this. So one run that lost its core does not matter, and three long runs do. (W4a at
- * P = 1: with two runners where one is enough, all threads contend for the lock.) */
+/* This many brief runs make a crew brief. Up to twice as many are counted. A long run takes away
+ * half of this, and one more for each 10 us. So one run that lost its core for 0.3 ms does not
+ * matter (W4a at P = 1: with two runners where one is enough, all threads contend for the lock),
+ * but one run of 1 ms does (1 % bodies of 0.9 ms among short ones: else they took twice as long).
+ */
 #define UVS__BRIEF_MANY 64
 /* Ready tasks for each runner of a brief crew. A runner for each task would wake threads for
  * nothing (W6: 1.6 times the CPU time). */

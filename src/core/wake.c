@@ -53,8 +53,8 @@ uint64_t uvs__next_look(const uvs_t *s, uint64_t wall_due_ns) {
 
 /* Is there no deadline at all? Then the timer stops (L11). */
 static bool waits_for_nothing(const uvs_t *s) {
-  return s->delay.count == 0 && s->table.wall.count == 0 && s->table.limits.count == 0 &&
-         s->queues.due_ns == UVS__NEVER && !s->at.held_back &&
+  return s->delay.count == 0 && s->home.startable == 0 && s->table.wall.count == 0 &&
+         s->table.limits.count == 0 && s->queues.due_ns == UVS__NEVER && !s->at.held_back &&
          uvs__load(&s->kill_ns, relaxed) == UVS__NEVER; /* written under the lock */
 }
 

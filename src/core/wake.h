@@ -48,7 +48,7 @@ static inline bool uvs__may_want_loop(const uvs_t *s, uint64_t now_ns) {
   const struct uvs__loop_state *at = &s->at;
   bool work;
 
-  if (at->wake_sent && at->kept && s->live_refs > 0)
+  if (at->wake_sent && !at->in_pass && at->kept && s->live_refs > 0)
     return false;
   work = (at->owed.first & at->arrivals.first) != UVS__NONE || at->calls != NULL ||
          at->now_first != NULL || s->loop_ready.count > 0 || at->policy_changed ||

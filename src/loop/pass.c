@@ -233,7 +233,7 @@ static void end_pass(uvs_t *s, const struct pass *p) {
   int steps = UVS__BATCH;
   struct uvs__wake w = {.keep = true};
   uint64_t now_ns, wall_ns, next_ns;
-  bool more;
+  bool more, held_back;
 
   uvs__unlock(s); /* clocks are user code */
   now_ns = uvs__now(s);
@@ -247,6 +247,8 @@ static void end_pass(uvs_t *s, const struct pass *p) {
   if (s->table.wall.count > 0 && next_ns > now_ns + UVS__WALL_CAP_NS)
     next_ns = now_ns + UVS__WALL_CAP_NS; /* the wall clock may be set without notice */
   next_ns = uvs__next_look(s, next_ns);
+  (void)uvs__crew_wants(&s->home, &held_back); /* a task that came after the runners were sent */
+  s->at.held_back |= held_back;
   if (s->at.held_back && now_ns + UVS__HELD_BACK_NS < next_ns)
     next_ns = now_ns + UVS__HELD_BACK_NS;
   more = uvs__has_loop_work(s) || s->at.runner_wanted || s->at.carried_ns != 0;

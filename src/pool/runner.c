@@ -81,15 +81,17 @@ void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_e
 
 /* ---- how many runners ---- */
 
-/* Lock held: notes the length of a run. A thread may lose its core for a moment, so one long run
- * among many brief ones changes nothing. */
+/* Lock held: notes the length of a run. A thread may lose its core for a moment, so one run that is
+ * not very long changes nothing among many brief ones. */
 static void note_length(const uvs_t *s, struct uvs__crew *c, uint64_t ns) {
+  uint64_t lost = UVS__BRIEF_MANY / 2 + ns / UVS__BRIEF_NS;
+
   if (uvs__clock_replaced(&s->clock))
     return;
   if (ns < UVS__BRIEF_NS)
     c->brief += c->brief < 2 * UVS__BRIEF_MANY;
   else
-    c->brief -= c->brief < UVS__BRIEF_MANY / 2 ? c->brief : UVS__BRIEF_MANY / 2;
+    c->brief -= c->brief < lost ? c->brief : (uint32_t)lost;
 }
 
 /* Moves an average a quarter of the way to a new value. Since a thread may lose its core, a value
@@ -257,8 +259,8 @@ static uint64_t run_one(uvs_t *s, struct uvs__runner *r, struct uvs__started *st
   if (!r->waited) /* else took_ns includes the wait for the lock */
     note_length(s, r->crew, took_ns);
   if (timed && !r->waited) {
-    r->crew->body_ns = average(r->crew->body_ns, e.end_ns - began_ns);
-    r->crew->rest_ns = average(r->crew->rest_ns, took_ns - (e.end_ns - began_ns));
+    r->crew->body_ns = average(r->crew->body_ns, e.over_ns - began_ns);
+    r->crew->rest_ns = average(r->crew->rest_ns, took_ns - (e.over_ns - began_ns));
   }
   r->waited = waited;
   return e.over_ns;

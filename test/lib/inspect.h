@@ -89,6 +89,15 @@ static inline void inspect_one_is_enough(uvs_t *s) {
   uv_mutex_unlock(&s->lock);
 }
 
+static inline bool inspect_is_one_enough(uvs_t *s) {
+  bool alone;
+
+  uv_mutex_lock(&s->lock);
+  alone = uvs__crew_is_alone(&s->home);
+  uv_mutex_unlock(&s->lock);
+  return alone;
+}
+
 /* All runners have numbers of their own, from 0 on. */
 static inline bool inspect_runners_numbered(uvs_t *s) {
   bool seen[UVS__CONCURRENCY_MAX + 1] = {false};

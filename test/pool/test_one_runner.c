@@ -6,6 +6,9 @@
 #include "lib/fixture.h"
 #include "lib/inspect.h"
 #include "lib/patience.h"
+#include "lib/threads.h"
+
+#include "uvsched/executor.h"
 
 enum { TASKS = 4000, EVERY = 50 }; /* every EVERY-th task belongs to the loop */
 
@@ -114,9 +117,170 @@ TEST a_burst_does_not_wait_for_a_body_that_is_stuck(void) {
   PASS();
 }
 
+/* ---- other bodies among short ones ---- */
+
+static struct { _Atomic int inside, came; } pair;
+
+static int waits_for_the_other(uvs_run_t *run) {
+  (void)run;
+  atomic_store(&pair.inside, 1);
+  await_flag(&pair.came);
+  return 0;
+}
+
+static int comes(uvs_run_t *run) {
+  (void)run;
+  atomic_store(&pair.came, 1);
+  return 0;
+}
+
+static uvs_task_t plain(uvs_work_cb work) {
+  uvs_task_t t;
+
+  uvs_task_init(&t);
+  t.work = work;
+  return t;
+}
+
+/* L15: the timer would have looked after the second body in time, but its task goes away. */
+TEST a_task_that_is_held_back_needs_no_other_task(void) {
+  struct fixture f;
+  uvs_id_t id;
+
+  CHECK_CALL(open_burst(&f, 2));
+  memset(&pair, 0, sizeof pair);
+  uvs_task_t t = plain(waits_for_the_other);
+  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  ASSERT(turn_loop_until(&f.loop, &pair.inside, 1));
+  inspect_one_is_enough(f.s);
+  t = plain(NULL);
+  t.after = on_loop;
+  t.delay_ns = UVS_US(1900);
+  ASSERT_RC(0, uvs_submit(f.s, &t, &id));
+  ASSERT_RC(0, submit_elsewhere(f.s, plain(comes), NULL));
+  ASSERT_RC(0, uvs_reschedule(f.s, id, UVS_NEVER));
+  ASSERT(turn_loop_until(&f.loop, &pair.came, 1));
+  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+static int sleeps_2ms(uvs_run_t *run) {
+  (void)run;
+  uv_sleep(2);
+  atomic_fetch_add(&burst.runs, 1);
+  return 0;
+}
+
+/* One run that is much longer than short ones, and one runner is not enough any more. */
+TEST one_long_body_ends_it(void) {
+  struct fixture f;
+
+  CHECK_CALL(open_burst(&f, 2));
+  ASSERT(inspect_is_one_enough(f.s));
+  uvs_task_t t = plain(sleeps_2ms);
+  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  ASSERT(turn_loop_until(&f.loop, &burst.runs, 1));
+  while (counts_of(f.s).running > 0)
+    uv_sleep(1);
+  ASSERT_FALSE(inspect_is_one_enough(f.s));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* ---- tasks that other threads submit for now ---- */
+
+static _Atomic int concurrency;
+
+struct job {
+  void (*run)(void *arg);
+  void *arg;
+};
+
+static void run_job(void *arg) {
+  struct job *j = arg;
+
+  j->run(j->arg);
+  free(j);
+}
+
+static uv_thread_t job_threads[64];
+static unsigned job_count;
+
+static int submit_job(void *self, void (*run)(void *arg), void *arg) {
+  struct job *j = malloc(sizeof *j);
+
+  (void)self;
+  if (j == NULL || job_count == 64)
+    return UV_ENOMEM;
+  *j = (struct job){run, arg};
+  return uv_thread_create(&job_threads[job_count++], run_job, j);
+}
+
+static int concurrency_now(void *self) {
+  (void)self;
+  return atomic_load(&concurrency);
+}
+
+/* An executor whose concurrency changes is asked for it at each submission. */
+TEST an_executor_that_grows_is_asked(void) {
+  uvs_executor_t e;
+  struct fixture f;
+
+  uvs_executor_init(&e);
+  e.submit = submit_job;
+  e.concurrency = concurrency_now;
+  atomic_store(&concurrency, 1);
+  job_count = 0;
+  memset(&pair, 0, sizeof pair);
+  fixture_init(&f);
+  f.real_clock = true;
+  f.pool = FAKEPOOL_REAL;
+  f.options.executor = &e;
+  f.options.concurrency = -1;
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = plain(waits_for_the_other);
+  ASSERT_RC(0, uvs_submit(f.s, &t, NULL)); /* it keeps the loop alive */
+  ASSERT(turn_loop_until(&f.loop, &pair.inside, 1));
+  atomic_store(&concurrency, 2);
+  ASSERT_RC(0, submit_elsewhere(f.s, plain(comes), NULL));
+  ASSERT(turn_loop_until(&f.loop, &pair.came, 1));
+  CHECK_CALL(fixture_close(&f));
+  while (job_count > 0)
+    ASSERT_RC(0, uv_thread_join(&job_threads[--job_count]));
+  PASS();
+}
+
+/* The loop thread can move a task that it has just submitted, also before the first pass. */
+TEST the_loop_can_move_its_task_until_it_has_a_pass(void) {
+  for (int passes = 0; passes < 2; passes++) {
+    struct fixture f;
+    uvs_id_t id;
+
+    memset(&pair, 0, sizeof pair);
+    fixture_init(&f);
+    f.real_clock = true;
+    f.pool = FAKEPOOL_REAL;
+    CHECK_CALL(passes == 0 ? fixture_open(&f) : fixture_open_turned(&f));
+    uvs_task_t t = plain(comes);
+    t.delay_ns = UVS_SEC(3600);
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL)); /* so that there is room for the next */
+    t.delay_ns = 0;
+    ASSERT_RC(0, uvs_submit(f.s, &t, &id));
+    ASSERT_RC(0, uvs_reschedule(f.s, id, UVS_MS(1)));
+    ASSERT(turn_loop_until(&f.loop, &pair.came, 1));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
 SUITE(one_runner) {
   RUN_TEST(a_burst_starts_in_order);
   RUN_TEST(a_burst_does_not_wait_for_a_body_that_is_stuck);
+  RUN_TEST(a_task_that_is_held_back_needs_no_other_task);
+  RUN_TEST(one_long_body_ends_it);
+  RUN_TEST(an_executor_that_grows_is_asked);
+  RUN_TEST(the_loop_can_move_its_task_until_it_has_a_pass);
 }
 
 TEST_MAIN(RUN_SUITE(one_runner));

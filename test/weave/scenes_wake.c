@@ -446,6 +446,31 @@ static void long_body_among_brief_ones(void) {
   play();
 }
 
+static void submit_after_2ms(void *arg) {
+  stage_sleep_ms(2);
+  stage_submit(arg);
+}
+
+/* The same, but 'b' comes while the loop ends a pass that found nothing to do: 'x' was pushed back.
+ */
+static void held_back_task_meets_the_end_of_a_pass(void) {
+  struct part *x, *a, *b;
+
+  open_sleepy(2);
+  stage_runs_are_brief();
+  x = stage_loop_part('x');
+  x->spec.delay_ns = UVS_MS(2);
+  a = stage_part('a');
+  a->act = sleep_9ms;
+  b = stage_part('b');
+  b->late_ns = UVS_MS(3);
+  stage_submit(x);
+  WEAVE_SAME(0, stage_reschedule(x, UVS_MS(50)));
+  stage_submit(a);
+  weave_spawn("submit", submit_after_2ms, b, false);
+  play();
+}
+
 /* ---- what keeps the loop, once more ---- */
 
 static void finish_it(void *arg) {
@@ -556,6 +581,7 @@ const struct weave_scene scenes_wake[] = {
     {"wake", "cancel-meets-both-who-collect", cancel_meets_both_who_collect},
     {"wake", "move-meets-what-a-runner-found", move_meets_what_a_runner_found},
     {"wake", "long-body-among-brief-ones", long_body_among_brief_ones},
+    {"wake", "held-back-task-meets-the-end-of-a-pass", held_back_task_meets_the_end_of_a_pass},
     {"wake", "loop-ends-after-a-finish", loop_ends_after_a_finish},
     {"wake", "loop-ends-after-a-dispose", loop_ends_after_a_dispose},
     {"wake", "loop-ends-after-a-callers-run", loop_ends_after_a_callers_run},
