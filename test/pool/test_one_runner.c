@@ -134,11 +134,11 @@ static int comes(uvs_run_t *run) {
   return 0;
 }
 
-static uvs_task_t plain(uvs_work_cb work) {
+static uvs_task_t plain(uvs_work_cb body) {
   uvs_task_t t;
 
   uvs_task_init(&t);
-  t.work = work;
+  t.work = body;
   return t;
 }
 
