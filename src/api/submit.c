@@ -52,11 +52,6 @@ static const uvs_task_t *nth(const struct batch *b, size_t i, uvs_task_t *room) 
   return room;
 }
 
-/* Was the task due before its submission? Then it has an extra record: see uvs__needs_extra. */
-static inline bool is_past(const uvs_task_t *t, uint64_t now_ns) {
-  return t->from == UVS_FROM_MONOTONIC && uvs__instant(t->delay_ns) < now_ns;
-}
-
 /* ---- room ---- */
 
 static inline uint64_t pending(const uvs_t *s) {
@@ -138,8 +133,8 @@ static void leave_lanes(uvs_t *s, const struct batch *b, size_t n) {
   }
 }
 
-/* Lock held, but released after each batch. Each task counts in its lane before it is accepted, so
- * that the lane is not quiet before the task is over. 0, or an error of join_lane. */
+/* Lock held, but released after each batch. Each task counts in its lane before it is accepted: a
+ * lane is not quiet while a task counts in it. Returns 0, or the error of join_lane. */
 static int join_lanes(uvs_t *s, const struct batch *b) {
   for (size_t i = 0; b->lanes && i < b->n; i++) {
     uvs_task_t room;
@@ -311,7 +306,7 @@ static int check_batch(uvs_t *s, struct batch *b) {
 
     if (rc < 0)
       return rc;
-    plain = plain && s->decorate_cb == NULL && !is_past(t, b->now_ns);
+    plain = plain && s->decorate_cb == NULL && !uvs__is_past(t, b->now_ns);
     b->plain &= plain;
     b->refs += (t->flags & UVS_UNREF) == 0;
     b->extras += !plain && uvs__needs_extra(s, t, b->now_ns);
@@ -449,7 +444,7 @@ static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
   if (!uvs__is_plain(t) || s->decorate_cb != NULL || (on_loop && uvs__ticker_lost(&s->ticker)))
     return false;
   now_ns = uvs__now(s);
-  if (is_past(t, now_ns))
+  if (uvs__is_past(t, now_ns))
     return false;
   uvs__lock(s);
   if (s->shut || uvs__slots_room(&s->table.tasks) == 0 ||

@@ -24,8 +24,8 @@ struct uvs__crew {
   uint32_t active;    /* runners that run a body */
   uint32_t out;       /* runners that were sent and are not yet back */
   uint32_t brief;     /* brief runs without many long ones: see pool/runner.c */
-  uint32_t body_ns;   /* the length of a body, on average */
-  uint32_t rest_ns;   /* the rest of a run: ending the run before, starting this one, hooks */
+  uint32_t body_ns;   /* the length of a body with its hooks, on average */
+  uint32_t rest_ns;   /* the rest of a run: ending the run before, starting this one */
   int concurrency;
   uint64_t starts;         /* runs started */
   uint64_t idle_since_ns;  /* when the last active runner became idle */

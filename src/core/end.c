@@ -167,8 +167,8 @@ void uvs__free_told(uvs_t *s, uint32_t slot, struct uvs__task *t) {
   uvs__table_give(&s->table, slot);
 }
 
-/* Is nobody told of the end, unless the task fails or was handed back by uvs_shutdown_now? Most
- * tasks end so. */
+/* A silent task owes no callback at its end, unless it fails or uvs_shutdown_now hands it back.
+ * Most tasks are silent. */
 static inline bool is_silent(const struct uvs__task *t) {
   return t->extra == 0 && t->done == NULL;
 }

@@ -10,9 +10,9 @@
  * the time of the submission.) */
 bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
   return s->decorate_cb != NULL || t->kind != UVS_ONCE || t->from == UVS_FROM_WALL ||
-         (t->from == UVS_FROM_MONOTONIC && uvs__instant(t->delay_ns) < now_ns) ||
-         (t->work != NULL && t->after != NULL) || t->jitter_ns != 0 || t->name != NULL ||
-         t->keep != 0 || t->lane != 0 || t->failure != UVS_FAIL_STOP || t->limit_ns != 0;
+         uvs__is_past(t, now_ns) || (t->work != NULL && t->after != NULL) || t->jitter_ns != 0 ||
+         t->name != NULL || t->keep != 0 || t->lane != 0 || t->failure != UVS_FAIL_STOP ||
+         t->limit_ns != 0;
 }
 
 static void fill_extra(uvs_t *s, struct uvs__task *k, struct uvs__extra *x, const uvs_task_t *t,

@@ -66,6 +66,11 @@ static inline uint64_t uvs__instant_of(const uvs_task_t *t, int64_t ns, uint64_t
   return t->from == UVS_FROM_NOW ? uvs__later(now_ns, ns) : uvs__instant(ns);
 }
 
+/* Was the task due before its submission? Then it has an extra record. */
+static inline bool uvs__is_past(const uvs_task_t *t, uint64_t now_ns) {
+  return t->from == UVS_FROM_MONOTONIC && uvs__instant(t->delay_ns) < now_ns;
+}
+
 /* Does the task need an extra record? */
 bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns);
 

@@ -11,8 +11,8 @@
 /* A thread that finds the lock taken looks again this many times, each time after UVS__PAUSES
  * pauses of the CPU (about 3 us in all), and then sleeps. A section takes 0.1 us; sleeping and
  * waking takes 8 us. Without these looks W4a took 1.5 times as long at P = 1, and W4b 1.7 times at
- * P = 2. With 40 looks of 4 pauses W4a took 1.3 times as long: a look takes the lock's cache line
- * away from its holder. */
+ * P = 2. With 40 looks of 4 pauses W4a took 1.3 times as long. (A guess: a look takes the lock's
+ * cache line away from its holder.) */
 #ifndef UVS__LOOKS /* weave has none: its threads take turns anyway */
 #define UVS__LOOKS 4
 #endif

@@ -126,8 +126,8 @@ void uvs_release(uvs_t *s) {
     destroy(s);
 }
 
-/* Every task is over: drops the results that were handed to nobody. A wait that is still in
- * progress no longer finds such a task. */
+/* Every task is over. Drops each result that no wait has received. A wait that is still in progress
+ * no longer finds the task of such a result. */
 static void drop_unclaimed(uvs_t *s) {
   uvs__lock(s);
   for (uint32_t slot = 0; s->any_drops && slot < s->table.tasks.made; slot++) {
