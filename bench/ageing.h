@@ -64,7 +64,7 @@ static void age_arm(uint32_t i, uvs_work_cb body, int from, int64_t ns) {
     t.after = body;
   t.arg = (void *)(uintptr_t)i;
   t.from = from;
-  t.delay_ns = ns;
+  t.first_ns = ns;
   submit(&t, NULL);
 }
 static void age_begin(void) {

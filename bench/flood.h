@@ -41,7 +41,7 @@ static uvs_id_t arm_far(uint64_t *seed) { /* 30 .. 89 s: far longer than a run t
 
   uvs_task_init(&t);
   t.work = on_far;
-  t.delay_ns = UVS_MS(30000 + below(mix64(seed), 59001));
+  t.first_ns = UVS_MS(30000 + below(mix64(seed), 59001));
   submit(&t, &id);
   return id;
 }

@@ -7,6 +7,7 @@
  * schedules here and there. Its id is the handle, and stands in the table of handles. */
 #include "peers/bench.h"
 #include <uvsched.h>
+#include <uvsched/stats.h>
 #include <uvsched/lane.h>
 
 static uv_loop_t *L;
@@ -49,7 +50,7 @@ static void p_keep(void) { /* as long as nothing was submitted */
   uv_async_init(L, &keep_h, NULL);
 }
 static void p_cancel(uvs_id_t id) { /* of a task that has not run */
-  if (uvs_cancel(S, id, 0) != UVS_NEVER_RUNS)
+  if (uvs_cancel(S, id, 0) != UVS_CANCELLED)
     die("uvs_cancel");
 }
 static void p_free(uvs_id_t id) {
@@ -117,7 +118,7 @@ static uvs_id_t arm_at(uint32_t i, int from, int64_t ns) {
   t.after = on_fire;
   t.arg = (void *)(uintptr_t)i;
   t.from = from;
-  t.delay_ns = ns;
+  t.first_ns = ns;
   submit(&t, &id);
   return id;
 }
@@ -148,7 +149,7 @@ static void p_arm_many(uint32_t n, const uint32_t *ms) {
 
     for (uint32_t k = 0; k < m; k++) {
       t[k].arg = (void *)(uintptr_t)(i + k);
-      t[k].delay_ns = UVS_MS(ms[i + k]);
+      t[k].first_ns = UVS_MS(ms[i + k]);
     }
     if (uvs_submit_many(S, t, m, &T[i]) < 0)
       die("uvs_submit_many");
@@ -175,7 +176,7 @@ static void w3_pool(uint32_t n) {
     uvs_task_init(&t);
     t.work = work_empty;
     t.from = UVS_FROM_MONOTONIC;
-    t.delay_ns = (int64_t)due;
+    t.first_ns = (int64_t)due;
     submit(&t, NULL);
   }
   armed = now_ns();
@@ -203,7 +204,7 @@ static void p_submit(uint32_t i, uint32_t ms) {
     t.work = work_empty;
   else
     t.after = on_zero;
-  t.delay_ns = UVS_MS(ms);
+  t.first_ns = UVS_MS(ms);
   submit(&t, w4_ids ? &w4_ids[i] : NULL);
 }
 /* Far submissions are accepted when the loop has taken them in. It does so in their order: so a
@@ -300,9 +301,9 @@ static void arm_period(uint32_t i) {
   uvs_task_t t;
 
   uvs_task_init(&t);
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.from = UVS_FROM_MONOTONIC;
-  t.delay_ns = (int64_t)PT[i].ideal;
+  t.first_ns = (int64_t)PT[i].ideal;
   t.period_ns = (int64_t)PT[i].period;
   if (periodic_on_pool)
     t.work = on_period;
@@ -536,7 +537,7 @@ static void check_pool(void) {
       p_pump();
       nap_us(1000);
     }
-    if (uvs_cancel(S, T[i], 0) == UVS_NEVER_RUNS) {
+    if (uvs_cancel(S, T[i], 0) == UVS_CANCELLED) {
       cp_want[i]--;
       cancelled++;
     }

@@ -3,6 +3,7 @@
  * uvs_cancel answers with a receipt: what became of the task is known when the call returns, on any
  * thread. Here the loop runs in the main thread and another thread does the cancelling. */
 #include <uvsched.h>
+#include <uvsched/stats.h>
 
 #include "expect.h"
 
@@ -53,8 +54,8 @@ static void submit(uvs_t *s, struct job *j, const char *name, int64_t delay_ns, 
   EXPECT(uv_sem_init(&j->go, 0) == 0);
   EXPECT(uv_sem_init(&j->over, 0) == 0);
   uvs_task_init(&t);
-  t.kind = UVS_DELAY; /* periodic, so that "none follows" means something */
-  t.delay_ns = delay_ns;
+  t.kind = UVS_FIXED_DELAY; /* periodic, so that "none follows" means something */
+  t.first_ns = delay_ns;
   t.period_ns = UVS_MS(1);
   t.work = work;
   t.done = job_done;
@@ -74,10 +75,10 @@ static void await_done(struct job *j, int runs, int saw_token, int status) {
 
 static const char *receipt_name(int code) {
   switch (code) {
-  case UVS_NEVER_RUNS:
-    return "UVS_NEVER_RUNS";
-  case UVS_RUN_FINISHES:
-    return "UVS_RUN_FINISHES";
+  case UVS_CANCELLED:
+    return "UVS_CANCELLED";
+  case UVS_CANCELLED_WHILE_RUNNING:
+    return "UVS_CANCELLED_WHILE_RUNNING";
   default:
     return uv_err_name(code);
   }
@@ -95,7 +96,7 @@ static void canceller(void *arg) {
 
   printf("a task that waits, due in an hour\n");
   submit(s, &j, "waiting", UVS_HOUR(1), body);
-  cancel(s, j.id, 0, "cancel", UVS_NEVER_RUNS);
+  cancel(s, j.id, 0, "cancel", UVS_CANCELLED);
   await_done(&j, 0, 0, UV_ECANCELED); /* comes now, not in an hour */
   cancel(s, j.id, 0, "cancel it again", UV_ENOENT);
 
@@ -103,16 +104,17 @@ static void canceller(void *arg) {
   submit(s, &j, "running", 0, body);
   uv_sem_wait(&j.started);
   cancel(s, j.id, UVS_CANCEL_IF_WAITING, "cancel, but only if it waits", UV_EBUSY);
-  cancel(s, j.id, 0, "cancel", UVS_RUN_FINISHES);
-  cancel(s, j.id, 0, "cancel it again: the same receipt", UVS_RUN_FINISHES);
+  cancel(s, j.id, 0, "cancel", UVS_CANCELLED_WHILE_RUNNING);
+  cancel(s, j.id, 0, "cancel it again: the same receipt", UVS_CANCELLED_WHILE_RUNNING);
   uv_sem_post(&j.go);
   await_done(&j, 1, 0, UV_ECANCELED); /* the body was not disturbed, and no run followed */
 
   printf("a body that polls its token\n");
   submit(s, &j, "polite", 0, polite_body);
   uv_sem_wait(&j.started);
-  cancel(s, j.id, 0, "cancel: it does not notice", UVS_RUN_FINISHES);
-  cancel(s, j.id, UVS_CANCEL_TOKEN, "cancel with token: it ends early", UVS_RUN_FINISHES);
+  cancel(s, j.id, 0, "cancel: it does not notice", UVS_CANCELLED_WHILE_RUNNING);
+  cancel(s, j.id, UVS_CANCEL_TOKEN, "cancel with token: it ends early",
+         UVS_CANCELLED_WHILE_RUNNING);
   await_done(&j, 1, 1, UV_ECANCELED);
 
   printf("ids that name nothing\n");
@@ -132,7 +134,8 @@ int main(void) {
 
   setvbuf(stdout, NULL, _IOLBF, 0);
   uvs_options_init(&o);
-  o.keep_alive = UVS_KEEP_ALWAYS; /* fed only by another thread: the loop waits for what comes */
+  o.keep_alive =
+      UVS_KEEP_ALIVE_ALWAYS; /* fed only by another thread: the loop waits for what comes */
   EXPECT(uvs_open(loop, &o, &s) == 0);
   EXPECT(uv_thread_create(&thread, canceller, s) == 0);
   uv_run(loop, UV_RUN_DEFAULT); /* until the canceller's shutdown is through */

@@ -3,6 +3,7 @@
  * A document is saved when nobody has changed it for a while. Each change pushes the save back; a
  * change that comes while the save is already running is saved by another one. */
 #include <uvsched.h>
+#include <uvsched/stats.h>
 
 #include "expect.h"
 #include "virtual_time.h"
@@ -38,7 +39,7 @@ static int save_soon(struct document *d) {
   if (rc == 0 || rc == UV_EBUSY)
     return 0; /* pushed back; or too late for that, because it is due or running: see save_done */
   uvs_task_init(&t); /* UV_ENOENT: it is over, or there was none yet */
-  t.delay_ns = QUIET_NS;
+  t.first_ns = QUIET_NS;
   t.work = save;
   t.done = save_done;
   t.arg = d;

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 #include <uvsched.h>
+#include <uvsched/settings.h>
+#include <uvsched/stats.h>
 
 #include "expect.h"
 
@@ -158,7 +160,7 @@ static int lookup_begins(uvs_run_t *run) {
   uvs_task_t t;
   tell_run(run);
   uvs_task_init(&t);
-  t.delay_ns = UVS_MS(300);
+  t.first_ns = UVS_MS(300);
   t.after = answer;
   EXPECT(uvs_submit(run->scheduler, &t, NULL) == 0);
   return UVS_PENDING;
@@ -215,7 +217,7 @@ static int move_reminder(uvs_run_t *run) {
 
 static int cancel_regret(uvs_run_t *run) {
   tell_now(run->scheduler, "operator", cyan, "cancels regret, which was due at +6.200 s");
-  EXPECT(uvs_cancel(run->scheduler, regret.id, 0) == UVS_NEVER_RUNS);
+  EXPECT(uvs_cancel(run->scheduler, regret.id, 0) == UVS_CANCELLED);
   return 0;
 }
 
@@ -233,7 +235,7 @@ static void operate(uvs_t *s, int64_t at_ms, uvs_after_cb action) {
   uvs_task_t t;
   uvs_task_init(&t);
   t.from = UVS_FROM_MONOTONIC;
-  t.delay_ns = timing.start_ns + UVS_MS(at_ms);
+  t.first_ns = timing.start_ns + UVS_MS(at_ms);
   t.after = action; /* and no `work`: on the loop thread */
   t.name = "operator";
   EXPECT(uvs_submit(s, &t, NULL) == 0);
@@ -247,7 +249,7 @@ static uvs_task_t task(struct part *p, const char *name, int64_t at_ms, const ch
   p->want_runs = 1;
   uvs_task_init(&t);
   t.from = UVS_FROM_MONOTONIC;
-  t.delay_ns = timing.start_ns + UVS_MS(at_ms);
+  t.first_ns = timing.start_ns + UVS_MS(at_ms);
   t.work = simple;
   t.done = on_done;
   t.arg = p;
@@ -266,14 +268,14 @@ static void submit_all(uvs_t *s) {
   submit(s, &t);
 
   t = task(&heartbeat, "heartbeat", 1000, "fixed rate: every second");
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = UVS_SEC(1);
   heartbeat.want_runs = ANY;
   heartbeat.want_status = UV_ECANCELED; /* by the shutdown */
   submit(s, &t);
 
   t = task(&poller, "poller", 400, "fixed delay: 0.7 s pause");
-  t.kind = UVS_DELAY;
+  t.kind = UVS_FIXED_DELAY;
   t.period_ns = UVS_MS(700);
   t.work = poller_work;
   t.after = poller_after;
@@ -281,18 +283,18 @@ static void submit_all(uvs_t *s) {
   submit(s, &t);
 
   t = task(&flaky, "flaky", 700, "every 0.55 s; fails, is retried");
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = UVS_MS(550);
   t.work = flaky_work;
-  t.failure = UVS_FAIL_RETRY;
-  t.retry_ns = UVS_MS(100); /* then 200 */
+  t.failure_policy = UVS_FAIL_RETRY;
+  t.retry.wait_ns = UVS_MS(100); /* then 200 */
   flaky.want_runs = 5;
   t.max_failures = 3;
   flaky.want_status = UV_EIO;
   submit(s, &t);
 
   t = task(&lookup, "lookup", 850, "async: ends by uvs_finish");
-  t.kind = UVS_DELAY;
+  t.kind = UVS_FIXED_DELAY;
   t.period_ns = UVS_MS(600);
   t.work = NULL;
   t.after = lookup_begins;
@@ -311,7 +313,7 @@ static void submit_all(uvs_t *s) {
 
   t = task(&wall, "wall", 0, "at a wall-clock instant");
   t.from = UVS_FROM_WALL;
-  t.delay_ns = timing.wall_start_ns + UVS_MS(3600);
+  t.first_ns = timing.wall_start_ns + UVS_MS(3600);
   submit(s, &t);
 
   /* Two long bodies take both runners. What falls due meanwhile is late, and three tasks of the
@@ -326,28 +328,28 @@ static void submit_all(uvs_t *s) {
   submit(s, &t);
 
   t = task(&catch_up, "catch-up", 4500, "every 0.3 s, catches up");
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = UVS_MS(300);
   t.until_ns = timing.start_ns + UVS_MS(6400);
   catch_up.want_runs = 7;
   submit(s, &t);
   t = task(&once, "once", 4500, "every 0.3 s, one for all");
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = UVS_MS(300);
   t.until_ns = timing.start_ns + UVS_MS(6400);
-  t.missed = UVS_MISSED_ONCE;
+  t.missed_policy = UVS_MISSED_ONCE;
   once.want_runs = ANY;
   submit(s, &t);
   t = task(&skip, "skip", 4500, "every 0.3 s, skips missed");
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = UVS_MS(300);
   t.until_ns = timing.start_ns + UVS_MS(6400);
-  t.missed = UVS_MISSED_SKIP;
+  t.missed_policy = UVS_MISSED_SKIP;
   skip.want_runs = ANY;
   submit(s, &t);
 
   t = task(&countdown, "countdown", 7300, "every 0.2 s until UVS_STOP");
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = UVS_MS(200);
   t.work = countdown_work;
   countdown.want_runs = 3;
@@ -415,8 +417,8 @@ int main(int argc, char **argv) {
 
   uvs_options_init(&o);
   o.concurrency = 2;
-  o.error = on_error;
-  o.terminated = on_terminated;
+  o.on_error = on_error;
+  o.on_terminated = on_terminated;
   if (timing.is_virtual) {
     o.concurrency = 0;
     o.clock = (uvs_clock_t){.monotonic_ns = virtual_monotonic, .wall_ns = virtual_wall};

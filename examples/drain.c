@@ -88,9 +88,10 @@ static void open_server(uv_loop_t *loop, struct sockaddr_in *ret_addr) {
   uvs_options_t o;
 
   uvs_options_init(&o);
-  o.survive_delayed = 0;  /* at shutdown, what is not yet due is dropped; what is due runs */
-  o.survive_periodic = 0; /* periodic tasks finish the run they are in; this is the default */
-  o.terminated = on_terminated;
+  o.delayed_after_shutdown = 0; /* at shutdown, what is not yet due is dropped; what is due runs */
+  o.periodic_after_shutdown =
+      0; /* periodic tasks finish the run they are in; this is the default */
+  o.on_terminated = on_terminated;
   o.concurrency = 1; /* for the check: two of three requests have to wait */
   EXPECT(uvs_open(loop, &o, &server.scheduler) == 0);
   EXPECT(uv_signal_init(loop, &server.sigterm) == 0);
@@ -118,11 +119,11 @@ static void count_cancelled(uvs_t *s, uvs_id_t id, int status, void *arg) {
 static void start_chores(void) {
   uvs_task_t t;
   uvs_task_init(&t);
-  t.delay_ns = UVS_HOUR(1);
+  t.first_ns = UVS_HOUR(1);
   t.work = tidy_up;
   t.done = count_cancelled;
   EXPECT(uvs_submit(server.scheduler, &t, NULL) == 0);
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = UVS_HOUR(1);
   EXPECT(uvs_submit(server.scheduler, &t, NULL) == 0);
 }

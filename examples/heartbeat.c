@@ -31,12 +31,12 @@ static int beat(uvs_run_t *run) {
 static int start_heartbeat(uvs_t *s, struct peer *p) {
   uvs_task_t t;
   uvs_task_init(&t);
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = PERIOD_NS;
-  t.jitter_ns = PERIOD_NS * 9 / 10; /* each beat anywhere in the first 0.9 s of its period */
-  t.missed = UVS_MISSED_SKIP;       /* a beat that was missed is worth nothing now */
-  t.flags = UVS_UNREF;              /* while it waits, the program may end */
-  t.after = beat;                   /* and no `work`: on the loop, where the sockets are */
+  t.jitter_ns = PERIOD_NS * 9 / 10;  /* each beat anywhere in the first 0.9 s of its period */
+  t.missed_policy = UVS_MISSED_SKIP; /* a beat that was missed is worth nothing now */
+  t.flags = UVS_UNREF;               /* while it waits, the program may end */
+  t.after = beat;                    /* and no `work`: on the loop, where the sockets are */
   t.arg = p;
   return uvs_submit(s, &t, NULL);
 }
@@ -57,7 +57,7 @@ static int end_of_business(uvs_run_t *run) {
 static void do_at(uvs_t *s, int64_t delay_ns, uvs_after_cb what) {
   uvs_task_t t;
   uvs_task_init(&t);
-  t.delay_ns = delay_ns;
+  t.first_ns = delay_ns;
   t.after = what;
   EXPECT(uvs_submit(s, &t, NULL) == 0);
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <uvsched.h>
+#include <uvsched/stats.h>
 
 #include "expect.h"
 
@@ -78,7 +79,7 @@ static int on_idle(uvs_run_t *run) {
 static int arm(struct conn *c, int64_t delay_ns) {
   uvs_task_t t;
   uvs_task_init(&t);
-  t.delay_ns = delay_ns;
+  t.first_ns = delay_ns;
   t.after = on_idle; /* and no `work`: on the loop, like on_read */
   t.done = on_over;
   t.arg = c;

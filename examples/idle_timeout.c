@@ -79,8 +79,8 @@ static void on_connection(uv_stream_t *listener, int status) {
   c->tcp.data = c;
   c->last_read_ns = uvs_now(server.scheduler);
   uvs_task_init(&t);
-  t.kind = UVS_DELAY; /* when on_idle returns 0, once more */
-  t.delay_ns = IDLE_NS;
+  t.kind = UVS_FIXED_DELAY; /* when on_idle returns 0, once more */
+  t.first_ns = IDLE_NS;
   t.period_ns = IDLE_NS;
   t.after = on_idle; /* and no `work`: on the loop, like on_read */
   t.done = on_over;
@@ -184,7 +184,7 @@ int main(void) {
   t.after = keep_the_loop_busy;
   t.arg = &calls;
   t.from = UVS_FROM_MONOTONIC;
-  t.delay_ns = uvs_now(s); /* so they were due before the time-out, if only by a nanosecond */
+  t.first_ns = uvs_now(s); /* so they were due before the time-out, if only by a nanosecond */
   for (int i = 0; i < 200; i++)
     EXPECT(uvs_submit(s, &t, NULL) == 0);
   pass_ns(s, 1);

@@ -54,8 +54,8 @@ int main(int argc, char **argv) {
     t.work = i % 2 == 0 ? fire : NULL;
     t.after = i % 2 == 0 ? NULL : fire;
     t.arg = &shots[i];
-    t.delay_ns = (int64_t)(next_random(&random) % (uint64_t)UVS_SEC(1));
-    shots[i].due_ns = (int64_t)uv_hrtime() + t.delay_ns;
+    t.first_ns = (int64_t)(next_random(&random) % (uint64_t)UVS_SEC(1));
+    shots[i].due_ns = (int64_t)uv_hrtime() + t.first_ns;
     EXPECT(uvs_submit(s, &t, NULL) == 0);
   }
   uv_run(loop, UV_RUN_DEFAULT);

@@ -98,8 +98,8 @@ static void on_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
 }
 
 static void start(uvs_t *s, struct body *b, uvs_task_t *t) {
-  t->kind = UVS_RATE;
-  t->missed = UVS_MISSED_ONCE; /* late is late: one run stands for all that it missed */
+  t->kind = UVS_FIXED_RATE;
+  t->missed_policy = UVS_MISSED_ONCE; /* late is late: one run stands for all that it missed */
   t->arg = b;
   t->name = b->name;
   b->scheduler = s;
@@ -124,7 +124,7 @@ static void experiment(const char *title, int schedulers, int runners, int64_t u
   EXPECT(uv_loop_init(&loop) == 0);
   uvs_options_init(&o);
   o.concurrency = runners;
-  o.error = on_error;
+  o.on_error = on_error;
   for (int i = 0; i < schedulers; i++)
     EXPECT(uvs_open(&loop, &o, &s[i]) == 0);
 
@@ -144,7 +144,7 @@ static void experiment(const char *title, int schedulers, int runners, int64_t u
   start(s[0], &lab.faulty, &t);
   t.work = slow;
   t.done = slow_done;
-  t.delay_ns = unit_ns * 3 / 2;
+  t.first_ns = unit_ns * 3 / 2;
   t.period_ns = unit_ns * 4;
   t.max_runs = 3;
   start(s[schedulers - 1], &lab.slow, &t);

@@ -4,6 +4,7 @@
  * The run is over when the write is, so a slow disk never gets two of them at once, and a shutdown
  * waits for the one that is under way. (examples/resolve.c does the same with uv_getaddrinfo.) */
 #include <uvsched.h>
+#include <uvsched/settings.h>
 
 #include "expect.h"
 #include "virtual_time.h"
@@ -56,7 +57,7 @@ static void journal_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
 static void start_journal(uvs_t *s, struct journal *j) {
   uvs_task_t t;
   uvs_task_init(&t);
-  t.kind = UVS_DELAY; /* from the end of a write to the start of the next */
+  t.kind = UVS_FIXED_DELAY; /* from the end of a write to the start of the next */
   t.period_ns = PAUSE_NS;
   t.after = write_line;
   t.done = journal_done;
@@ -85,7 +86,7 @@ static void do_at(uvs_t *s, int64_t at_ns, uvs_after_cb what, struct journal *j)
   uvs_task_t t;
   uvs_task_init(&t);
   t.from = UVS_FROM_MONOTONIC;
-  t.delay_ns = at_ns;
+  t.first_ns = at_ns;
   t.after = what;
   t.arg = j;
   EXPECT(uvs_submit(s, &t, NULL) == 0);

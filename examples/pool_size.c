@@ -15,6 +15,7 @@
  *   pool_size [--fast]     --fast: all times divided by 20 */
 #include <stdatomic.h>
 #include <uvsched.h>
+#include <uvsched/stats.h>
 
 #include "expect.h"
 
@@ -98,11 +99,11 @@ static void loop_thread(void *arg) {
 
   uvs_task_init(&t);
   t.arg = lab;
-  t.delay_ns = 2 * lab->second_ns;
+  t.first_ns = 2 * lab->second_ns;
   t.work = short_body;
   t.done = short_done;
   EXPECT(uvs_submit(s, &t, &lab->short_id) == 0);
-  t.delay_ns = lab->second_ns;
+  t.first_ns = lab->second_ns;
   t.work = endless_body;
   t.done = endless_done;
   EXPECT(uvs_submit(s, &t, NULL) == 0);

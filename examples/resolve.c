@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
 
   EXPECT(uvs_open(loop, NULL, &l.scheduler) == 0);
   uvs_task_init(&t);
-  t.kind = UVS_DELAY;
+  t.kind = UVS_FIXED_DELAY;
   t.period_ns = PAUSE_NS;
   t.max_runs = 3;
   t.after = start_lookup;

@@ -6,6 +6,7 @@
  *
  * The check has a clock of its own, so every instant is exact. */
 #include <uvsched.h>
+#include <uvsched/settings.h>
 
 #include "expect.h"
 #include "virtual_time.h"
@@ -60,12 +61,12 @@ static uvs_task_t task_of(struct parcel *p) {
   t.work = deliver;
   t.done = on_over;
   t.arg = p;
-  t.limit_ns = LIMIT_NS; /* of each try: it has failed then, with UV_ETIMEDOUT */
-  t.failure = UVS_FAIL_RETRY;
-  t.retry_ns = UVS_SEC(1);     /* wait 1 s after the first failure, then 2 s, 4 s, */
-  t.retry_max_ns = UVS_SEC(5); /* and never longer than this; */
-  t.retry_jitter = 50;         /* of that, chance takes off up to 50 % */
-  t.max_failures = TRIES;      /* in a row: then it is over */
+  t.limit.total_ns = LIMIT_NS; /* of each try: it has failed then, with UV_ETIMEDOUT */
+  t.failure_policy = UVS_FAIL_RETRY;
+  t.retry.wait_ns = UVS_SEC(1);     /* wait 1 s after the first failure, then 2 s, 4 s, */
+  t.retry.max_wait_ns = UVS_SEC(5); /* and never longer than this; */
+  t.retry.jitter_percent = 50;      /* of that, chance takes off up to 50 % */
+  t.max_failures = TRIES;           /* in a row: then it is over */
   return t;
 }
 
@@ -90,13 +91,13 @@ static int ask(uvs_run_t *run) {
 static int poll_every_minute(uvs_t *s, struct peer *p) {
   uvs_task_t t;
   uvs_task_init(&t);
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = UVS_MIN(1);
   t.after = ask;
   t.arg = p;
-  t.failure = UVS_FAIL_RETRY;
-  t.retry_ns = UVS_SEC(10);
-  t.retry_max_ns = UVS_SEC(40); /* less than the period; and max_failures 0: never gives up */
+  t.failure_policy = UVS_FAIL_RETRY;
+  t.retry.wait_ns = UVS_SEC(10);
+  t.retry.max_wait_ns = UVS_SEC(40); /* less than the period; and max_failures 0: never gives up */
   return uvs_submit(s, &t, NULL);
 }
 
@@ -117,14 +118,17 @@ static void on_missed(uvs_t *s, uvs_id_t id, uint64_t count, int reason, void *a
 
 static uvs_t *open_scheduler(int concurrency, uvs_error_cb error) {
   uvs_options_t o;
+  uvs_hooks_t hooks;
   uvs_t *s;
 
+  uvs_hooks_init(&hooks);
   uvs_options_init(&o);
   o.clock = virtual_clock;
   o.seed = 1; /* the same jitter each time */
   o.concurrency = concurrency;
-  o.error = error;
-  o.missed = on_missed;
+  o.on_error = error;
+  hooks.on_missed = on_missed;
+  o.hooks = &hooks;
   EXPECT(uvs_open(uv_default_loop(), &o, &s) == 0);
   return s;
 }
@@ -165,7 +169,7 @@ static void check_parcel(const char *finds, const int at_s[]) {
   uvs_task_t t = task_of(&p);
 
   printf("a parcel\n");
-  t.retry_jitter = 0;
+  t.retry.jitter_percent = 0;
   EXPECT(uv_sem_init(&p.begun, 0) == 0);
   EXPECT(uvs_submit(s, &t, NULL) == 0);
   while (!p.over)

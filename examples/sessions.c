@@ -78,7 +78,7 @@ static struct session *open_session(uvs_t *s, const char *name) {
   EXPECT(c != NULL);
   c->name = name;
   uvs_lane_options_init(&o);
-  o.quiet = gone;
+  o.on_quiet = gone;
   o.arg = c;
   EXPECT(uvs_lane_open(s, &o, &c->lane) == 0);
   sessions_open++;
@@ -104,8 +104,8 @@ static void watch(uvs_lane_t lane, struct session *c) {
   uvs_task_t t;
 
   uvs_task_init(&t);
-  t.kind = UVS_RATE;
-  t.delay_ns = t.period_ns = UVS_MS(1);
+  t.kind = UVS_FIXED_RATE;
+  t.first_ns = t.period_ns = UVS_MS(1);
   t.work = ping;
   t.arg = c;
   EXPECT(uvs_lane_submit(lane, &t, NULL) == 0);
@@ -142,7 +142,7 @@ int main(void) {
   EXPECT(uvs_lane_submit(first, NULL, NULL) < 0);
 
   uvs_task_init(&t); /* later the others do */
-  t.delay_ns = UVS_MS(300);
+  t.first_ns = UVS_MS(300);
   t.after = hang_up_all;
   t.arg = clients;
   clients[0] = clients[1]; /* his memory may be gone by then; to dispose twice does no harm */

@@ -14,6 +14,7 @@
  * Try: nc 127.0.0.1 7000 */
 #include <signal.h>
 #include <uvsched.h>
+#include <uvsched/stats.h>
 
 #include "expect.h"
 
@@ -150,7 +151,7 @@ static int append(const char *data, size_t size, void *arg) {
 /* What there is to say, as Prometheus reads it. NULL: no memory. Thread: any. */
 static struct page *metrics_page(uvs_t *s) {
   struct page *p = calloc(1, sizeof *p);
-  if (p != NULL && uvs_stats_write(s, UVS_PROMETHEUS, append, &p) == 0)
+  if (p != NULL && uvs_stats_write(s, UVS_FORMAT_PROMETHEUS, append, &p) == 0)
     return p;
   free(p);
   return NULL;
@@ -292,8 +293,8 @@ static void on_connection(uv_stream_t *listener, int status) {
   server.now.open++;
   server.now.accepted++;
   uvs_task_init(&t);
-  t.kind = UVS_DELAY; /* when on_idle returns 0, once more */
-  t.delay_ns = server.idle_ns;
+  t.kind = UVS_FIXED_DELAY; /* when on_idle returns 0, once more */
+  t.first_ns = server.idle_ns;
   t.period_ns = server.idle_ns;
   t.after = on_idle; /* no `work`: a loop task, which may touch the connection */
   t.done = on_over;
@@ -388,9 +389,9 @@ static int start_server(int port, int64_t idle_ns, int64_t report_ns) {
   EXPECT(uv_tcp_getsockname(&server.listener, (struct sockaddr *)&addr, &size) == 0);
 
   uvs_task_init(&t);
-  t.kind = UVS_RATE;
-  t.missed = UVS_MISSED_ONCE;
-  t.delay_ns = t.period_ns = report_ns;
+  t.kind = UVS_FIXED_RATE;
+  t.missed_policy = UVS_MISSED_ONCE;
+  t.first_ns = t.period_ns = report_ns;
   t.after = start_report;
   t.name = "reports";
   EXPECT(uvs_submit(server.scheduler, &t, &server.reports) == 0);

@@ -209,11 +209,11 @@ static void read_when_it_is_due(void) {
   uvs_task_init(&t);
   t.arg = &r;
   t.from = UVS_FROM_MONOTONIC;
-  t.delay_ns = idle_task().due_ns - 1;
+  t.first_ns = idle_task().due_ns - 1;
   t.after = keep_the_loop_busy;
   for (int i = 0; i < 10; i++)
     EXPECT(uvs_submit(server.scheduler, &t, NULL) == 0);
-  t.delay_ns += 2; /* and this one after on_idle */
+  t.first_ns += 2; /* and this one after on_idle */
   t.after = end_the_rush;
   EXPECT(uvs_submit(server.scheduler, &t, NULL) == 0);
   TURN_UNTIL(r.over);
@@ -248,7 +248,7 @@ static int client_send(uvs_run_t *run) {
 static void client_send_soon(int64_t delay_ns) {
   uvs_task_t t;
   uvs_task_init(&t);
-  t.delay_ns = delay_ns;
+  t.first_ns = delay_ns;
   t.after = client_send;
   EXPECT(uvs_submit(server.scheduler, &t, NULL) == 0);
 }

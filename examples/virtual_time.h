@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 #include <uvsched.h>
+#include <uvsched/settings.h>
 
 #include "expect.h"
 

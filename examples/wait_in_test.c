@@ -3,6 +3,7 @@
  * How a unit test waits for what a program does on its loop: the test is the main thread, the loop
  * has a thread of its own. Once in real time, once with a clock that the test moves. */
 #include <uvsched.h>
+#include <uvsched/outcome.h>
 
 #include "expect.h"
 #include "virtual_time.h"
@@ -24,10 +25,10 @@ static int count_words(uvs_run_t *run) {
 static int count_later(uvs_t *s, int64_t delay_ns, struct text *x, uvs_id_t *ret_id) {
   uvs_task_t t;
   uvs_task_init(&t);
-  t.delay_ns = delay_ns;
+  t.first_ns = delay_ns;
   t.work = count_words;
   t.arg = x;
-  t.keep = 1; /* the outcome stays until uvs_forget */
+  t.keep_outcome = 1; /* the outcome stays until uvs_forget */
   return uvs_submit(s, &t, ret_id);
 }
 
@@ -56,7 +57,7 @@ static void run_loop(void *arg) {
 
 static uvs_t *set_up(struct harness *h, const uvs_clock_t *clock) {
   uvs_options_init(&h->options);
-  h->options.keep_alive = UVS_KEEP_ALWAYS; /* the loop waits for what the test submits */
+  h->options.keep_alive = UVS_KEEP_ALIVE_ALWAYS; /* the loop waits for what the test submits */
   h->options.concurrency = 1;
   if (clock != NULL)
     h->options.clock = *clock;

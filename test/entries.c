@@ -20,7 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "uvsched.h"
+#include "uvsched/outcome.h"
+#include "uvsched/settings.h"
+#include "uvsched/stats.h"
 #include "uvsched/executor.h"
 #include "uvsched/lane.h"
 #include "uvsched/queue.h"
@@ -322,8 +324,8 @@ static uvs_task_t any_task(uvs_work_cb work) {
   uvs_task_init(&t);
   t.work = work;
   t.done = chance(80) ? done : NULL;
-  t.delay_ns = UVS_HOUR(1);
-  t.keep = chance(20);
+  t.first_ns = UVS_HOUR(1);
+  t.keep_outcome = chance(20);
   for (size_t k = below(5); k > 0; k--) {
     switch (below(25)) {
     case 0:
@@ -334,13 +336,13 @@ static uvs_task_t any_task(uvs_work_cb work) {
       break;
     case 2:
     case 3:
-      t.delay_ns = any_ns();
+      t.first_ns = any_ns();
       break;
     case 4:
       t.period_ns = any_ns();
       break;
     case 5:
-      t.kind = PICK(int, UVS_RATE, UVS_DELAY);
+      t.kind = PICK(int, UVS_FIXED_RATE, UVS_FIXED_DELAY);
       t.period_ns = UVS_SEC(1);
       break;
     case 6:
@@ -353,7 +355,7 @@ static uvs_task_t any_task(uvs_work_cb work) {
       t.flags = any_flags();
       break;
     case 9:
-      t.missed = any_int();
+      t.missed_policy = any_int();
       break;
     case 10:
       t.max_burst = any_u32();
@@ -371,29 +373,29 @@ static uvs_task_t any_task(uvs_work_cb work) {
       t.name = any_name();
       break;
     case 15:
-      t.keep = PICK(int, 1, 1, any_int());
+      t.keep_outcome = PICK(int, 1, 1, any_int());
       break;
     case 16:
       t.result = &w;
       break;
     case 17:
-      t.failure = any_int();
+      t.failure_policy = any_int();
       break;
     case 18:
       t.max_failures = any_u32();
       break;
     case 19:
-      t.retry_ns = any_ns();
-      t.retry_max_ns = any_ns();
-      t.retry_jitter = any_int();
+      t.retry.wait_ns = any_ns();
+      t.retry.max_wait_ns = any_ns();
+      t.retry.jitter_percent = any_int();
       break;
     case 20:
-      t.substitute = any_int();
-      t.limit_status = any_int();
+      t.limit.substitute = any_int();
+      t.limit.status = any_int();
       break;
     case 21:
-      t.limit_ns = any_ns();
-      t.limit_result = chance(50) ? &w : NULL;
+      t.limit.total_ns = any_ns();
+      t.limit.result = chance(50) ? &w : NULL;
       break;
     case 22:
       t.priority = any_int();
@@ -466,7 +468,7 @@ static uvs_task_t *any_tasks(size_t n, uvs_work_cb work) {
   for (size_t i = 0; i < n; i++) {
     uvs_task_init(&t[i]);
     t[i].work = work;
-    t[i].delay_ns = UVS_HOUR(1);
+    t[i].first_ns = UVS_HOUR(1);
     t[i].done = done;
   }
   if (n > 0 && chance(60))
@@ -837,19 +839,19 @@ static int e_set_concurrency(void) { /* stays 0: no other thread, so that counts
 }
 
 static int e_survive(void) {
-  return uvs_survive(any_scheduler(), any_int());
+  return uvs_after_shutdown(any_scheduler(), any_int());
 }
 
 static int e_set_survive(void) {
-  return uvs_set_survive(any_scheduler(), any_int(), any_int());
+  return uvs_set_after_shutdown(any_scheduler(), any_int(), any_int());
 }
 
 static int e_rejection(void) {
-  return uvs_rejection(any_scheduler());
+  return uvs_rejection_policy(any_scheduler());
 }
 
 static int e_set_rejection(void) {
-  return uvs_set_rejection(any_scheduler(), any_int());
+  return uvs_set_rejection_policy(any_scheduler(), any_int());
 }
 
 static int e_rejection_handler(void) {
@@ -880,7 +882,7 @@ static int e_is_terminated(void) {
 
 static int do_await(void *arg) {
   (void)arg;
-  return uvs_await(any_scheduler(), short_ns());
+  return uvs_wait_terminated(any_scheduler(), short_ns());
 }
 
 static int e_await(void) {
@@ -888,7 +890,7 @@ static int e_await(void) {
 }
 
 static int do_await_with(void *arg) {
-  return uvs_await_with(any_scheduler(), short_ns(), any_waiter(arg));
+  return uvs_wait_terminated_with(any_scheduler(), short_ns(), any_waiter(arg));
 }
 
 static int e_await_with(void) {
@@ -936,10 +938,10 @@ static int e_open(void) {
       o.keep_alive = any_int();
       break;
     case 2:
-      o.survive_delayed = any_int();
+      o.delayed_after_shutdown = any_int();
       break;
     case 3:
-      o.survive_periodic = any_int();
+      o.periodic_after_shutdown = any_int();
       break;
     case 4:
       o.max_pending = any_u32();
@@ -955,7 +957,7 @@ static int e_open(void) {
       spoil_allocator(&o.allocator);
       break;
     case 8:
-      o.rejection = any_int();
+      o.rejection_policy = any_int();
       break;
     case 9:
       o.executor = any_executor();
@@ -1031,7 +1033,7 @@ static int e_lane_open(void) {
       o.width = any_u32();
       break;
     case 1:
-      o.quiet = on_lane;
+      o.on_quiet = on_lane;
       break;
     case 2:
       o.executor = any_executor();
@@ -1095,7 +1097,7 @@ static int e_queue_open(void) {
   int rc;
 
   uvs_queue_options_init(&o);
-  o.left = chance(50) ? on_value : NULL;
+  o.on_left = chance(50) ? on_value : NULL;
   o.hold = chance(30) ? hold : NULL; /* one without the other is wrong */
   o.drop = chance(30) ? drop : NULL;
   b = block_of(&o, sizeof o);
@@ -1346,8 +1348,8 @@ static const struct entry table[] = {
      e_any_with,
      MOVES,
      {UV_ETIMEDOUT, UVS_EDEADLK, UV_ECANCELED, UV_ENOENT, UV_EAGAIN, UV_EINTR}},
-    {"uvs_await", e_await, 0, {UV_ETIMEDOUT, UVS_EDEADLK}},
-    {"uvs_await_with", e_await_with, 0, {UV_ETIMEDOUT, UVS_EDEADLK, UV_EINTR}},
+    {"uvs_wait_terminated", e_await, 0, {UV_ETIMEDOUT, UVS_EDEADLK}},
+    {"uvs_wait_terminated_with", e_await_with, 0, {UV_ETIMEDOUT, UVS_EDEADLK, UV_EINTR}},
     {"uvs_bucket_ns", e_bucket_ns, 0, {0}},
     {"uvs_cancel", e_cancel, 0, {UV_ENOENT, UV_EBUSY}},
     {"uvs_cancelled", e_cancelled, 0, {0}},
@@ -1410,7 +1412,7 @@ static const struct entry table[] = {
     {"uvs_queue_take", e_queue_take, 0, {UV_EINTR, UVS_EDEADLK}},
     {"uvs_queue_unref", e_queue_unref, 0, {0}},
     {"uvs_ref", e_ref, 0, {UV_ENOENT}},
-    {"uvs_rejection", e_rejection, 0, {0}},
+    {"uvs_rejection_policy", e_rejection, 0, {0}},
     {"uvs_rejection_handler", e_rejection_handler, 0, {0}},
     {"uvs_release", e_retain, 0, {0}},
     {"uvs_reschedule", e_reschedule, 0, {UV_ENOENT, UV_EBUSY}},
@@ -1420,9 +1422,9 @@ static const struct entry table[] = {
     {"uvs_schedule_at_fixed_rate", e_rate, 0, {UV_EAGAIN}},
     {"uvs_schedule_with_fixed_delay", e_delay, 0, {UV_EAGAIN}},
     {"uvs_set_concurrency", e_set_concurrency, 0, {0}},
-    {"uvs_set_rejection", e_set_rejection, 0, {0}},
+    {"uvs_set_rejection_policy", e_set_rejection, 0, {0}},
     {"uvs_set_result", e_set_result, 0, {0}},
-    {"uvs_set_survive", e_set_survive, 0, {0}},
+    {"uvs_set_after_shutdown", e_set_survive, 0, {0}},
     {"uvs_shutdown", e_shutdown, ENDS, {0}},
     {"uvs_shutdown_now", e_shutdown_now, ENDS, {UV_EALREADY}},
     {"uvs_shutdown_within", e_shutdown_within, ENDS, {0}},
@@ -1431,7 +1433,7 @@ static const struct entry table[] = {
     {"uvs_strerror", e_strerror, 0, {0}},
     {"uvs_submit", e_submit, 0, {UV_EAGAIN, UV_ECANCELED, UV_ENOENT}},
     {"uvs_submit_many", e_submit_many, 0, {UV_EAGAIN, UV_ECANCELED, UV_ENOENT}},
-    {"uvs_survive", e_survive, 0, {0}},
+    {"uvs_after_shutdown", e_survive, 0, {0}},
     {"uvs_threads_close", e_threads_close, 0, {0}},
     {"uvs_threads_executor", e_threads_executor, 0, {0}},
     {"uvs_threads_open", e_threads_open, 0, {0}},
@@ -1646,7 +1648,7 @@ static void round_of_calls(void) {
 
   /* Still of use: one that is due now runs. */
   current = "a plain task after all that";
-  uvs_set_rejection(w.s, UVS_REJECT_CALLER_RUNS);
+  uvs_set_rejection_policy(w.s, UVS_REJECT_CALLER_RUNS);
   uint64_t runs = counts_now().runs;
   if (uvs_execute(w.s, quick, NULL) != 0)
     fail("refused", 0);

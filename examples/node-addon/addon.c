@@ -301,10 +301,11 @@ static napi_value watch_call(napi_env env, napi_callback_info info) {
     goto free_all;
   }
   uvs_task_init(&t);
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = (int64_t)(period_ms * 1e6);
-  t.missed = UVS_MISSED_SKIP; /* a file that takes longer than a period: no run to make up for it */
-  t.failure = UVS_FAIL_GO_ON; /* a file that is not there may come back */
+  t.missed_policy =
+      UVS_MISSED_SKIP; /* a file that takes longer than a period: no run to make up for it */
+  t.failure_policy = UVS_FAIL_CONTINUE; /* a file that is not there may come back */
   t.work = watch_work;
   t.after = watch_after;
   t.done = watch_done;

@@ -22,7 +22,7 @@
 #ifndef UVSCHED_LANE_H
 #define UVSCHED_LANE_H
 
-#include <uvsched.h>
+#include <uvsched/outcome.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,10 +35,10 @@ typedef void (*uvs_quiet_cb)(uvs_t *s, uvs_lane_t lane, void *arg);
 #define UVS_LANE_WIDTH_MAX INT32_MAX /* so a negative number is an error, not a wide lane */
 
 typedef struct {
-  size_t size;        /* set by the initializer; new fields go at the end */
-  uint32_t width;     /* most runs at once, up to UVS_LANE_WIDTH_MAX; default 1; 0: no bound */
-  uvs_quiet_cb quiet; /* optional: exactly once, after the lane was disposed */
-  void *arg;          /* of quiet */
+  size_t size;           /* set by the initializer; new fields go at the end */
+  uint32_t width;        /* most runs at once, up to UVS_LANE_WIDTH_MAX; default 1; 0: no bound */
+  uvs_quiet_cb on_quiet; /* optional: exactly once, after the lane was disposed */
+  void *arg;             /* of on_quiet */
 
   /* Where its bodies run, if not where the scheduler's do: as in uvs_options_t. Such a lane has
    * runners of its own, as many as the executor says but not more than it is wide; each takes 11
@@ -87,14 +87,15 @@ UVS_API int uvs_lane_dispose(uvs_lane_t lane, unsigned flags);
 UVS_API int uvs_lane_is_disposed(uvs_lane_t lane);
 
 /* As uvs_add_cleanup, to the end of a lane: when it is disposed and quiet, before its `quiet`; with
- * UVS_WHEN_SETTLED, as soon as it is disposed. UV_EINVAL also for a lane of another scheduler. */
+ * UVS_CLEANUP_WHEN_SETTLED, as soon as it is disposed. UV_EINVAL also for a lane of another
+ * scheduler. */
 UVS_API int uvs_lane_add_cleanup(uvs_t *s, uvs_lane_t lane, uvs_cleanup_cb cb, void *arg,
                                  unsigned flags);
 
 /**
  * As uvs_submit, to this lane. run->scheduler and the scheduler that `done` is given are NULL.
- * t->lane is 0 or the same. A kept outcome (t->keep) is readable only through the scheduler, until
- * uvs_forget.
+ * t->lane is 0 or the same. A kept outcome (t->keep_outcome) is readable only through the
+ * scheduler, until uvs_forget.
  *
  * Thread:  any.
  * Returns: as uvs_submit; UV_ECANCELED (the lane is disposed); UV_ENOENT (there never was such a

@@ -24,7 +24,7 @@
  *   drain, clear, each   the caller's, before the call returns
  *   hold                 the caller's, with the queue's lock
  *   drop                 the caller's, before the call returns
- *   left                 that of uvs_queue_close, or the loop's (uvs_close)
+ *   on_left               that of uvs_queue_close, or the loop's (uvs_close)
  *
  * The scheduler's clock and allocator, and the queue's `hold`, are called with the queue's lock,
  * and must not use the queue. A call that looks at many values, or takes many out in one step,
@@ -40,7 +40,7 @@
 #ifndef UVSCHED_QUEUE_H
 #define UVSCHED_QUEUE_H
 
-#include <uvsched.h>
+#include <uvsched/outcome.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -62,9 +62,9 @@ typedef void (*uvs_value_cb)(uvs_queue_t *q, const uvs_entry_t *e, void *arg);
 /* ------------------------------------------------------- open and close --- */
 
 typedef struct {
-  size_t size;       /* set by the initializer; new fields go at the end */
-  uvs_value_cb left; /* optional; close gives each value back that nobody took, in due order */
-  void *arg;         /* of `left`, `hold` and `drop` */
+  size_t size;          /* set by the initializer; new fields go at the end */
+  uvs_value_cb on_left; /* optional; close gives each value back that nobody took, in due order */
+  void *arg;            /* of `on_left`, `hold` and `drop` */
 
   /* Optional, both or neither: for values with a reference count. uvs_queue_peek, uvs_queue_each
    * and uvs_queue_dump show values that stay in, so a consumer may take and free them meanwhile.
@@ -86,7 +86,7 @@ static inline void uvs_queue_options_init(uvs_queue_options_t *o) {
 
 /**
  * Make an empty queue on s. While it is open it keeps the loop alive, as a listening socket does;
- * see uvs_queue_unref. (With UVS_KEEP_NEVER it does not.)
+ * see uvs_queue_unref. (With UVS_KEEP_ALIVE_NEVER it does not.)
  *
  * Owns:    copies *o (NULL: defaults); holds a reference on s until its own memory goes.
  * Returns: 0 with *ret set; UV_EINVAL (NULL, a wrong size, hold without drop or drop without hold);
@@ -96,16 +96,16 @@ UVS_API int uvs_queue_open(uvs_t *s, const uvs_queue_options_t *o, uvs_queue_t *
 
 /**
  * Close: nothing more goes in or out, every consumer that sleeps leaves with UV_ECANCELED, and
- * `left` gets the values that nobody took. Gives the opener's reference back, so *q is gone unless
- * somebody else holds one. A callback on another thread that has its values already (consume,
- * drain, clear) may still come, and run, after close has returned here; on the loop's thread,
- * consume's does not.
+ * `on_left` gets the values that nobody took. Gives the opener's reference back, so *q is gone
+ * unless somebody else holds one. A callback on another thread that has its values already
+ * (consume, drain, clear) may still come, and run, after close has returned here; on the loop's
+ * thread, consume's does not.
  *
  * uvs_close closes the queues that are open, on the loop and at once, while bodies may still run;
- * `left` is over when its callback comes. The opener's reference is still to be given back then,
+ * `on_left` is over when its callback comes. The opener's reference is still to be given back then,
  * here. In a forked child: frees the child's copy, calls nothing.
  *
- * Calls:   `left`, before it returns (if uvs_close was first: there).
+ * Calls:   `on_left`, before it returns (if uvs_close was first: there).
  * Returns: 0, also if uvs_close was first; UV_EALREADY.
  */
 UVS_API int uvs_queue_close(uvs_queue_t *q);
@@ -184,7 +184,7 @@ UVS_API int uvs_queue_consume(uvs_queue_t *q, uvs_value_cb cb, void *arg);
  * it in one step, before the first call of `each`. n of zero or less: nothing happens. How many;
  * UV_EINVAL (NULL each). */
 UVS_API int uvs_queue_drain(uvs_queue_t *q, int64_t n, uvs_value_cb each, void *arg);
-#define UVS_ALL INT64_MAX
+#define UVS_QUEUE_ALL INT64_MAX
 
 /* Take out everything, due or not, the same way. `each` may be NULL. How many. */
 UVS_API int uvs_queue_clear(uvs_queue_t *q, uvs_value_cb each, void *arg);

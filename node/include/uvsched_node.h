@@ -39,6 +39,7 @@
 
 #include <node_api.h>
 #include <uvsched.h>
+#include <uvsched/stats.h>
 #include <uvsched/lane.h>
 
 #if NAPI_VERSION < 8

@@ -347,9 +347,9 @@ static void read_spec(const struct host *h, uvs_task_t *t) {
   uvs_task_init(t);
   t->kind = (int)io[IO_KIND];
   t->from = (int)io[IO_FROM];
-  t->delay_ns = uvs_node_ns(io[IO_DELAY]);
-  if (t->from == UVS_FROM_WALL && t->delay_ns != UVS_NEVER)
-    t->delay_ns = io[IO_DELAY] >= 9.2e12
+  t->first_ns = uvs_node_ns(io[IO_DELAY]);
+  if (t->from == UVS_FROM_WALL && t->first_ns != UVS_NEVER)
+    t->first_ns = io[IO_DELAY] >= 9.2e12
                       ? UVS_NEVER
                       : (int64_t)io[IO_DELAY] * 1000000 + (int64_t)io[IO_WALL_NS];
   t->period_ns = uvs_node_ns(io[IO_PERIOD]);
@@ -357,16 +357,16 @@ static void read_spec(const struct host *h, uvs_task_t *t) {
   t->done = on_done;
   t->arg = uvs_node_arg((uint32_t)io[IO_SLOT]);
   t->flags = (unsigned)io[IO_FLAGS];
-  t->missed = (int)io[IO_MISSED];
+  t->missed_policy = (int)io[IO_MISSED];
   t->max_burst = (uint32_t)io[IO_MAX_BURST];
   t->max_runs = (uint32_t)io[IO_MAX_RUNS];
   t->until_ns = uvs_node_ns(io[IO_UNTIL]);
   t->jitter_ns = uvs_node_ns(io[IO_JITTER]);
-  t->failure = (int)io[IO_FAILURE];
+  t->failure_policy = (int)io[IO_FAILURE];
   t->max_failures = (uint32_t)io[IO_MAX_FAILURES];
-  t->retry_ns = uvs_node_ns(io[IO_RETRY]);
-  t->retry_max_ns = uvs_node_ns(io[IO_RETRY_MAX]);
-  t->retry_jitter = (int)io[IO_RETRY_JITTER];
+  t->retry.wait_ns = uvs_node_ns(io[IO_RETRY]);
+  t->retry.max_wait_ns = uvs_node_ns(io[IO_RETRY_MAX]);
+  t->retry.jitter_percent = (int)io[IO_RETRY_JITTER];
   t->lane = (uvs_lane_t)io[IO_LANE];
   t->priority = (int)io[IO_PRIORITY];
 }
@@ -415,7 +415,7 @@ static napi_value cancel(napi_env env, napi_callback_info info) {
 
   if (t->state == SLOT_WAITS) {
     uvs_node_plain_cancel(h, slot);
-    rc = UVS_NEVER_RUNS;
+    rc = UVS_CANCELLED;
   } else if (t->state == SLOT_DUE) {
     rc = UV_EBUSY;
   } else if (t->state == SLOT_IN && h->s != NULL) {
@@ -499,7 +499,7 @@ static napi_value open_lane(napi_env env, napi_callback_info info) {
     return NULL;
   uvs_lane_options_init(&o);
   o.width = (uint32_t)h->io[IO_FLAGS];
-  o.quiet = on_quiet;
+  o.on_quiet = on_quiet;
   o.arg = uvs_node_arg((uint32_t)h->io[IO_SLOT]);
   h->io[IO_RC] = uvs_lane_open(h->s, &o, &lane);
   h->io[IO_LANE] = (double)lane;
@@ -530,9 +530,9 @@ static napi_value shut_down(napi_env env, napi_callback_info info) {
     return NULL;
   shut(h);
   if (h->io[IO_KIND] >= 0)
-    uvs_set_survive(h->s, UVS_SURVIVE_DELAYED, (int)h->io[IO_KIND]);
+    uvs_set_after_shutdown(h->s, UVS_DELAYED_TASKS, (int)h->io[IO_KIND]);
   if (h->io[IO_FROM] >= 0)
-    uvs_set_survive(h->s, UVS_SURVIVE_PERIODIC, (int)h->io[IO_FROM]);
+    uvs_set_after_shutdown(h->s, UVS_PERIODIC_TASKS, (int)h->io[IO_FROM]);
   uvs_shutdown(h->s);
   return NULL;
 }
@@ -646,6 +646,7 @@ static napi_value open_host(napi_env env, napi_callback_info info) {
   struct host *h;
   uv_loop_t *loop;
   uvs_options_t o;
+  uvs_hooks_t hooks;
   int rc;
 
   napi_get_cb_info(env, info, &argc, argv, NULL, &data);
@@ -665,6 +666,7 @@ static napi_value open_host(napi_env env, napi_callback_info info) {
   rc = UV_ENOMEM;
   if (!give_number(a, h))
     goto free_host;
+  uvs_hooks_init(&hooks);
   uvs_options_init(&o);
   o.concurrency = (int)h->io[IO_KIND];
   o.threads = (int)h->io[IO_FROM];
@@ -672,9 +674,10 @@ static napi_value open_host(napi_env env, napi_callback_info info) {
   o.precise_ns = uvs_node_ns(h->io[IO_MISSED]);
   o.max_pending = (uint32_t)h->io[IO_MAX_BURST];
   o.keep_alive = (int)h->io[IO_MAX_RUNS];
-  o.missed = on_missed;
-  o.terminated = on_terminated;
-  o.after_body = on_body_returned;
+  hooks.on_missed = on_missed;
+  o.on_terminated = on_terminated;
+  hooks.after_body = on_body_returned;
+  o.hooks = &hooks;
   o.data = h;
   h->plain.grain_ns = o.precise_ns > 0 ? o.precise_ns : UVS_MS(1);
   rc = uvs_open(loop, &o, &h->s);

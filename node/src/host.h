@@ -19,6 +19,8 @@
 
 #include <node_api.h>
 #include <uvsched.h>
+#include <uvsched/settings.h>
+#include <uvsched/stats.h>
 #include <uvsched/lane.h>
 
 #include "uvsched_node.h"

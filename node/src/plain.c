@@ -392,7 +392,7 @@ void uvs_node_plain_flush(struct host *h) {
       drop_bundle(p, b);
       continue;
     }
-    t.delay_ns = bundle->due_ns;
+    t.first_ns = bundle->due_ns;
     t.arg = uvs_node_arg(b);
     t.flags = bundle->refs > 0 ? 0 : UVS_UNREF;
     rc = uvs_submit(h->s, &t, &bundle->id);

@@ -3,15 +3,15 @@
  * cleanup: attach an action to the end of a task. loop/callbacks.c calls it.
  *
  * An action waits on the list of its task. If the task is over already, the action is called at the
- * next pass. An action with UVS_WHEN_SETTLED is on both lists once the outcome is decided: the end
- * of the task may come before that pass, and must not come before the action. The list that is
- * served first calls the action; the other one frees it.
+ * next pass. An action with UVS_CLEANUP_WHEN_SETTLED is on both lists once the outcome is decided:
+ * the end of the task may come before that pass, and must not come before the action. The list that
+ * is served first calls the action; the other one frees it.
  */
 #include "api/api.h"
 
 int uvs__cleanup_make(uvs_t *s, uvs_cleanup_cb cb, void *arg, unsigned flags,
                       struct uvs__cleanup **ret) {
-  if (cb == NULL || (flags & ~(unsigned)UVS_WHEN_SETTLED) != 0)
+  if (cb == NULL || (flags & ~(unsigned)UVS_CLEANUP_WHEN_SETTLED) != 0)
     return UV_EINVAL;
   *ret = uvs__mem_alloc(&s->mem, 1, sizeof **ret, 0);
   if (*ret == NULL)

@@ -13,7 +13,7 @@ static int cancel(uvs_t *s, uint32_t slot, unsigned flags) {
 
   if (t->state == UVS__WAITING || t->state == UVS__READY) {
     uvs__end_unstarted(s, slot, UVS__WAS_CANCELLED, 0);
-    return UVS_NEVER_RUNS;
+    return UVS_CANCELLED;
   }
   if (t->state != UVS__RUNNING || uvs__has(t, UVS__TIMED_OUT))
     return UV_ENOENT;
@@ -23,7 +23,7 @@ static int cancel(uvs_t *s, uint32_t slot, unsigned flags) {
     uvs__store(&t->token, UVS__TOKEN, release); /* pairs with the acquire in uvs_cancelled */
   if (!uvs__has(t, UVS__CANCELLED))
     uvs__settle_running(s, slot, UVS__WAS_CANCELLED);
-  return UVS_RUN_FINISHES;
+  return UVS_CANCELLED_WHILE_RUNNING;
 }
 
 int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {

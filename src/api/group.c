@@ -27,13 +27,14 @@ static int copy_specs(uvs_task_t *specs, const uvs_task_t *t, size_t n) {
   for (size_t i = 0; i < n; i++) {
     int rc = uvs__read_spec((const char *)t + i * t->size, t->size, &specs[i]);
 
-    if (rc == 0 && specs[i].keep == 0)
-      specs[i].keep = 1; /* before the check: a preset result is allowed, since all are kept */
+    if (rc == 0 && specs[i].keep_outcome == 0)
+      specs[i].keep_outcome =
+          1; /* before the check: a preset result is allowed, since all are kept */
     if (rc == 0)
       rc = uvs__check_spec(&specs[i]);
     if (rc < 0)
       return rc;
-    if (specs[i].kind != UVS_ONCE)
+    if (specs[i].kind != UVS_ONE_SHOT)
       return UV_EINVAL; /* a periodic task may never end */
     specs[i].size = sizeof specs[i];
   }

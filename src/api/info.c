@@ -272,7 +272,7 @@ static void dump_scheduler(uvs_t *s, const uvs_counts_t *c, FILE *out) {
 
 static void dump_task(const uvs_info_t *i, FILE *out) {
   static const char *const kinds[] = {
-      [UVS_ONCE] = "once", [UVS_RATE] = "rate", [UVS_DELAY] = "delay"};
+      [UVS_ONE_SHOT] = "once", [UVS_FIXED_RATE] = "rate", [UVS_FIXED_DELAY] = "delay"};
 
   fprintf(out, "  %16" PRIu64 "  %-7s  %-5s  ", i->id, uvs_state_name(i->state), kinds[i->kind]);
   if (i->remaining_ns == UVS_NEVER)

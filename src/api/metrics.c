@@ -314,12 +314,12 @@ int uvs_stats_write(uvs_t *s, int format, uvs_write_cb write, void *arg) {
 
   if (rc < 0)
     return rc;
-  if (write == NULL || (format != UVS_TEXT && format != UVS_PROMETHEUS))
+  if (write == NULL || (format != UVS_FORMAT_TEXT && format != UVS_FORMAT_PROMETHEUS))
     return UV_EINVAL;
   rc = read_report(s, &r);
   if (rc < 0)
     return rc;
-  if (format == UVS_PROMETHEUS)
+  if (format == UVS_FORMAT_PROMETHEUS)
     write_prometheus(&r, &o);
   else
     write_text(&r, &o);

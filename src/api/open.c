@@ -14,6 +14,7 @@
 #define ALIGNMENT 64u
 #define OWNER_PATIENCE_MS 20
 #define OPTIONS_SIZE_MIN offsetof(uvs_options_t, seed)
+#define HOOKS_SIZE_MIN offsetof(uvs_hooks_t, before_body)
 #define POOL_SIZE_DEFAULT 4
 #define POOL_SIZE_MAX 1024
 
@@ -66,10 +67,25 @@ static int default_concurrency(void) {
   return n <= 2 ? 1 : (int)n - 1;
 }
 
-static int read_options(const uvs_options_t *given, uvs_options_t *o) {
+/* The caller's hooks, with NULL for missing fields. */
+static int read_hooks(const uvs_hooks_t *given, uvs_hooks_t *h) {
+  int rc;
+
+  uvs_hooks_init(h);
+  if (given == NULL)
+    return 0;
+  rc = uvs__check_size(given, given->size, sizeof *h, HOOKS_SIZE_MIN);
+  if (rc < 0)
+    return rc;
+  memcpy(h, given, given->size < sizeof *h ? given->size : sizeof *h);
+  return 0;
+}
+
+static int read_options(const uvs_options_t *given, uvs_options_t *o, uvs_hooks_t *h) {
   int rc;
 
   uvs_options_init(o);
+  uvs_hooks_init(h);
   if (given == NULL)
     return 0;
   rc = uvs__check_size(given, given->size, sizeof *o, OPTIONS_SIZE_MIN);
@@ -78,15 +94,18 @@ static int read_options(const uvs_options_t *given, uvs_options_t *o) {
   memcpy(o, given, given->size < sizeof *o ? given->size : sizeof *o);
   if (o->concurrency < -1 || o->concurrency > UVS__CONCURRENCY_MAX)
     return UV_EINVAL;
-  if (o->keep_alive < UVS_KEEP_AUTO || o->keep_alive > UVS_KEEP_NEVER)
+  if (o->keep_alive < UVS_KEEP_ALIVE_AUTO || o->keep_alive > UVS_KEEP_ALIVE_NEVER)
     return UV_EINVAL;
-  if ((o->survive_delayed & ~1) != 0 || (o->survive_periodic & ~1) != 0)
+  if ((o->delayed_after_shutdown & ~1) != 0 || (o->periodic_after_shutdown & ~1) != 0)
     return UV_EINVAL;
   if (o->budget_ns < UVS_US(1) || o->budget_ns > UVS_SEC(1))
     return UV_EINVAL;
-  if (o->rejected != NULL && o->rejection == UVS_REJECT_ABORT)
-    o->rejection = UVS_REJECT_ASK;
-  if (!uvs__rejection_known(o->rejection, o->rejected))
+  rc = read_hooks(o->hooks, h);
+  if (rc < 0)
+    return rc;
+  if (h->on_rejected != NULL && o->rejection_policy == UVS_REJECT_ABORT)
+    o->rejection_policy = UVS_REJECT_ASK;
+  if (!uvs__rejection_known(o->rejection_policy, h->on_rejected))
     return UV_EINVAL;
   if ((o->clock.monotonic_ns == NULL) != (o->clock.wall_ns == NULL))
     return UV_EINVAL;
@@ -111,7 +130,7 @@ static void on_runner_back(uvs_t *s) {
   uvs__dispatch(s, false);
 }
 
-static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {
+static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o, const uvs_hooks_t *h) {
   s->loop = loop;
   s->opener = uvs__self();
   s->opener_tid = uvs__thread.tid;
@@ -121,20 +140,20 @@ static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o) {
   s->max_pending = o->max_pending;
   s->budget_ns = (uint64_t)o->budget_ns;
   s->seed = o->seed != 0 ? o->seed : uv_hrtime() ^ (uint64_t)(uintptr_t)s;
-  s->error_cb = o->error;
-  s->terminated_cb = o->terminated;
-  s->decorate_cb = o->decorate;
-  s->missed_cb = o->missed;
-  s->before_cb = o->before_body;
-  s->after_cb = o->after_body;
-  s->rejected_cb = o->rejected;
+  s->error_cb = o->on_error;
+  s->terminated_cb = o->on_terminated;
+  s->decorate_cb = h->decorate;
+  s->missed_cb = h->on_missed;
+  s->before_cb = h->before_body;
+  s->after_cb = h->after_body;
+  s->rejected_cb = h->on_rejected;
   s->runner_is_back = on_runner_back;
-  s->rejection = o->rejection;
+  s->rejection = o->rejection_policy;
   s->data = o->data;
   atomic_init(&s->refs, 1);
   atomic_init(&s->kill_ns, UVS__NEVER);
-  s->survive[UVS_SURVIVE_DELAYED] = o->survive_delayed;
-  s->survive[UVS_SURVIVE_PERIODIC] = o->survive_periodic;
+  s->survive[UVS_DELAYED_TASKS] = o->delayed_after_shutdown;
+  s->survive[UVS_PERIODIC_TASKS] = o->periodic_after_shutdown;
   s->shutdown_ns = s->shutdown_wall_ns = UVS__NEVER;
   s->at.armed_ns = UVS__NEVER;
   s->at.first_pass = true;
@@ -171,19 +190,20 @@ static uvs_t *allocate(const uvs_allocator_t *m) {
 
 int uvs_open(uv_loop_t *loop, const uvs_options_t *given, uvs_t **ret) {
   uvs_options_t o;
+  uvs_hooks_t hooks;
   uvs_t *s;
   int rc;
 
   if (loop == NULL || ret == NULL)
     return UV_EINVAL;
-  rc = read_options(given, &o);
+  rc = read_options(given, &o, &hooks);
   if (rc < 0)
     return rc;
   uvs__mem_init(&o.allocator);
   s = allocate(&o.allocator);
   if (s == NULL)
     return UV_ENOMEM;
-  set_up(s, loop, &o);
+  set_up(s, loop, &o, &hooks);
   uvs__delay_init(&s->delay, &s->table, uvs__now(s));
   rc = uvs__fork_init(&s->fork);
   if (rc < 0)

@@ -175,7 +175,7 @@ int uvs_wait(uvs_t *s, uvs_id_t id, int64_t timeout_ns, unsigned flags, uvs_outc
 
 /* ---- the wait for termination ---- */
 
-int uvs_await_with(uvs_t *s, int64_t timeout_ns, uvs_waiter_t *w) {
+int uvs_wait_terminated_with(uvs_t *s, int64_t timeout_ns, uvs_waiter_t *w) {
   struct uvs__sleeper z = {.handle = NULL};
   uint64_t until_ns;
   int may_sleep;
@@ -209,8 +209,8 @@ int uvs_await_with(uvs_t *s, int64_t timeout_ns, uvs_waiter_t *w) {
   return rc;
 }
 
-int uvs_await(uvs_t *s, int64_t timeout_ns) {
-  return uvs_await_with(s, timeout_ns, NULL);
+int uvs_wait_terminated(uvs_t *s, int64_t timeout_ns) {
+  return uvs_wait_terminated_with(s, timeout_ns, NULL);
 }
 
 /* ---- abandon a wait ---- */

@@ -15,7 +15,7 @@ bool uvs__rejection_known(int rejection, uvs_rejected_cb handler) {
   return rejection >= UVS_REJECT_ABORT && rejection < UVS_REJECT_ASK;
 }
 
-int uvs_rejection(uvs_t *s) {
+int uvs_rejection_policy(uvs_t *s) {
   int rc = uvs__enter(s);
 
   if (rc < 0)
@@ -26,7 +26,7 @@ int uvs_rejection(uvs_t *s) {
   return rc;
 }
 
-int uvs_set_rejection(uvs_t *s, int rejection) {
+int uvs_set_rejection_policy(uvs_t *s, int rejection) {
   int rc = uvs__enter(s);
 
   if (rc < 0)
@@ -44,9 +44,7 @@ uvs_rejected_cb uvs_rejection_handler(uvs_t *s) {
 }
 
 static int policy_of_answer(int answer) {
-  return answer == UVS_DROP       ? UVS_REJECT_DISCARD
-         : answer == UVS_RUN_HERE ? UVS_REJECT_CALLER_RUNS
-                                  : UVS_REJECT_ABORT;
+  return answer > UVS_REJECT_ABORT && answer < UVS_REJECT_ASK ? answer : UVS_REJECT_ABORT;
 }
 
 enum uvs__terms uvs__terms_without_room(uvs_t *s, const uvs_task_t *given, size_t n, int code) {
@@ -115,9 +113,9 @@ bool uvs__drop_oldest(uvs_t *s, uint64_t now_ns, uint64_t wall_ns) {
 
 bool uvs__fits_here(const uvs_t *s, const uvs_task_t *t, uint64_t due_ns, uint64_t now_ns,
                     bool watched) {
-  return s->decorate_cb == NULL && t->work != NULL && t->kind == UVS_ONCE &&
+  return s->decorate_cb == NULL && t->work != NULL && t->kind == UVS_ONE_SHOT &&
          t->from != UVS_FROM_WALL && due_ns <= now_ns && t->jitter_ns == 0 &&
-         t->failure == UVS_FAIL_STOP && t->limit_ns == 0 && t->lane == 0 &&
+         t->failure_policy == UVS_FAIL_STOP && t->limit.total_ns == 0 && t->lane == 0 &&
          !watched; /* tasks of uvs_all and uvs_any: the call would miss its time limit */
 }
 

@@ -66,10 +66,10 @@ int uvs_is_terminating(uvs_t *s) {
 /* ---- what survives ---- */
 
 static bool is_policy(int which) {
-  return which == UVS_SURVIVE_DELAYED || which == UVS_SURVIVE_PERIODIC;
+  return which == UVS_DELAYED_TASKS || which == UVS_PERIODIC_TASKS;
 }
 
-int uvs_survive(uvs_t *s, int which) {
+int uvs_after_shutdown(uvs_t *s, int which) {
   int rc = uvs__enter(s);
 
   if (rc < 0)
@@ -82,7 +82,7 @@ int uvs_survive(uvs_t *s, int which) {
   return rc;
 }
 
-int uvs_set_survive(uvs_t *s, int which, int on) {
+int uvs_set_after_shutdown(uvs_t *s, int which, int on) {
   int rc = uvs__enter(s);
 
   if (rc < 0)

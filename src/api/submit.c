@@ -286,7 +286,7 @@ static bool all_fit_here(const uvs_t *s, const struct batch *b) {
     uvs_task_t room;
     const uvs_task_t *t = nth(b, i, &room);
 
-    if (!uvs__fits_here(s, t, uvs__instant_of(t, t->delay_ns, b->now_ns), b->now_ns,
+    if (!uvs__fits_here(s, t, uvs__instant_of(t, t->first_ns, b->now_ns), b->now_ns,
                         b->waiters != NULL))
       return false;
   }
@@ -430,7 +430,7 @@ int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) 
  * through the delay queue. With a replaced clock the loop hands over all due tasks, so that each
  * step is exact. */
 static bool is_ready_at_once(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
-  return t->from == UVS_FROM_NOW && t->delay_ns <= 0 && t->work != NULL &&
+  return t->from == UVS_FROM_NOW && t->first_ns <= 0 && t->work != NULL &&
          s->home.concurrency > 0 && !s->home.follows && !s->at.first_pass &&
          !uvs__clock_replaced(&s->clock) && uvs__delay_bound(&s->delay) > now_ns;
 }

@@ -33,10 +33,10 @@ static inline bool uvs__is_plain(const uvs_task_t *t) {
          uvs__any_of_2(t, UVS__RARE + 32) | uvs__any_of_2(t, UVS__RARE + 48) |
          uvs__any_of_2(t, UVS__RARE + 64) | uvs__any_of_2(t, UVS__RARE + 80) |
          uvs__any_of_2(t, UVS__RARE + 96) | uvs__any_of_2(t, UVS__RARE + 104);
-  return rare == 0 && t->kind == UVS_ONCE && t->period_ns == 0 &&
+  return rare == 0 && t->kind == UVS_ONE_SHOT && t->period_ns == 0 &&
          (t->from == UVS_FROM_NOW || t->from == UVS_FROM_MONOTONIC) &&
          (t->work == NULL) != (t->after == NULL) && (t->flags & ~(unsigned)UVS_UNREF) == 0 &&
-         t->missed == UVS_MISSED_CATCH_UP;
+         t->missed_policy == UVS_MISSED_CATCH_UP;
 }
 
 /* ---- reject.c ---- */

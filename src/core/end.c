@@ -88,7 +88,7 @@ static bool is_heard(const uvs_t *s, const struct uvs__task *t, const struct uvs
       (uvs__has(t, UVS__NEVER_RAN) && s->never_ran_cb != NULL))
     return true;
   return x != NULL && (x->failed_owed != 0 || x->missed_owed != 0 || x->dropped[0] != NULL ||
-                       x->decoration.over != NULL);
+                       x->decoration.release != NULL);
 }
 
 /* The loop is to drop this result, if it is not the task's. */
@@ -306,7 +306,7 @@ static bool goes_on(uvs_t *s, struct uvs__task *t, struct uvs__extra *x,
   p = uvs__plan_next(t, x, s->seed, e);
   if (!p.goes_on)
     return false;
-  if (t->kind == UVS_ONCE && !uvs__may_run(s, t, x))
+  if (t->kind == UVS_ONE_SHOT && !uvs__may_run(s, t, x))
     return false; /* a one-shot that may not run again after a shutdown keeps its failure (S42) */
   uvs__miss(s, x, p.missed, p.reason);
   if (e->status < 0 && s->error_cb != NULL && x->run.seen == 0)

@@ -15,9 +15,9 @@ bool uvs__may_run(const uvs_t *s, const struct uvs__task *t, const struct uvs__e
     return true;
   if (uvs__load(&s->stop, relaxed)) /* written under the lock */
     return false;
-  if (t->kind != UVS_ONCE)
-    return s->survive[UVS_SURVIVE_PERIODIC] != 0;
-  if (t->state == UVS__READY || s->survive[UVS_SURVIVE_DELAYED] != 0)
+  if (t->kind != UVS_ONE_SHOT)
+    return s->survive[UVS_PERIODIC_TASKS] != 0;
+  if (t->state == UVS__READY || s->survive[UVS_DELAYED_TASKS] != 0)
     return true;
   return t->due_ns <= (uvs__has(t, UVS__WALL) ? s->shutdown_wall_ns : s->shutdown_ns);
 }
@@ -252,7 +252,7 @@ static bool is_still_due(uvs_t *s, uint32_t slot, struct uvs__task *t,
 /* The task is out of its queue. */
 static inline void hand_over(uvs_t *s, uint32_t slot, struct uvs__task *t,
                              const struct uvs__handing *h) {
-  if (t->kind == UVS_ONCE || is_still_due(s, slot, t, h))
+  if (t->kind == UVS_ONE_SHOT || is_still_due(s, slot, t, h))
     uvs__make_ready(s, slot, h);
 }
 

@@ -17,7 +17,7 @@ static bool is_final(const struct uvs__task *t, const struct uvs__extra *x) {
   if (x->max_runs != 0 && x->runs + UINT64_C(1) >= x->max_runs)
     return true;
   if (x->limit_status == 0)
-    return t->kind == UVS_ONCE;
+    return t->kind == UVS_ONE_SHOT;
   return x->failure == UVS_FAIL_STOP ||
          (x->max_failures != 0 && x->failures + UINT64_C(1) >= x->max_failures);
 }

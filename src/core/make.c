@@ -9,10 +9,10 @@
 /* A plain one-shot needs no extra record. (If it was due before it was submitted, the record keeps
  * the time of the submission.) */
 bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
-  return s->decorate_cb != NULL || t->kind != UVS_ONCE || t->from == UVS_FROM_WALL ||
+  return s->decorate_cb != NULL || t->kind != UVS_ONE_SHOT || t->from == UVS_FROM_WALL ||
          uvs__is_past(t, now_ns) || (t->work != NULL && t->after != NULL) || t->jitter_ns != 0 ||
-         t->name != NULL || t->keep != 0 || t->lane != 0 || t->failure != UVS_FAIL_STOP ||
-         t->limit_ns != 0;
+         t->name != NULL || t->keep_outcome != 0 || t->lane != 0 ||
+         t->failure_policy != UVS_FAIL_STOP || t->limit.total_ns != 0;
 }
 
 static void fill_extra(uvs_t *s, struct uvs__task *k, struct uvs__extra *x, const uvs_task_t *t,
@@ -21,20 +21,20 @@ static void fill_extra(uvs_t *s, struct uvs__task *k, struct uvs__extra *x, cons
 
   x->after = t->work != NULL ? t->after : NULL;
   x->period_ns = (uint64_t)t->period_ns;
-  x->policy = (uint8_t)t->missed;
+  x->policy = (uint8_t)t->missed_policy;
   x->max_burst = t->max_burst;
   x->max_runs = t->max_runs;
   x->until_ns = t->until_ns == 0 ? UVS__NEVER : uvs__instant_of(t, t->until_ns, now_ns);
   x->jitter_ns = (uint64_t)t->jitter_ns;
-  x->failure = (uint8_t)t->failure;
+  x->failure = (uint8_t)t->failure_policy;
   x->max_failures = t->max_failures;
-  x->retry_ns = (uint64_t)t->retry_ns;
-  x->retry_max_ns = t->retry_max_ns == 0 ? UVS__NEVER : (uint64_t)t->retry_max_ns;
-  x->retry_jitter = (uint8_t)t->retry_jitter;
-  x->limit_ns = t->limit_ns == 0 ? UVS__NEVER : (uint64_t)t->limit_ns;
+  x->retry_ns = (uint64_t)t->retry.wait_ns;
+  x->retry_max_ns = t->retry.max_wait_ns == 0 ? UVS__NEVER : (uint64_t)t->retry.max_wait_ns;
+  x->retry_jitter = (uint8_t)t->retry.jitter_percent;
+  x->limit_ns = t->limit.total_ns == 0 ? UVS__NEVER : (uint64_t)t->limit.total_ns;
   x->limit_due_ns = UVS__NEVER;
-  x->limit_status = t->substitute != 0 ? t->limit_status : UV_ETIMEDOUT;
-  x->limit_result = t->limit_result;
+  x->limit_status = t->limit.substitute != 0 ? t->limit.status : UV_ETIMEDOUT;
+  x->limit_result = t->limit.result;
   x->since_ns = now_ns;
   x->decorate = s->decorate_cb != NULL;
   x->decoration = (uvs_decoration_t){k->fn, k->arg, NULL};

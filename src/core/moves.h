@@ -68,7 +68,7 @@ static inline uint64_t uvs__instant_of(const uvs_task_t *t, int64_t ns, uint64_t
 
 /* Was the task due before its submission? Then it has an extra record. */
 static inline bool uvs__is_past(const uvs_task_t *t, uint64_t now_ns) {
-  return t->from == UVS_FROM_MONOTONIC && uvs__instant(t->delay_ns) < now_ns;
+  return t->from == UVS_FROM_MONOTONIC && uvs__instant(t->first_ns) < now_ns;
 }
 
 /* Does the task need an extra record? */
@@ -80,7 +80,7 @@ static inline uint16_t uvs__flags_of(const uvs_t *s, const uvs_task_t *t, uint64
 
   if (t->work == NULL)
     flags |= UVS__LOOP;
-  if (t->keep != 0)
+  if (t->keep_outcome != 0)
     flags |= UVS__KEPT;
   if (t->from == UVS_FROM_WALL)
     flags |= UVS__WALL;
@@ -95,7 +95,7 @@ static inline uint16_t uvs__flags_of(const uvs_t *s, const uvs_task_t *t, uint64
 static inline uint32_t uvs__make_plain(uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
   uint32_t slot = uvs__table_take(&s->table);
   struct uvs__task *k = uvs__task(s, slot);
-  uint64_t due_ns = uvs__instant_of(t, t->delay_ns, now_ns);
+  uint64_t due_ns = uvs__instant_of(t, t->first_ns, now_ns);
 
   *k = (struct uvs__task){
       .due_ns = due_ns,

@@ -12,7 +12,9 @@
 #ifndef UVS__CORE_SCHEDULER_H
 #define UVS__CORE_SCHEDULER_H
 
-#include "uvsched.h"
+#include "uvsched/outcome.h"
+#include "uvsched/settings.h"
+#include "uvsched/stats.h"
 
 #include "core/crew.h"
 #include "core/gate.h"

@@ -55,7 +55,7 @@ static inline bool uvs__may_want_loop(const uvs_t *s, uint64_t now_ns) {
          at->returned != NULL || at->crews_want || at->watch_wanted || s->queues.dirty || s->shut ||
          uvs__lacks_runner(s, now_ns);
   return work || s->delay.soonest_ns < at->armed_ns || !at->kept ||
-         s->keep_alive != UVS_KEEP_AUTO || s->live_refs == 0 ||
+         s->keep_alive != UVS_KEEP_ALIVE_AUTO || s->live_refs == 0 ||
          (s->delay.count == 0 && at->armed_ns != UVS__NEVER);
 }
 

@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define OPTIONS_SIZE_MIN offsetof(uvs_lane_options_t, quiet)
+#define OPTIONS_SIZE_MIN offsetof(uvs_lane_options_t, on_quiet)
 
 struct uvs__lane {
   struct uvs__gate gate;     /* first: the directory and the core know the lane by it */
@@ -161,7 +161,7 @@ static void set_up(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o
                .free_lane = free_lane,
                .forget_lane = forget_lane},
       .own_crew = {.gate = &lane->gate},
-      .quiet = o->quiet,
+      .quiet = o->on_quiet,
       .arg = o->arg,
       .over = true,
   };

@@ -177,8 +177,8 @@ static void call_back_end(uvs_t *s, uint32_t slot) {
   uvs__unlock(s);
   if (done != NULL)
     done(narrow ? NULL : s, id, status, arg);
-  if (decoration.over != NULL)
-    decoration.over(decoration.arg);
+  if (decoration.release != NULL)
+    decoration.release(decoration.arg);
   uvs__lock(s);
   call_task_cleanups(s, t, id); /* `done` may have added some */
   if (x != NULL && x->forgotten) {

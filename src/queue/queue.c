@@ -196,10 +196,10 @@ void uvs__queue_shut(uvs_queue_t *q) {
     while (q->first != NULL)
       end_wait(q, q->first, UV_ECANCELED);
     uvs__queues_tell(q->s, UVS__NEVER, q->ref ? -1 : 0, true);
-    take_many(q, UVS_ALL, false, &left);
+    take_many(q, UVS_QUEUE_ALL, false, &left);
   }
   uv_mutex_unlock(&q->lock);
-  deliver(q, left, q->options.left, q->options.arg);
+  deliver(q, left, q->options.on_left, q->options.arg);
 }
 
 int uvs_queue_close(uvs_queue_t *q) {
@@ -425,5 +425,5 @@ int uvs_queue_drain(uvs_queue_t *q, int64_t n, uvs_value_cb each, void *arg) {
 }
 
 int uvs_queue_clear(uvs_queue_t *q, uvs_value_cb each, void *arg) {
-  return take_out(q, UVS_ALL, false, true, each, arg);
+  return take_out(q, UVS_QUEUE_ALL, false, true, each, arg);
 }

@@ -48,7 +48,7 @@ static struct uvs__plan plan_point(struct uvs__task *t, struct uvs__extra *x, ui
   struct uvs__recur r = uvs__recur_of(t, x);
   struct uvs__point p;
 
-  if (retried && r.kind == UVS_RATE) {
+  if (retried && r.kind == UVS_FIXED_RATE) {
     r.policy = UVS_MISSED_SKIP; /* points that passed during the retries are used up */
     p = uvs__recur_next(&r, x->grid_ns, 0, end_ns);
   } else {
@@ -78,7 +78,7 @@ static struct uvs__plan plan_retry(struct uvs__task *t, struct uvs__extra *x, ui
 
   if (again_ns > x->until_ns)
     return (struct uvs__plan){false, 0, 0};
-  if (x->failures == 1 && r.kind == UVS_RATE) /* remember its last point */
+  if (x->failures == 1 && r.kind == UVS_FIXED_RATE) /* remember its last point */
     x->grid_ns = uvs__steps_later((uint64_t)x->run.ideal_ns, x->run.merged, r.period_ns);
   uvs__set_due(t, x, again_ns, 0);
   return (struct uvs__plan){true, 0, 0};
@@ -101,7 +101,7 @@ struct uvs__plan uvs__plan_next(struct uvs__task *t, struct uvs__extra *x, uint6
   if (x->max_runs != 0 && x->runs >= x->max_runs)
     return ends;
   if (!failed)
-    return t->kind == UVS_ONCE ? ends : plan_point(t, x, seed, retried, e->end_ns);
+    return t->kind == UVS_ONE_SHOT ? ends : plan_point(t, x, seed, retried, e->end_ns);
   if (x->failure == UVS_FAIL_STOP || (x->max_failures != 0 && x->failures >= x->max_failures))
     return ends;
   return x->failure == UVS_FAIL_RETRY ? plan_retry(t, x, seed, e)

@@ -11,7 +11,7 @@ static struct uvs__point leave_out(const struct uvs__recur *r, uint64_t ideal_ns
 }
 
 struct uvs__point uvs__recur_due(const struct uvs__recur *r, uint64_t ideal_ns, uint64_t now_ns) {
-  if (r->kind != UVS_RATE || r->policy != UVS_MISSED_SKIP || behind(r, ideal_ns, now_ns) == 0)
+  if (r->kind != UVS_FIXED_RATE || r->policy != UVS_MISSED_SKIP || behind(r, ideal_ns, now_ns) == 0)
     return (struct uvs__point){ideal_ns, 0};
   return leave_out(r, ideal_ns, (now_ns - ideal_ns - 1) / r->period_ns + 1); /* not before now */
 }
@@ -19,7 +19,7 @@ struct uvs__point uvs__recur_due(const struct uvs__recur *r, uint64_t ideal_ns, 
 struct uvs__point uvs__recur_start(const struct uvs__recur *r, uint64_t ideal_ns, uint64_t now_ns) {
   uint64_t passed;
 
-  if (r->kind != UVS_RATE)
+  if (r->kind != UVS_FIXED_RATE)
     return (struct uvs__point){ideal_ns, 0};
   passed = behind(r, ideal_ns, now_ns);
   if (r->policy == UVS_MISSED_ONCE)
@@ -33,8 +33,8 @@ struct uvs__point uvs__recur_next(const struct uvs__recur *r, uint64_t ideal_ns,
                                   uint64_t end_ns) {
   uint64_t next_ns;
 
-  UVS_ASSERT(r->kind != UVS_ONCE);
-  if (r->kind == UVS_DELAY)
+  UVS_ASSERT(r->kind != UVS_ONE_SHOT);
+  if (r->kind == UVS_FIXED_DELAY)
     return (struct uvs__point){uvs__steps_later(end_ns, 1, r->period_ns), 0};
   if (r->policy == UVS_MISSED_ONCE)
     return (struct uvs__point){uvs__steps_later(ideal_ns, merged + 1, r->period_ns), 0};

@@ -15,7 +15,7 @@
 #include "port/base.h"
 
 struct uvs__recur {
-  int kind;           /* UVS_ONCE, UVS_RATE, UVS_DELAY */
+  int kind;           /* UVS_ONE_SHOT, UVS_FIXED_RATE, UVS_FIXED_DELAY */
   int policy;         /* UVS_MISSED_... */
   uint32_t max_burst; /* CATCH_UP; 0: no bound */
   uint64_t period_ns;

@@ -17,7 +17,7 @@
 #ifndef UVS__TASK_TASK_H
 #define UVS__TASK_TASK_H
 
-#include "uvsched.h"
+#include "uvsched/hooks.h"
 
 #include "port/atomic.h"
 #include "port/base.h"
@@ -83,7 +83,7 @@ struct uvs__task {                 /* one cache line */
   uint32_t rank : 5; /* READY, out of order: see core/ready.h */
   uint16_t flags;
   uint8_t state : 3;     /* enum uvs__state */
-  uint8_t kind : 2;      /* UVS_ONCE, UVS_RATE, UVS_DELAY */
+  uint8_t kind : 2;      /* UVS_ONE_SHOT, UVS_FIXED_RATE, UVS_FIXED_DELAY */
   uint8_t place : 3;     /* enum uvs__place */
   _Atomic uint8_t token; /* 0, or UVS__TOKEN; any thread, without the lock */
   union {

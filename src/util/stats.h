@@ -16,7 +16,7 @@
 #ifndef UVS__STATS_H
 #define UVS__STATS_H
 
-#include "uvsched.h"
+#include "uvsched/stats.h"
 
 #include "port/atomic.h"
 #include "port/base.h"

@@ -5,7 +5,10 @@
  */
 #include <uvsched.h>
 #include <uvsched/executor.h>
+#include <uvsched/lane.h>
 #include <uvsched/queue.h>
+#include <uvsched/settings.h>
+#include <uvsched/stats.h>
 
 #include <cstdio>
 #include <type_traits>
@@ -49,7 +52,7 @@ int main() {
 
   uvs_task_t task;
   uvs_task_init(&task);
-  task.delay_ns = UVS_MS(5);
+  task.first_ns = UVS_MS(5);
   /* Nothing else touches `runs` before `done`, which comes after the run. */
   task.work = [](uvs_run_t *run) {
     static_cast<Seen *>(run->arg)->runs++;
@@ -61,7 +64,7 @@ int main() {
     return 1;
 
   uvs_id_t id = 0;
-  task.delay_ns = UVS_HOUR(1);
+  task.first_ns = UVS_HOUR(1);
   if (uvs_submit(s, &task, &id) != 0)
     return 1;
 
@@ -76,7 +79,7 @@ int main() {
   if (uvs_info(s, id, &info) != 0 || uvs_counts(s, &counts) != 0 || counts.submitted != 2)
     return 1;
 
-  if (uvs_cancel(s, id, 0) != UVS_NEVER_RUNS)
+  if (uvs_cancel(s, id, 0) != UVS_CANCELLED)
     return 1;
 
   uvs_queue_options_t queue_options;

@@ -42,9 +42,9 @@ static int ask(uvs_id_t id) {
 
   switch (asked.way) {
   case CANCEL:
-    return uvs_cancel(s, id, 0) == UVS_RUN_FINISHES ? 0 : UV_EIO;
+    return uvs_cancel(s, id, 0) == UVS_CANCELLED_WHILE_RUNNING ? 0 : UV_EIO;
   case CANCEL_TOKEN:
-    return uvs_cancel(s, id, UVS_CANCEL_TOKEN) == UVS_RUN_FINISHES ? 0 : UV_EIO;
+    return uvs_cancel(s, id, UVS_CANCEL_TOKEN) == UVS_CANCELLED_WHILE_RUNNING ? 0 : UV_EIO;
   case SHUTDOWN_NOW:
     return uvs_shutdown_now(s, NULL, NULL);
   case GRACE_IS_OVER:
@@ -91,9 +91,9 @@ static enum greatest_test_res open_at(struct fixture *f, int where) {
 
 static uvs_task_t spec(struct fixture *f, int where, int kind, int failure,
                        int (*act)(struct probe *p, uvs_run_t *run)) {
-  uvs_task_t t = kind == UVS_ONCE   ? fixture_once(f, 'a', 0)
-                 : kind == UVS_RATE ? fixture_rate(f, 'a', 0, UVS_MS(1))
-                                    : fixture_delay(f, 'a', 0, UVS_MS(1));
+  uvs_task_t t = kind == UVS_ONE_SHOT     ? fixture_once(f, 'a', 0)
+                 : kind == UVS_FIXED_RATE ? fixture_rate(f, 'a', 0, UVS_MS(1))
+                                          : fixture_delay(f, 'a', 0, UVS_MS(1));
 
   if (where == LOOP_TASK) {
     t.work = NULL;
@@ -101,16 +101,16 @@ static uvs_task_t spec(struct fixture *f, int where, int kind, int failure,
   } else if (where == WITH_AFTER) {
     t.after = probe_after;
   }
-  t.failure = failure;
-  t.retry_ns = failure == UVS_FAIL_RETRY ? UVS_MS(1) : 0;
+  t.failure_policy = failure;
+  t.retry.wait_ns = failure == UVS_FAIL_RETRY ? UVS_MS(1) : 0;
   t.max_failures = failure == UVS_FAIL_STOP ? 0 : 3;
-  t.keep = 1;
+  t.keep_outcome = 1;
   probe_of(&t)->act = act;
   return t;
 }
 
 static bool is_possible(int kind, int failure) {
-  return kind != UVS_ONCE || failure != UVS_FAIL_GO_ON;
+  return kind != UVS_ONE_SHOT || failure != UVS_FAIL_CONTINUE;
 }
 
 /* One task was submitted, and this is how it ended, for whomever one asks. */
@@ -198,7 +198,7 @@ TEST a_pending_run_that_is_finished_with_ecanceled_was_cancelled(void) {
       asked.way = way;
       if (way == DISPOSE_TOKEN)
         ASSERT_RC(0, uvs_lane_open(f.s, NULL, &asked.lane));
-      uvs_task_t t = spec(&f, where, UVS_ONCE, UVS_FAIL_RETRY, act_pending);
+      uvs_task_t t = spec(&f, where, UVS_ONE_SHOT, UVS_FAIL_RETRY, act_pending);
       t.lane = asked.lane;
       t.done = where % 2 == 0 ? NULL : t.done;
       ASSERT_RC(0, uvs_submit(f.s, &t, &asked.id));
@@ -227,7 +227,7 @@ TEST a_body_that_shutdown_asked_to_stop_keeps_any_other_answer(void) {
         CHECK_CALL(open_at(&f, where));
         asked.way = way;
         asked.ret = fails ? UV_EIO : 0;
-        uvs_task_t t = spec(&f, where, UVS_ONCE, UVS_FAIL_STOP, act_asked);
+        uvs_task_t t = spec(&f, where, UVS_ONE_SHOT, UVS_FAIL_STOP, act_asked);
         ASSERT_RC(0, uvs_submit(f.s, &t, &asked.id));
         fixture_advance_ms(&f, 100);
         if (fails)
@@ -258,7 +258,7 @@ TEST an_after_that_returns_ecanceled_after_it_was_asked_to_stop_was_cancelled(vo
     asked.way = way;
     if (way == DISPOSE_TOKEN)
       ASSERT_RC(0, uvs_lane_open(f.s, NULL, &asked.lane));
-    uvs_task_t t = spec(&f, WITH_AFTER, UVS_ONCE, UVS_FAIL_STOP, NULL);
+    uvs_task_t t = spec(&f, WITH_AFTER, UVS_ONE_SHOT, UVS_FAIL_STOP, NULL);
     t.after = after_asked;
     t.lane = asked.lane;
     t.done = NULL;
@@ -279,7 +279,7 @@ TEST a_body_that_its_submitter_runs_was_cancelled_too(void) {
   fixture_init(&f);
   f.options.concurrency = 1;
   f.options.max_pending = 1;
-  f.options.rejection = UVS_REJECT_CALLER_RUNS;
+  f.options.rejection_policy = UVS_REJECT_CALLER_RUNS;
   CHECK_CALL(fixture_open_turned(&f));
   asked.f = &f;
   asked.way = SHUTDOWN_NOW;
@@ -316,8 +316,8 @@ TEST a_body_that_was_asked_by_its_time_limit_has_timed_out(void) {
       if (where == LOOP_TASK)
         continue; /* has no limit */
       CHECK_CALL(open_at(&f, where));
-      uvs_task_t t = spec(&f, where, UVS_ONCE, UVS_FAIL_STOP, act_past_its_limit);
-      t.limit_ns = UVS_MS(10);
+      uvs_task_t t = spec(&f, where, UVS_ONE_SHOT, UVS_FAIL_STOP, act_past_its_limit);
+      t.limit.total_ns = UVS_MS(10);
       if (!has_done)
         t.done = NULL;
       ASSERT_RC(0, uvs_submit(f.s, &t, &asked.id));
@@ -343,9 +343,9 @@ TEST a_time_limit_counts_as_its_policy_says_whatever_the_body_answers(void) {
   struct fixture f;
 
   CHECK_CALL(open_at(&f, ON_A_RUNNER));
-  uvs_task_t t = spec(&f, ON_A_RUNNER, UVS_ONCE, UVS_FAIL_STOP, act_past_its_limit);
-  t.limit_ns = UVS_MS(10);
-  t.substitute = 1;
+  uvs_task_t t = spec(&f, ON_A_RUNNER, UVS_ONE_SHOT, UVS_FAIL_STOP, act_past_its_limit);
+  t.limit.total_ns = UVS_MS(10);
+  t.limit.substitute = 1;
   ASSERT_RC(0, uvs_submit(f.s, &t, &asked.id));
   fixture_advance_ms(&f, 100);
   CHECK_CALL(ended(&f, 0, (uvs_counts_t){.timed_out = 1, .runs = 1}));
@@ -353,8 +353,8 @@ TEST a_time_limit_counts_as_its_policy_says_whatever_the_body_answers(void) {
   CHECK_CALL(fixture_close(&f));
 
   CHECK_CALL(open_at(&f, ON_A_RUNNER));
-  t = spec(&f, ON_A_RUNNER, UVS_ONCE, UVS_FAIL_RETRY, act_past_its_limit);
-  t.limit_ns = UVS_MS(10);
+  t = spec(&f, ON_A_RUNNER, UVS_ONE_SHOT, UVS_FAIL_RETRY, act_past_its_limit);
+  t.limit.total_ns = UVS_MS(10);
   ASSERT_RC(0, uvs_submit(f.s, &t, &asked.id));
   fixture_advance_ms(&f, 200);
   CHECK_CALL(ended(&f, UV_ETIMEDOUT, (uvs_counts_t){.timed_out = 1, .runs = 3, .failed_runs = 3}));
@@ -421,8 +421,8 @@ TEST asking_others_asks_only_them(void) {
     ASSERT_RC(0, uvs_lane_open(f.s, NULL, &asked.lane));
     uvs_task_t other = fixture_once(&f, 'o', UVS_HOUR(2));
     ASSERT_RC(0, uvs_submit(f.s, &other, &asked.id));
-    uvs_task_t t = spec(&f, where, UVS_ONCE, UVS_FAIL_STOP, act_asks_others);
-    t.keep = 0;
+    uvs_task_t t = spec(&f, where, UVS_ONE_SHOT, UVS_FAIL_STOP, act_asks_others);
+    t.keep_outcome = 0;
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
     fixture_turn(&f);
     ASSERT_RC(UV_ECANCELED, done_status(&f, 'a'));
@@ -447,7 +447,7 @@ TEST a_body_that_had_returned_before_was_not_asked(void) {
   struct fixture f;
 
   CHECK_CALL(open_at(&f, WITH_AFTER));
-  uvs_task_t t = spec(&f, WITH_AFTER, UVS_ONCE, UVS_FAIL_STOP, act_unasked);
+  uvs_task_t t = spec(&f, WITH_AFTER, UVS_ONE_SHOT, UVS_FAIL_STOP, act_unasked);
   t.after = after_shuts_down;
   ASSERT_RC(0, uvs_submit(f.s, &t, &asked.id));
   fixture_advance_ms(&f, 100);

@@ -47,7 +47,7 @@ static void wrap(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
   *w = (struct wrapper){d->work, d->arg, id, 0, 0};
   d->work = run_wrapper;
   d->arg = w;
-  d->over = wrapper_over;
+  d->release = wrapper_over;
   if (decorated.act != NULL)
     decorated.act(s, id);
 }
@@ -56,7 +56,7 @@ static enum greatest_test_res open_decorated(struct fixture *f, int concurrency)
   memset(&decorated, 0, sizeof decorated);
   fixture_init(f);
   f->options.concurrency = concurrency;
-  f->options.decorate = wrap;
+  f->hooks.decorate = wrap;
   CHECK_CALL(fixture_open_turned(f));
   PASS();
 }
@@ -134,7 +134,7 @@ TEST a_wrapped_task_answers_delay_order_period_and_cancel(void) {
   uvs_info_init(&info);
   ASSERT_RC(0, uvs_info(f.s, id, &info));
   ASSERT_I64(UVS_MS(50), info.remaining_ns);
-  ASSERT_RC(UVS_RATE, info.kind);
+  ASSERT_RC(UVS_FIXED_RATE, info.kind);
   ASSERT_I64(UVS_MS(20), info.period_ns);
   ASSERT(info.arg == far.arg); /* the original, not the wrapper's */
   fixture_advance_ms(&f, 10);
@@ -142,7 +142,7 @@ TEST a_wrapped_task_answers_delay_order_period_and_cancel(void) {
   ASSERT_RC(0, log_nth(&f, EV_DONE, 'a', 0)->status);
   ASSERT_RC(UV_ENOENT, uvs_cancel(f.s, first, 0));
   ASSERT_RC(UV_ENOENT, uvs_cancel(f.s, second, 0));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
   fixture_turn(&f);
   ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'f', 0)->status);
   ASSERT_RC(0, decorated.made[0].runs); /* never entered */
@@ -176,7 +176,7 @@ TEST what_the_wrapper_answers_is_the_outcome(void) {
   memset(&decorated, 0, sizeof decorated);
   slow_wrapper_runs = 0;
   fixture_init(&f);
-  f.options.decorate = wrap_slowly;
+  f.hooks.decorate = wrap_slowly;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', 0);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -274,7 +274,7 @@ TEST a_hook_that_takes_the_body_away_changes_nothing(void) {
   struct fixture f;
 
   fixture_init(&f);
-  f.options.decorate = no_body;
+  f.hooks.decorate = no_body;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', 0);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -298,7 +298,7 @@ TEST a_hook_that_calls_back_needs_no_stack_for_each_task(void) {
   struct fixture f;
 
   fixture_init(&f);
-  f.options.decorate = unref_in_hook;
+  f.hooks.decorate = unref_in_hook;
   CHECK_CALL(fixture_open(&f)); /* not turned: all of them go through the inbox */
   unrefd = 0;
   for (int i = 0; i < MANY; i++)

@@ -20,8 +20,8 @@ static enum greatest_test_res open_with(struct fixture *f, int concurrency) {
 }
 
 static uvs_task_t make_retry(uvs_task_t t, int64_t retry_ns, uint32_t max_failures) {
-  t.failure = UVS_FAIL_RETRY;
-  t.retry_ns = retry_ns;
+  t.failure_policy = UVS_FAIL_RETRY;
+  t.retry.wait_ns = retry_ns;
   t.max_failures = max_failures;
   return t;
 }
@@ -40,11 +40,11 @@ TEST the_first_failure_ends_a_task_that_says_nothing(void) {
         fixture_delay(&f, 'd', 0, UVS_MS(10)),
         fixture_loop_task(&f, 'l', 0),
     };
-    tasks[3].kind = UVS_RATE;
+    tasks[3].kind = UVS_FIXED_RATE;
     tasks[3].period_ns = UVS_MS(10);
     for (int i = 0; i < 4; i++) {
-      ASSERT_RC(UVS_FAIL_STOP, tasks[i].failure);
-      follow_script(&tasks[i], tasks[i].kind == UVS_ONCE ? "x" : "..x");
+      ASSERT_RC(UVS_FAIL_STOP, tasks[i].failure_policy);
+      follow_script(&tasks[i], tasks[i].kind == UVS_ONE_SHOT ? "x" : "..x");
       ASSERT_RC(0, uvs_submit(f.s, &tasks[i], NULL));
     }
     fixture_advance_ms(&f, 100);
@@ -80,9 +80,11 @@ static enum greatest_test_res live(enum way way, int concurrency, int failure, c
   f.options.seed = 7;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(10), UVS_MS(100));
-  t.failure = failure;
-  t.kind = way == DELAY ? UVS_DELAY : UVS_RATE;
-  t.missed = way == ONCE ? UVS_MISSED_ONCE : way == SKIP ? UVS_MISSED_SKIP : UVS_MISSED_CATCH_UP;
+  t.failure_policy = failure;
+  t.kind = way == DELAY ? UVS_FIXED_DELAY : UVS_FIXED_RATE;
+  t.missed_policy = way == ONCE   ? UVS_MISSED_ONCE
+                    : way == SKIP ? UVS_MISSED_SKIP
+                                  : UVS_MISSED_CATCH_UP;
   t.max_burst = way == BURST ? 2 : 0;
   t.jitter_ns = way == JITTER ? UVS_MS(50) : 0;
   follow_script(&t, script);
@@ -98,7 +100,7 @@ static enum greatest_test_res live(enum way way, int concurrency, int failure, c
   fixture_advance_ms(&f, 300);
   ASSERT(log_count(&f, EV_WORK, 'a') > 10);
   ASSERT(look_at(f.s, id).info.failures ==
-         (failure == UVS_FAIL_GO_ON && script[0] == 'x' ? log_count(&f, EV_WORK, 'a') : 0));
+         (failure == UVS_FAIL_CONTINUE && script[0] == 'x' ? log_count(&f, EV_WORK, 'a') : 0));
   ASSERT_U64(script[0] == 'x' ? log_count(&f, EV_WORK, 'a') : 0, log_count(&f, EV_ERROR, 'a'));
   snprintf(ret_runs, room, "%s, missed %llu", log_runs(&f, EV_WORK, 'a'),
            (unsigned long long)look_at(f.s, id).info.missed);
@@ -114,7 +116,7 @@ TEST with_go_on_the_next_run_comes_as_after_a_success(void) {
       char good[2000], bad[2000];
 
       CHECK_CALL(live((enum way)way, concurrency, UVS_FAIL_STOP, ".", good, sizeof good));
-      CHECK_CALL(live((enum way)way, concurrency, UVS_FAIL_GO_ON, "x", bad, sizeof bad));
+      CHECK_CALL(live((enum way)way, concurrency, UVS_FAIL_CONTINUE, "x", bad, sizeof bad));
       ASSERT_STR_EQ(good, bad);
     }
   PASS();
@@ -132,14 +134,14 @@ TEST so_many_failures_in_a_row_end_the_task(void) {
   };
 
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-    for (int kind = UVS_RATE; kind <= UVS_DELAY; kind++) {
+    for (int kind = UVS_FIXED_RATE; kind <= UVS_FIXED_DELAY; kind++) {
       struct fixture f;
       uvs_id_t id;
 
       CHECK_CALL(open_with(&f, 1));
       uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(10));
       t.kind = kind;
-      t.failure = UVS_FAIL_GO_ON;
+      t.failure_policy = UVS_FAIL_CONTINUE;
       t.max_failures = cases[i].max_failures;
       follow_script(&t, cases[i].script);
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -161,7 +163,7 @@ TEST info_shows_the_row_of_failures(void) {
 
   CHECK_CALL(open_with(&f, 1));
   uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(10), UVS_MS(10));
-  t.failure = UVS_FAIL_GO_ON;
+  t.failure_policy = UVS_FAIL_CONTINUE;
   follow_script(&t, "xx.x..");
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   ASSERT_U64(0, look_at(f.s, id).info.failures);
@@ -186,9 +188,9 @@ TEST the_failure_of_the_last_run_is_the_outcome(void) {
 
         CHECK_CALL(open_with(&f, 1));
         uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
-        t.failure = UVS_FAIL_GO_ON;
-        t.missed = UVS_MISSED_SKIP;
-        t.keep = 1;
+        t.failure_policy = UVS_FAIL_CONTINUE;
+        t.missed_policy = UVS_MISSED_SKIP;
+        t.keep_outcome = 1;
         if (!done)
           t.done = NULL;
         if (way == RUNS)
@@ -232,7 +234,7 @@ TEST a_failure_of_after_is_one_of_the_run(void) {
     CHECK_CALL(open_with(&f, 1));
     uvs_task_t go = fixture_rate(&f, 'g', 0, UVS_MS(100));
     uvs_task_t again = make_retry(fixture_once(&f, 'r', 0), UVS_MS(10), 0);
-    go.failure = UVS_FAIL_GO_ON;
+    go.failure_policy = UVS_FAIL_CONTINUE;
     go.max_failures = 3;
     again.max_failures = 3;
     go.after = again.after = probe_after;
@@ -269,13 +271,13 @@ static uvs_task_t shaped(struct fixture *f, enum shape shape, bool done, int fai
   uvs_task_t t =
       shape == LOOP ? fixture_loop_task(f, 'a', 0) : fixture_rate(f, 'a', 0, UVS_MS(100));
 
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = UVS_MS(100);
-  t.failure = failure;
+  t.failure_policy = failure;
   if (failure != UVS_FAIL_STOP)
     t.max_failures = FAILURES;
   if (failure == UVS_FAIL_RETRY)
-    t.retry_ns = UVS_MS(10);
+    t.retry.wait_ns = UVS_MS(10);
   if (!done)
     t.done = NULL;
   if (shape == WORK_AFTER || shape == AFTER_FAILS)
@@ -334,7 +336,7 @@ TEST without_an_error_hook_nothing_else_changes(void) {
       struct fixture f;
 
       fixture_init(&f);
-      f.options.error = NULL;
+      f.options.on_error = NULL;
       CHECK_CALL(fixture_open_turned(&f));
       uvs_task_t t = shaped(&f, (enum shape)shape, true, failure);
       ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -353,12 +355,12 @@ TEST the_hook_hears_of_a_failure_before_the_next_run(void) {
 
   CHECK_CALL(open_with(&f, 1));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(10));
-  t.failure = UVS_FAIL_GO_ON;
+  t.failure_policy = UVS_FAIL_CONTINUE;
   t.max_failures = 5;
   probe_of(&t)->ret = UV_EIO;
   vclock_advance_ns(&f.clock, UVS_MS(200));
   t.from = UVS_FROM_MONOTONIC;
-  t.delay_ns = VCLOCK_START_NS; /* all of them are due at once */
+  t.first_ns = VCLOCK_START_NS; /* all of them are due at once */
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_turn(&f);
   for (unsigned i = 0; i < 9; i++)
@@ -382,7 +384,7 @@ TEST a_failure_in_a_cancelled_run_is_nobodys_business(void) {
         t.after = probe_after;
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
       fixture_turn(&f);
-      ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, 0));
+      ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, 0));
       ASSERT_RC(0, uvs_finish(f.s, id, UV_EIO));
       fixture_advance_ms(&f, 500);
       ASSERT_U64(0, log_count(&f, EV_ERROR, 0));
@@ -399,7 +401,7 @@ TEST a_failure_is_told_also_if_the_task_ends_before_the_hook_was_called(void) {
   enum { ON_LOOP, ELSEWHERE, LISTED, SHUTDOWN, NOW, END };
 
   for (int by = ON_LOOP; by < END; by++)
-    for (int failure = UVS_FAIL_GO_ON; failure <= UVS_FAIL_RETRY; failure++)
+    for (int failure = UVS_FAIL_CONTINUE; failure <= UVS_FAIL_RETRY; failure++)
       for (int done = 0; done < 2; done++) {
         struct fixture f;
         uvs_id_t id, other;
@@ -407,18 +409,18 @@ TEST a_failure_is_told_also_if_the_task_ends_before_the_hook_was_called(void) {
 
         CHECK_CALL(open_with(&f, 1));
         uvs_task_t t = shaped(&f, WORK, done, failure);
-        t.limit_ns = UVS_SEC(10); /* it must not be left behind either */
+        t.limit.total_ns = UVS_SEC(10); /* it must not be left behind either */
         ASSERT_RC(0, uvs_submit(f.s, &t, &id));
         fakepool_hold();
         fixture_turn(&f);
         ASSERT(fakepool_step()); /* the run is over, and the loop has not turned since */
         ASSERT_U64(1, log_count(&f, EV_WORK, 'a'));
         if (by == ON_LOOP)
-          ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+          ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
         if (by == LISTED)
           ASSERT_RC(0, uvs_next_due(f.s, &ns)); /* takes in what has come */
         if (by == ELSEWHERE || by == LISTED)
-          ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, id));
+          ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, id));
         if (by == SHUTDOWN)
           ASSERT_RC(0, uvs_shutdown(f.s));
         if (by == NOW)
@@ -436,7 +438,7 @@ TEST a_failure_is_told_also_if_the_task_ends_before_the_hook_was_called(void) {
         ASSERT(inspect_idle(f.s));
         if (by < SHUTDOWN) { /* its slot is as good as new */
           uvs_task_t again = fixture_once(&f, 'b', 0);
-          again.limit_ns = UVS_SEC(1);
+          again.limit.total_ns = UVS_SEC(1);
           ASSERT_RC(0, uvs_submit(f.s, &again, &other));
           ASSERT_U64(inspect_slot_of(id), inspect_slot_of(other));
           fixture_advance_ms(&f, 20000);
@@ -460,7 +462,7 @@ TEST a_run_that_fails_after_shutdown_is_the_last(void) {
         uvs_t *s;
 
         fixture_init(&f);
-        f.options.survive_delayed = 0;
+        f.options.delayed_after_shutdown = 0;
         CHECK_CALL(fixture_open_turned(&f));
         uvs_task_t t = once ? fixture_once(&f, 'a', 0) : fixture_rate(&f, 'a', 0, UVS_MS(100));
         t = make_retry(t, UVS_MS(10), 0);
@@ -504,39 +506,51 @@ static uvs_task_t with_fields(struct fixture *f, const struct fields *x) {
   uvs_task_t t = fixture_once(f, 'x', 0);
 
   t.kind = x->kind;
-  t.period_ns = x->kind == UVS_ONCE ? 0 : UVS_MS(100);
-  t.failure = x->failure;
+  t.period_ns = x->kind == UVS_ONE_SHOT ? 0 : UVS_MS(100);
+  t.failure_policy = x->failure;
   t.max_failures = x->max_failures;
-  t.retry_ns = x->retry_ns;
-  t.retry_max_ns = x->retry_max_ns;
-  t.retry_jitter = x->retry_jitter;
+  t.retry.wait_ns = x->retry_ns;
+  t.retry.max_wait_ns = x->retry_max_ns;
+  t.retry.jitter_percent = x->retry_jitter;
   return t;
 }
 
 /* V11 */
 TEST what_makes_no_sense_is_refused_and_changes_nothing(void) {
-  enum { S = UVS_FAIL_STOP, G = UVS_FAIL_GO_ON, R = UVS_FAIL_RETRY };
+  enum { S = UVS_FAIL_STOP, G = UVS_FAIL_CONTINUE, R = UVS_FAIL_RETRY };
   static const struct fields bad[] = {
-      {UVS_RATE, -1, 0, 0, 0, 0},       {UVS_RATE, R + 1, 0, 0, 0, 0},
-      {UVS_RATE, INT_MAX, 0, 0, 0, 0},  {UVS_RATE, INT_MIN, 0, 0, 0, 0},
-      {UVS_RATE, S, 1, 0, 0, 0},                                   /* it ends at the first */
-      {UVS_ONCE, S, 1, 0, 0, 0},        {UVS_ONCE, G, 0, 0, 0, 0}, /* to where? */
-      {UVS_ONCE, G, 3, 0, 0, 0},        {UVS_RATE, S, 0, 1, 0, 0}, /* not retried, so no wait */
-      {UVS_RATE, S, 0, 0, 1, 0},        {UVS_RATE, S, 0, 0, 0, 1},
-      {UVS_RATE, S, 0, -1, 0, 0},       {UVS_RATE, G, 0, 1, 0, 0},
-      {UVS_RATE, G, 0, 0, 1, 0},        {UVS_RATE, G, 0, 0, 0, 1},
-      {UVS_DELAY, G, 0, 0, 0, -1},      {UVS_ONCE, R, 0, 0, 0, 0}, /* at once, for ever */
-      {UVS_RATE, R, 0, -1, 0, 0},       {UVS_RATE, R, 0, INT64_MIN, 0, 0},
-      {UVS_ONCE, R, 0, 10, 9, 0}, /* a bound below the first wait */
-      {UVS_ONCE, R, 0, 10, -1, 0},      {UVS_ONCE, R, 0, 10, INT64_MIN, 0},
-      {UVS_ONCE, R, 0, 10, 0, -1},      {UVS_ONCE, R, 0, 10, 0, 101},
-      {UVS_ONCE, R, 0, 10, 0, INT_MAX}, {UVS_ONCE, R, 0, 10, 0, INT_MIN},
+      {UVS_FIXED_RATE, -1, 0, 0, 0, 0},
+      {UVS_FIXED_RATE, R + 1, 0, 0, 0, 0},
+      {UVS_FIXED_RATE, INT_MAX, 0, 0, 0, 0},
+      {UVS_FIXED_RATE, INT_MIN, 0, 0, 0, 0},
+      {UVS_FIXED_RATE, S, 1, 0, 0, 0}, /* it ends at the first */
+      {UVS_ONE_SHOT, S, 1, 0, 0, 0},
+      {UVS_ONE_SHOT, G, 0, 0, 0, 0}, /* to where? */
+      {UVS_ONE_SHOT, G, 3, 0, 0, 0},
+      {UVS_FIXED_RATE, S, 0, 1, 0, 0}, /* not retried, so no wait */
+      {UVS_FIXED_RATE, S, 0, 0, 1, 0},
+      {UVS_FIXED_RATE, S, 0, 0, 0, 1},
+      {UVS_FIXED_RATE, S, 0, -1, 0, 0},
+      {UVS_FIXED_RATE, G, 0, 1, 0, 0},
+      {UVS_FIXED_RATE, G, 0, 0, 1, 0},
+      {UVS_FIXED_RATE, G, 0, 0, 0, 1},
+      {UVS_FIXED_DELAY, G, 0, 0, 0, -1},
+      {UVS_ONE_SHOT, R, 0, 0, 0, 0}, /* at once, for ever */
+      {UVS_FIXED_RATE, R, 0, -1, 0, 0},
+      {UVS_FIXED_RATE, R, 0, INT64_MIN, 0, 0},
+      {UVS_ONE_SHOT, R, 0, 10, 9, 0}, /* a bound below the first wait */
+      {UVS_ONE_SHOT, R, 0, 10, -1, 0},
+      {UVS_ONE_SHOT, R, 0, 10, INT64_MIN, 0},
+      {UVS_ONE_SHOT, R, 0, 10, 0, -1},
+      {UVS_ONE_SHOT, R, 0, 10, 0, 101},
+      {UVS_ONE_SHOT, R, 0, 10, 0, INT_MAX},
+      {UVS_ONE_SHOT, R, 0, 10, 0, INT_MIN},
   };
   static const struct fields good[] = {
-      {UVS_ONCE, S, 0, 0, 0, 0},    {UVS_RATE, G, 0, 0, 0, 0},
-      {UVS_DELAY, G, 1, 0, 0, 0},   {UVS_RATE, G, UINT32_MAX, 0, 0, 0},
-      {UVS_ONCE, R, 0, 1, 0, 0},    {UVS_RATE, R, 1, 1, 1, 100},
-      {UVS_DELAY, R, 0, 10, 10, 1}, {UVS_ONCE, R, UINT32_MAX, INT64_MAX, INT64_MAX, 100},
+      {UVS_ONE_SHOT, S, 0, 0, 0, 0},      {UVS_FIXED_RATE, G, 0, 0, 0, 0},
+      {UVS_FIXED_DELAY, G, 1, 0, 0, 0},   {UVS_FIXED_RATE, G, UINT32_MAX, 0, 0, 0},
+      {UVS_ONE_SHOT, R, 0, 1, 0, 0},      {UVS_FIXED_RATE, R, 1, 1, 1, 100},
+      {UVS_FIXED_DELAY, R, 0, 10, 10, 1}, {UVS_ONE_SHOT, R, UINT32_MAX, INT64_MAX, INT64_MAX, 100},
   };
   struct fixture f;
   uvs_counts_t before, now;
@@ -574,8 +588,8 @@ TEST an_older_spec_stops_at_its_first_failure(void) {
   CHECK_CALL(open_with(&f, 1));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(10));
   probe_of(&t)->ret = UV_EIO;
-  t.failure = UVS_FAIL_GO_ON; /* beyond its end: not looked at */
-  t.size = offsetof(uvs_task_t, failure);
+  t.failure_policy = UVS_FAIL_CONTINUE; /* beyond its end: not looked at */
+  t.size = offsetof(uvs_task_t, failure_policy);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_advance_ms(&f, 100);
   ASSERT_STR_EQ("0", log_runs(&f, EV_WORK, 'a'));
@@ -601,8 +615,8 @@ TEST submit_fails_cleanly_at_every_allocation(void) {
         ASSERT_RC(0, uvs_submit(f.s, &far, NULL));
       }
       uvs_task_t t = make_retry(fixture_once(&f, 'a', 0), UVS_MS(10), 0);
-      t.retry_max_ns = UVS_MS(15);
-      t.limit_ns = limit ? UVS_SEC(1) : 0;
+      t.retry.max_wait_ns = UVS_MS(15);
+      t.limit.total_ns = limit ? UVS_SEC(1) : 0;
       follow_script(&t, "xx.");
       before = counts_of(f.s);
       for (n = 0; n < 100; n++) {

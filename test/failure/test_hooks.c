@@ -77,10 +77,10 @@ static void init_hooked(struct fixture *f, int concurrency) {
   memset(&seen, 0, sizeof seen);
   fixture_init(f);
   f->options.concurrency = concurrency;
-  f->options.error = on_error;
-  f->options.missed = on_missed;
-  f->options.before_body = on_before;
-  f->options.after_body = on_after;
+  f->options.on_error = on_error;
+  f->hooks.on_missed = on_missed;
+  f->hooks.before_body = on_before;
+  f->hooks.after_body = on_after;
 }
 
 /* ------------------------------------------------------- around each body --- */
@@ -95,9 +95,9 @@ TEST the_hooks_surround_each_body_on_its_thread(void) {
       init_hooked(&f, concurrency);
       CHECK_CALL(fixture_open_turned(&f));
       uvs_task_t t = loop_task ? fixture_loop_task(&f, 'w', 0) : fixture_once(&f, 'w', 0);
-      t.kind = UVS_RATE;
+      t.kind = UVS_FIXED_RATE;
       t.period_ns = UVS_MS(10);
-      t.failure = UVS_FAIL_GO_ON;
+      t.failure_policy = UVS_FAIL_CONTINUE;
       follow(&t, ".x.s");
       ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
       fixture_advance_ms(&f, 100);
@@ -179,9 +179,9 @@ TEST the_hook_after_the_body_is_no_part_of_the_run(void) {
       uvs_task_t t = fixture_delay(&f, 'w', 0, UVS_MS(100));
       if (after)
         t.after = probe_after;
-      t.failure = UVS_FAIL_RETRY;
-      t.retry_ns = UVS_MS(50);
-      t.keep = 1;
+      t.failure_policy = UVS_FAIL_RETRY;
+      t.retry.wait_ns = UVS_MS(50);
+      t.keep_outcome = 1;
       follow(&t, ".x.s");
       probe_of(&t)->takes_ns = UVS_MS(5);
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -223,7 +223,7 @@ TEST the_hooks_may_set_the_result(void) {
       seen.act_in = *hook;
       CHECK_CALL(fixture_open_turned(&f));
       uvs_task_t t = fixture_once(&f, 'w', 0);
-      t.keep = 1;
+      t.keep_outcome = 1;
       follow(&t, ".");
       if (by_body)
         probe_of(&t)->act = act_set_result;
@@ -267,11 +267,11 @@ TEST a_retried_body_stays_in_its_wrapper_and_info_shows_the_original(void) {
 
     wrapped = 0;
     init_hooked(&f, 1);
-    f.options.decorate = wrap;
+    f.hooks.decorate = wrap;
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = loop_task ? fixture_loop_task(&f, 'w', 0) : fixture_once(&f, 'w', 0);
-    t.failure = UVS_FAIL_RETRY;
-    t.retry_ns = UVS_MS(10);
+    t.failure_policy = UVS_FAIL_RETRY;
+    t.retry.wait_ns = UVS_MS(10);
     follow_script(&t, "xxx.");
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     for (int i = 0; i < 3; i++) { /* before its first run, and while it waits for a retry */
@@ -311,10 +311,10 @@ TEST older_options_have_no_hooks(void) {
   struct fixture f;
 
   init_hooked(&f, 1);
-  f.options.size = offsetof(uvs_options_t, missed);
+  f.options.size = offsetof(uvs_options_t, hooks);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'w', 0, UVS_MS(10));
-  t.missed = UVS_MISSED_ONCE;
+  t.missed_policy = UVS_MISSED_ONCE;
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_turn(&f);
   fixture_jump_ms(&f, 55);
@@ -367,7 +367,7 @@ static void make_call(int hook, uvs_t *s, uvs_id_t id, uvs_run_t *run) {
     seen.rc = uvs_wait(s, id, UVS_NEVER, 0, NULL);
     break;
   case AWAIT:
-    seen.rc = uvs_await(s, UVS_NEVER);
+    seen.rc = uvs_wait_terminated(s, UVS_NEVER);
     break;
   case SHUT:
     seen.rc = uvs_shutdown(s);
@@ -387,7 +387,7 @@ static int answer_to(enum call c, int hook, bool on_loop) {
 
   switch (c) {
   case CANCEL_IT:
-    return running ? UVS_RUN_FINISHES : UVS_NEVER_RUNS;
+    return running ? UVS_CANCELLED_WHILE_RUNNING : UVS_CANCELLED;
   case MOVE_IT:
     return running ? UV_EBUSY : 0;
   case FINISH_IT:
@@ -420,9 +420,9 @@ TEST every_call_is_allowed_or_refused_in_every_hook(void) {
         CHECK_CALL(fixture_open_turned(&f));
         s = f.s;
         uvs_task_t t = fixture_rate(&f, 'w', 0, UVS_MS(100));
-        t.missed = UVS_MISSED_ONCE;
-        t.failure = UVS_FAIL_GO_ON;
-        t.keep = 1;
+        t.missed_policy = UVS_MISSED_ONCE;
+        t.failure_policy = UVS_FAIL_CONTINUE;
+        t.keep_outcome = 1;
         follow(&t, ".x.");
         ASSERT_RC(0, uvs_submit(s, &t, &id));
         fixture_turn(&f);

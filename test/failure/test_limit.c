@@ -84,7 +84,7 @@ TEST a_run_that_ends_in_time_is_untouched_and_at_the_limit_it_is_late(void) {
     f.options.concurrency = concurrency;
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = limited(&f, 'a', how);
-    t.delay_ns = UVS_MS(5);
+    t.first_ns = UVS_MS(5);
     t.after = after ? probe_after : NULL;
     probe_of(&t)->act = give;
     probe_of(&t)->ret = late >= 0 ? UV_EIO : 0; /* a late body's own failure is not heard */
@@ -168,7 +168,7 @@ TEST waiting_for_a_runner_counts_and_what_did_not_start_in_time_never_runs(void)
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = limited(&f, 'a', how);
     t.after = probe_after;
-    t.delay_ns = UVS_MS(moved ? 5 : 100);
+    t.first_ns = UVS_MS(moved ? 5 : 100);
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     if (moved)
       ASSERT_RC(0, uvs_reschedule(f.s, id, UVS_MS(100)));
@@ -205,7 +205,7 @@ TEST a_loop_that_was_held_up_when_the_task_was_due_takes_nothing_off_its_limit(v
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = limited(&f, 'a', LATE_DEFAULT);
-  t.delay_ns = UVS_MS(5);
+  t.first_ns = UVS_MS(5);
   probe_of(&t)->ret = UVS_PENDING;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_jump_ms(&f, 100);
@@ -495,7 +495,7 @@ TEST limits_that_pass_together_are_told_of_in_the_order_of_submission(void) {
     ASSERT_RC(0, uvs_schedule(f.s, UVS_HOUR(1), probe_work, NULL, &id[i]));
   for (int i = 0; i < 3; i++) { /* the slot just freed is taken: so from the highest down */
     uvs_task_t t = limited(&f, 'a' + i, LATE_DEFAULT);
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id[2 - i], 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id[2 - i], 0));
     ASSERT_RC(0, uvs_submit(f.s, &t, &id[2 - i]));
   }
   ASSERT(inspect_slot_of(id[2]) > inspect_slot_of(id[1]) &&
@@ -526,18 +526,18 @@ TEST a_cancel_before_the_limit_stands(void) {
     fixture_init(&f);
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = limited(&f, 'a', LATE_VALUE);
-    t.delay_ns = state == WAITING ? UVS_MS(5) : 0;
+    t.first_ns = state == WAITING ? UVS_MS(5) : 0;
     probe_of(&t)->ret = state == PENDING ? UVS_PENDING : 0;
     CHECK_CALL(make_ready(&f, &t, state == READY, &id));
     fixture_advance_ns(&f, state == WAITING ? 0 : LIMIT_NS - 1);
     rc = off_loop ? cancel_elsewhere(f.s, id) : uvs_cancel(f.s, id, flags);
-    ASSERT_RC(state == PENDING ? UVS_RUN_FINISHES : UVS_NEVER_RUNS, rc);
+    ASSERT_RC(state == PENDING ? UVS_CANCELLED_WHILE_RUNNING : UVS_CANCELLED, rc);
     fixture_advance_ns(&f, 3 * LIMIT_NS);
     if (state == READY)
       fakepool_release();
     if (state == PENDING) {
       ASSERT_U64(0, log_count(&f, EV_DONE, 'a'));
-      ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, flags));
+      ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, flags));
       ASSERT_RC(0, uvs_finish(f.s, id, 0));
     }
     fixture_turn(&f);
@@ -576,7 +576,7 @@ TEST an_unref_of_a_late_task_takes_nothing_away_from_others(void) {
     ASSERT_RC(0, uvs_finish(f.s, late, 0));
     fixture_turn(&f);
     ASSERT_U64(1, log_count(&f, EV_DONE, 'a'));
-    ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, last));
+    ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, last));
     ASSERT_U64(0, live_tasks(f.s));
     ASSERT_U64(0, inspect_live_refs(f.s));
     ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL)); /* nothing keeps it */
@@ -608,10 +608,10 @@ TEST a_slow_hook_does_not_make_its_body_late(void) {
 
   fixture_init(&f);
   f.pool = FAKEPOOL_REAL;
-  f.options.after_body = slow_hook;
+  f.hooks.after_body = slow_hook;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', 0);
-  t.limit_ns = UVS_MS(40);
+  t.limit.total_ns = UVS_MS(40);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   ASSERT(fixture_wait_log(&f, EV_DONE, 'a', 1));
   ASSERT_RC(1, log_nth(&f, EV_USER, 'l', 0)->status); /* the loop saw the limit pass */
@@ -631,7 +631,7 @@ TEST the_error_hook_does_not_wait_for_a_body_that_hangs(void) {
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', 0);
   t.done = NULL;
-  t.limit_ns = UVS_MS(40);
+  t.limit.total_ns = UVS_MS(40);
   probe_of(&t)->ret = UVS_PENDING;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_advance_ms(&f, 39);

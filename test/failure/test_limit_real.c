@@ -139,7 +139,7 @@ TEST a_body_that_was_cancelled_is_asked_to_stop_at_its_limit_too(void) {
   uvs_id_t id;
 
   CHECK_CALL(open_at_the_gate(&f, true, 1, LATE_VALUE, &id));
-  ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, 0));
   fixture_advance_ns(&f, LIMIT_NS - 1);
   ASSERT_RC(1, gate_inside());
   fixture_advance_ns(&f, 1);
@@ -224,7 +224,7 @@ static enum greatest_test_res start_group(struct fixture *f, bool any, const int
   for (int i = 0; i < GROUP; i++) {
     group.t[i] = limited(f, 'a' + i, how[i] < 0 ? LATE_DEFAULT : how[i]);
     if (how[i] < 0) /* this one has all the time in the world */
-      group.t[i].limit_ns = 0;
+      group.t[i].limit.total_ns = 0;
     probe_of(&group.t[i])->act = gate_and_give;
   }
   ASSERT_RC(0, uv_thread_create(thread, group_main, NULL));
@@ -358,7 +358,7 @@ TEST the_real_timer_comes_for_the_limit(void) {
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = limited(&f, 'a', LATE_DEFAULT);
     probe_of(&t)->act = act_endless; /* until it is asked to stop */
-    t.keep = 0;
+    t.keep_outcome = 0;
     t.result = NULL;
     start_ns = (int64_t)uv_hrtime();
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -424,21 +424,21 @@ static uvs_task_t crowd_spec(struct one *x, uint64_t *random) {
   x->pace = (int)test_random_below(random, 5);
   x->seen = 1;
   limit_to(&t, x->how);
-  t.limit_ns = UVS_US(1) << test_random_below(random, 12);
-  t.delay_ns = (int64_t)test_random_below(random, (uint64_t)UVS_MS(1));
+  t.limit.total_ns = UVS_US(1) << test_random_below(random, 12);
+  t.first_ns = (int64_t)test_random_below(random, (uint64_t)UVS_MS(1));
   t.work = crowd_body;
   t.after = test_random_below(random, 3) == 0 ? crowd_after : NULL;
   t.done = crowd_done;
   t.arg = x;
   if (test_random_below(random, 4) == 0) {
-    t.kind = UVS_RATE;
+    t.kind = UVS_FIXED_RATE;
     t.period_ns = UVS_MS(1);
     t.max_runs = 3;
     t.until_ns = UVS_MS(20); /* some never start in time, so they do not count */
-    t.failure = UVS_FAIL_GO_ON;
+    t.failure_policy = UVS_FAIL_CONTINUE;
   } else if (test_random_below(random, 3) == 0) {
-    t.failure = UVS_FAIL_RETRY;
-    t.retry_ns = UVS_US(100);
+    t.failure_policy = UVS_FAIL_RETRY;
+    t.retry.wait_ns = UVS_US(100);
     t.max_failures = 3;
   }
   return t;
@@ -516,8 +516,8 @@ TEST many_limits_with_cancels_waits_and_forgets_from_other_threads(void) {
   f->pool = FAKEPOOL_REAL;
   f->real_clock = true;
   f->options.concurrency = 3;
-  f->options.error = NULL;
-  f->options.after_body = after_nothing;
+  f->options.on_error = NULL;
+  f->hooks.after_body = after_nothing;
   CHECK_CALL(fixture_open_turned(f));
   fakepool_pin(); /* the loop stays */
   for (int i = 0; i < PRODUCERS; i++)
@@ -591,7 +591,7 @@ TEST the_error_hook_hears_of_a_limit_that_passes_before_the_body(void) {
     slow_start.reads = slow_start.held = slow_start.open = 0;
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = fixture_once(&f, 'a', 0);
-    t.limit_ns = UVS_MS(10);
+    t.limit.total_ns = UVS_MS(10);
     t.after = after ? probe_after : NULL;
     t.done = NULL;
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));

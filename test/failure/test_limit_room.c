@@ -32,27 +32,27 @@ TEST a_spec_with_a_wrong_limit_is_refused_and_nothing_changes(void) {
   CHECK_CALL(fixture_open_turned(&f));
   for (int i = 0; i < 16; i++)
     bad[i] = limited(&f, 'a', LATE_VALUE);
-  bad[n++].limit_ns = -1;
-  bad[n++].limit_ns = INT64_MIN;
-  bad[n++].limit_ns = 0; /* a substitute for nothing */
-  bad[n].work = NULL;    /* on the loop nobody could say that it is late */
+  bad[n++].limit.total_ns = -1;
+  bad[n++].limit.total_ns = INT64_MIN;
+  bad[n++].limit.total_ns = 0; /* a substitute for nothing */
+  bad[n].work = NULL;          /* on the loop nobody could say that it is late */
   bad[n++].after = probe_loop_body;
-  bad[n].keep = 0; /* a value, and nobody keeps it */
+  bad[n].keep_outcome = 0; /* a value, and nobody keeps it */
   bad[n++].result = NULL;
-  bad[n++].limit_status = 1;
-  bad[n++].limit_status = UVS_STOP;
-  bad[n++].limit_status = UVS_PENDING;
-  bad[n++].limit_status = UV_EIO; /* a failure has no value */
-  bad[n].limit_result = NULL;
-  bad[n++].limit_status = -0x1000; /* more than the word can hold */
-  bad[n].limit_result = NULL;
-  bad[n++].limit_status = INT_MIN;
-  bad[n++].substitute = 0; /* a value without it */
-  bad[n].limit_result = NULL;
-  bad[n].limit_status = UV_EIO;
-  bad[n++].substitute = 0;
-  bad[n++].substitute = 2;
-  bad[n++].substitute = -1;
+  bad[n++].limit.status = 1;
+  bad[n++].limit.status = UVS_STOP;
+  bad[n++].limit.status = UVS_PENDING;
+  bad[n++].limit.status = UV_EIO; /* a failure has no value */
+  bad[n].limit.result = NULL;
+  bad[n++].limit.status = -0x1000; /* more than the word can hold */
+  bad[n].limit.result = NULL;
+  bad[n++].limit.status = INT_MIN;
+  bad[n++].limit.substitute = 0; /* a value without it */
+  bad[n].limit.result = NULL;
+  bad[n].limit.status = UV_EIO;
+  bad[n++].limit.substitute = 0;
+  bad[n++].limit.substitute = 2;
+  bad[n++].limit.substitute = -1;
   before = counts_of(f.s);
   live = atomic_load(&f.fault.live);
   for (int i = 0; i < n; i++) {
@@ -81,7 +81,7 @@ TEST an_older_spec_has_no_limit(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = limited(&f, 'a', LATE_VALUE);
-  t.size = offsetof(uvs_task_t, failure);
+  t.size = offsetof(uvs_task_t, failure_policy);
   probe_of(&t)->takes_ns = UVS_DAY(1);
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_turn(&f);
@@ -107,7 +107,7 @@ TEST the_largest_limits_neither_overflow_nor_pass(void) {
     fixture_init(&f);
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = limited(&f, 'a', LATE_DEFAULT);
-    t.limit_ns = limits[i];
+    t.limit.total_ns = limits[i];
     probe_of(&t)->ret = UVS_PENDING;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     fixture_turn(&f);
@@ -135,7 +135,7 @@ TEST the_shortest_limit_is_one_nanosecond(void) {
       f.options.concurrency = concurrency;
       CHECK_CALL(fixture_open_turned(&f));
       uvs_task_t t = limited(&f, 'a', LATE_DEFAULT);
-      t.limit_ns = 1;
+      t.limit.total_ns = 1;
       probe_of(&t)->takes_ns = takes;
       ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
       fixture_turn(&f);
@@ -179,8 +179,8 @@ TEST a_submit_with_a_limit_fails_cleanly_at_every_allocation(void) {
     fixture_init(&f);
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t other = limited(&f, 'x', LATE_DEFAULT);
-    other.delay_ns = UVS_HOUR(1);
-    other.limit_ns = limits_before ? LIMIT_NS : 0;
+    other.first_ns = UVS_HOUR(1);
+    other.limit.total_ns = limits_before ? LIMIT_NS : 0;
     for (int i = 0; i < filled[way % 4]; i++)
       ASSERT_RC(0, uvs_submit(f.s, &other, NULL));
     t[0] = limited(&f, 'a', LATE_DEFAULT);
@@ -232,7 +232,7 @@ TEST a_submit_without_room_for_its_limit_gives_its_slot_back(void) {
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_init(&plain);
   plain.work = work_nothing;
-  plain.delay_ns = UVS_HOUR(1);
+  plain.first_ns = UVS_HOUR(1);
   ASSERT_RC(0, uvs_submit(f.s, &plain, NULL)); /* now there is room for 64 plain ones */
   uvs_task_t t = limited(&f, 'a', LATE_DEFAULT);
   for (int i = 0; i < 200; i++) {
@@ -260,7 +260,7 @@ static uvs_task_t in_time(_Atomic int *dones) {
   t.work = work_nothing;
   t.done = done_counts;
   t.arg = (void *)dones;
-  t.limit_ns = UVS_HOUR(1);
+  t.limit.total_ns = UVS_HOUR(1);
   return t;
 }
 
@@ -321,13 +321,13 @@ TEST the_heap_has_one_limit_for_each_task_that_is_ready_or_in_its_run(void) {
   fakepool_hold();
   for (int i = 0; i < 6; i++) { /* some leave from the middle */
     uvs_task_t t = limited(&f, 'a' + i, LATE_DEFAULT);
-    t.limit_ns = UVS_MS(10 + i);
+    t.limit.total_ns = UVS_MS(10 + i);
     ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
   }
   fixture_turn(&f);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, ids[2], 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, ids[2], 0));
   ASSERT_U64(5, inspect_limits(f.s));
-  ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, ids[0]));
+  ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, ids[0]));
   fixture_turn(&f);
   ASSERT_U64(4, inspect_limits(f.s));
   ASSERT_I64(11, fixture_next_ms(&f));
@@ -373,7 +373,7 @@ TEST the_one_timer_is_armed_for_the_limit_when_that_is_next(void) {
     if (far)
       ASSERT_RC(0, uvs_schedule(f.s, UVS_MS(900), work_nothing, NULL, &far_id));
     uvs_task_t t = limited(&f, 'a', LATE_DEFAULT);
-    t.limit_ns = UVS_MS(700);
+    t.limit.total_ns = UVS_MS(700);
     probe_of(&t)->ret = UVS_PENDING;
     since_ns = (int64_t)uv_hrtime();
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -390,7 +390,7 @@ TEST the_one_timer_is_armed_for_the_limit_when_that_is_next(void) {
     if (far) {
       ASSERT_RC(0, uvs_next_due(f.s, &due_ns));
       ASSERT(due_ns >= since_ns + UVS_MS(700));
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, far_id, 0));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, far_id, 0));
     }
     ASSERT_FALSE(uv_is_active(find_handles(&f.loop, f.s).timer));
     ASSERT_FALSE(fixture_alive(&f));
@@ -411,12 +411,12 @@ TEST a_cancelled_task_leaves_no_limit_that_the_loop_wakes_for(void) {
     f.real_clock = true;
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = limited(&f, 'a', LATE_DEFAULT);
-    t.limit_ns = UVS_HOUR(1);
+    t.limit.total_ns = UVS_HOUR(1);
     fakepool_hold();
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     fixture_turn(&f);
     ASSERT(uv_is_active(find_handles(&f.loop, f.s).timer));
-    ASSERT_RC(UVS_NEVER_RUNS, off_loop ? cancel_elsewhere(f.s, id) : uvs_cancel(f.s, id, 0));
+    ASSERT_RC(UVS_CANCELLED, off_loop ? cancel_elsewhere(f.s, id) : uvs_cancel(f.s, id, 0));
     fakepool_release();
     fixture_turn(&f);
     ASSERT_FALSE(uv_is_active(find_handles(&f.loop, f.s).timer));
@@ -446,13 +446,13 @@ TEST a_burst_of_limits_keeps_io_waiting_no_longer_than_the_budget(void) {
   fixture_init(&f);
   f.options.clock.monotonic_ns = costly_now;
   f.options.budget_ns = UVS_US(200);
-  f.options.error = NULL;
+  f.options.on_error = NULL;
   CHECK_CALL(fixture_open_turned(&f));
   fakepool_hold();
   for (int i = 0; i < BURST; i++) {
     uvs_task_init(&t[i]);
     t[i].work = work_nothing;
-    t[i].limit_ns = UVS_SEC(1);
+    t[i].limit.total_ns = UVS_SEC(1);
   }
   ASSERT_RC(0, uvs_submit_many(f.s, t, BURST, NULL));
   fixture_turn(&f);

@@ -73,8 +73,8 @@ static enum greatest_test_res errors_are(struct fixture *f, unsigned n, int stat
 static uvs_task_t retried(struct fixture *f, int how, uint32_t max_failures) {
   uvs_task_t t = limited(f, 'a', how);
 
-  t.failure = UVS_FAIL_RETRY;
-  t.retry_ns = UVS_MS(20);
+  t.failure_policy = UVS_FAIL_RETRY;
+  t.retry.wait_ns = UVS_MS(20);
   t.max_failures = max_failures;
   probe_of(&t)->ret = UVS_PENDING;
   return t;
@@ -204,7 +204,7 @@ static uvs_task_t periodic(struct fixture *f, int kind, int how) {
 /* J5 F5 */
 TEST a_late_run_of_a_periodic_task_stops_it_by_default(void) {
   for (int way = 0; way < 4; way++) {
-    int kind = way % 2 == 0 ? UVS_RATE : UVS_DELAY,
+    int kind = way % 2 == 0 ? UVS_FIXED_RATE : UVS_FIXED_DELAY,
         how = way / 2 == 0 ? LATE_DEFAULT : LATE_FAILURE;
     struct fixture f;
     uvs_id_t id;
@@ -232,7 +232,7 @@ TEST a_periodic_task_goes_on_after_a_late_run_and_its_last_one_settles_at_the_li
   enum { BY_RUNS, BY_FAILURES, WAYS };
 
   for (int way = 0; way < LATE_HOWS * 2 * WAYS; way++) {
-    int how = way % LATE_HOWS, kind = way / LATE_HOWS % 2 == 0 ? UVS_RATE : UVS_DELAY;
+    int how = way % LATE_HOWS, kind = way / LATE_HOWS % 2 == 0 ? UVS_FIXED_RATE : UVS_FIXED_DELAY;
     int end = way / LATE_HOWS / 2;
     bool fails = late_status(how) < 0;
     struct fixture f;
@@ -243,7 +243,7 @@ TEST a_periodic_task_goes_on_after_a_late_run_and_its_last_one_settles_at_the_li
     fixture_init(&f);
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = periodic(&f, kind, how);
-    t.failure = fails ? UVS_FAIL_GO_ON : UVS_FAIL_STOP;
+    t.failure_policy = fails ? UVS_FAIL_CONTINUE : UVS_FAIL_STOP;
     t.max_runs = end == BY_RUNS ? 3 : 0;
     t.max_failures = end == BY_FAILURES ? 3 : 0;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -256,9 +256,9 @@ TEST a_periodic_task_goes_on_after_a_late_run_and_its_last_one_settles_at_the_li
       ASSERT_RC(0, uvs_finish(f.s, id, run == 2 ? UVS_STOP : UV_EIO)); /* not heard */
       fixture_turn(&f);
       if (run < 3)
-        fixture_advance_ms(&f, kind == UVS_RATE ? 85 : 100);
+        fixture_advance_ms(&f, kind == UVS_FIXED_RATE ? 85 : 100);
     }
-    ASSERT_STR_EQ(kind == UVS_RATE ? "0 100 200" : "0 115 230", log_runs(&f, EV_WORK, 'a'));
+    ASSERT_STR_EQ(kind == UVS_FIXED_RATE ? "0 100 200" : "0 115 230", log_runs(&f, EV_WORK, 'a'));
     CHECK_CALL(errors_are(&f, fails ? 2 : 0, late_status(how)));
     CHECK_CALL(is_over(&f, id, late_status(how), late_result(how), true, 3));
     CHECK_CALL(fixture_close(&f));
@@ -279,7 +279,7 @@ TEST a_run_in_time_does_not_give_the_value_of_an_earlier_limit(void) {
 
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
-  uvs_task_t t = periodic(&f, UVS_RATE, LATE_VALUE);
+  uvs_task_t t = periodic(&f, UVS_FIXED_RATE, LATE_VALUE);
   probe_of(&t)->act = stop_at_2;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_advance_ms(&f, 100);
@@ -295,8 +295,8 @@ TEST a_run_in_time_ends_the_row_of_late_ones(void) {
 
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
-  uvs_task_t t = periodic(&f, UVS_RATE, LATE_DEFAULT);
-  t.failure = UVS_FAIL_GO_ON;
+  uvs_task_t t = periodic(&f, UVS_FIXED_RATE, LATE_DEFAULT);
+  t.failure_policy = UVS_FAIL_CONTINUE;
   t.max_failures = 2;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   for (int i = 0; i < 5; i++) {
@@ -310,7 +310,7 @@ TEST a_run_in_time_ends_the_row_of_late_ones(void) {
     ASSERT_U64(0, look_at(f.s, id).info.failures);
     fixture_advance_ms(&f, 100);
   }
-  ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, 0));
   ASSERT_RC(0, uvs_finish(f.s, id, 0));
   CHECK_CALL(fixture_close(&f));
   PASS();
@@ -333,9 +333,9 @@ TEST points_of_the_grid_after_a_run_that_did_not_start(void) {
       CHECK_CALL(fixture_open_turned(&f));
       uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(10), UVS_MS(10));
       limit_to(&t, how);
-      t.limit_ns = UVS_MS(25);
-      t.missed = policy;
-      t.failure = UVS_FAIL_GO_ON;
+      t.limit.total_ns = UVS_MS(25);
+      t.missed_policy = policy;
+      t.failure_policy = UVS_FAIL_CONTINUE;
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
       fakepool_hold();
       fixture_advance_ms(&f, 35); /* the run of 10 ms is late, and not started */
@@ -347,7 +347,7 @@ TEST points_of_the_grid_after_a_run_that_did_not_start(void) {
       ASSERT_U64(missed[policy], look_at(f.s, id).info.missed);
       ASSERT_U64(missed[policy], counts_of(f.s).missed);
       CHECK_CALL(errors_are(&f, late_status(how) < 0, late_status(how)));
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
       CHECK_CALL(fixture_close(&f));
     }
   }
@@ -367,13 +367,13 @@ TEST no_missed_point_is_forgotten_with_the_run_that_did_not_start(void) {
   uvs_id_t id;
 
   fixture_init(&f);
-  f.options.missed = on_missed;
+  f.hooks.on_missed = on_missed;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(10), UVS_MS(10));
   limit_to(&t, LATE_DEFAULT);
-  t.limit_ns = UVS_MS(25);
-  t.missed = UVS_MISSED_SKIP;
-  t.failure = UVS_FAIL_GO_ON;
+  t.limit.total_ns = UVS_MS(25);
+  t.missed_policy = UVS_MISSED_SKIP;
+  t.failure_policy = UVS_FAIL_CONTINUE;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fakepool_hold();
   fixture_advance_ms(&f, 40); /* 10 is late at 35, next is 40: two missed */
@@ -386,7 +386,7 @@ TEST no_missed_point_is_forgotten_with_the_run_that_did_not_start(void) {
   ASSERT_U64(2, log_count(&f, EV_USER, 'a'));
   for (unsigned i = 0; i < 2; i++)
     ASSERT_RC(200 + UVS_LATE_OVERLAP, log_nth(&f, EV_USER, 'a', i)->status);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
@@ -404,8 +404,8 @@ TEST a_late_runner_decides_as_the_loop_would_have(void) {
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(10), UVS_MS(10));
     limit_to(&t, LATE_DEFAULT);
-    t.limit_ns = UVS_MS(limit_ms[i]);
-    t.missed = UVS_MISSED_SKIP;
+    t.limit.total_ns = UVS_MS(limit_ms[i]);
+    t.missed_policy = UVS_MISSED_SKIP;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     fakepool_hold();
     fixture_advance_ms(&f, 10);
@@ -438,8 +438,8 @@ TEST hooks_around_the_body_see_the_body_and_not_the_limit(void) {
   struct fixture f;
 
   fixture_init(&f);
-  f.options.before_body = log_before;
-  f.options.after_body = log_after;
+  f.hooks.before_body = log_before;
+  f.hooks.after_body = log_after;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t a = limited(&f, 'a', LATE_FAILURE);
   uvs_task_t b = limited(&f, 'b', LATE_FAILURE);
@@ -468,7 +468,7 @@ TEST the_limit_of_a_wall_clock_task_is_not_affected_by_the_wall_clock(void) {
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = limited(&f, 'a', LATE_DEFAULT);
   t.from = UVS_FROM_WALL;
-  t.delay_ns = VCLOCK_WALL_NS + UVS_MS(50);
+  t.first_ns = VCLOCK_WALL_NS + UVS_MS(50);
   probe_of(&t)->ret = UVS_PENDING;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_advance_ms(&f, 50);
@@ -491,10 +491,10 @@ TEST after_shutdown_a_late_run_ends_as_the_policies_say(void) {
     uvs_id_t id;
 
     fixture_init(&f);
-    f.options.survive_periodic = survives;
+    f.options.periodic_after_shutdown = survives;
     CHECK_CALL(fixture_open_turned(&f));
-    uvs_task_t t = periodic(&f, UVS_RATE, LATE_DEFAULT);
-    t.failure = go_on ? UVS_FAIL_GO_ON : UVS_FAIL_STOP;
+    uvs_task_t t = periodic(&f, UVS_FIXED_RATE, LATE_DEFAULT);
+    t.failure_policy = go_on ? UVS_FAIL_CONTINUE : UVS_FAIL_STOP;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     fixture_turn(&f);
     ASSERT_RC(0, uvs_shutdown(f.s));
@@ -505,7 +505,7 @@ TEST after_shutdown_a_late_run_ends_as_the_policies_say(void) {
     if (go_on && survives) {
       fixture_advance_ms(&f, 90);
       CHECK_CALL(passes_its_limit(&f, id, LATE_DEFAULT, false));
-      ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, 0));
+      ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, 0));
       ASSERT_RC(0, uvs_finish(f.s, id, 0));
       fixture_turn(&f);
     }
@@ -523,7 +523,7 @@ TEST after_shutdown_a_ready_task_still_has_its_limit(void) {
   uvs_id_t id;
 
   fixture_init(&f);
-  f.options.survive_delayed = 0;
+  f.options.delayed_after_shutdown = 0;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = limited(&f, 'a', LATE_VALUE);
   fakepool_hold();

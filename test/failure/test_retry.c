@@ -49,8 +49,8 @@ TEST waits_stop_growing_at_their_bound(void) {
   CHECK_CALL(open_with(&f, 1));
   uvs_task_t t = retried(fixture_once(&f, 'a', 0), UVS_MS(10), "xxxxx.");
   uvs_task_t even = retried(fixture_once(&f, 'e', 0), UVS_MS(10), "xxxx.");
-  t.retry_max_ns = UVS_MS(25);
-  even.retry_max_ns = UVS_MS(10);
+  t.retry.max_wait_ns = UVS_MS(25);
+  even.retry.max_wait_ns = UVS_MS(10);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &even, NULL));
   fixture_advance_ms(&f, 1000);
@@ -64,13 +64,13 @@ TEST waits_stop_growing_at_their_bound(void) {
  * matter. */
 TEST the_wait_counts_from_the_end_of_the_run(void) {
   for (int after = 0; after < 2; after++)
-    for (int kind = UVS_ONCE; kind <= UVS_DELAY; kind++) {
+    for (int kind = UVS_ONE_SHOT; kind <= UVS_FIXED_DELAY; kind++) {
       struct fixture f;
 
       CHECK_CALL(open_with(&f, 1));
       uvs_task_t t = retried(fixture_once(&f, 'a', 0), UVS_MS(10), "xxs");
       t.kind = kind;
-      t.period_ns = kind == UVS_ONCE ? 0 : UVS_SEC(1);
+      t.period_ns = kind == UVS_ONE_SHOT ? 0 : UVS_SEC(1);
       if (after)
         t.after = probe_after;
       probe_of(&t)->takes_ns = UVS_MS(7);
@@ -114,7 +114,7 @@ TEST a_wait_that_grows_for_ever_ends_in_never(void) {
   ASSERT_I64(UVS_NEVER, look_at(f.s, id).info.due_ns);
   ASSERT_I64(UVS_NEVER, look_at(f.s, id).info.remaining_ns);
   ASSERT_I64(-1, fixture_next_ms(&f));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
   fixture_turn(&f);
   ASSERT_RC(UV_ECANCELED, done_status(&f, 'a'));
   CHECK_CALL(fixture_close(&f));
@@ -130,7 +130,7 @@ static enum greatest_test_res play_seed(uint64_t seed, int retry_jitter, char *r
   CHECK_CALL(fixture_open_turned(&f));
   for (const char *tag = "ab"; *tag != 0; tag++) {
     uvs_task_t t = retried(fixture_once(&f, *tag, 0), UVS_US(1000), "xxxxxxxx.");
-    t.retry_jitter = retry_jitter;
+    t.retry.jitter_percent = retry_jitter;
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   }
   fixture_advance_ms(&f, 1000);
@@ -293,14 +293,14 @@ TEST a_task_of_the_wall_clock_is_retried_by_the_wall_clock(void) {
     CHECK_CALL(open_with(&f, 1));
     uvs_task_t t = retried(fixture_once(&f, 'a', 0), UVS_SEC(10), "xxx.");
     t.from = UVS_FROM_WALL;
-    t.delay_ns = vclock_wall(&f.clock) + UVS_SEC(1);
+    t.first_ns = vclock_wall(&f.clock) + UVS_SEC(1);
     if (after)
       t.after = probe_after;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     fixture_advance_ms(&f, 1000);
     ASSERT_STR_EQ("a", log_string(&f, EV_WORK));
     ASSERT_RC(UVS_FROM_WALL, look_at(f.s, id).info.from);
-    ASSERT_I64(t.delay_ns + UVS_SEC(10), look_at(f.s, id).info.due_ns);
+    ASSERT_I64(t.first_ns + UVS_SEC(10), look_at(f.s, id).info.due_ns);
     ASSERT_I64(UVS_SEC(10), look_at(f.s, id).info.remaining_ns);
     fixture_advance_ms(&f, 9999);
     ASSERT_STR_EQ("a", log_string(&f, EV_WORK));
@@ -328,7 +328,7 @@ TEST a_late_after_does_not_move_a_retry_by_the_wall_clock(void) {
   CHECK_CALL(open_with(&f, 1));
   uvs_task_t t = retried(fixture_once(&f, 'a', 0), UVS_SEC(10), "x.");
   t.from = UVS_FROM_WALL;
-  t.delay_ns = vclock_wall(&f.clock);
+  t.first_ns = vclock_wall(&f.clock);
   t.after = probe_after;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fakepool_hold();
@@ -343,13 +343,13 @@ TEST a_late_after_does_not_move_a_retry_by_the_wall_clock(void) {
 }
 
 TEST tasks_of_the_loop_are_retried_on_the_loop(void) {
-  for (int kind = UVS_ONCE; kind <= UVS_DELAY; kind++) {
+  for (int kind = UVS_ONE_SHOT; kind <= UVS_FIXED_DELAY; kind++) {
     struct fixture f;
 
     CHECK_CALL(open_with(&f, 1));
     uvs_task_t t = retried(fixture_loop_task(&f, 'a', 0), UVS_MS(10), "xxs");
     t.kind = kind;
-    t.period_ns = kind == UVS_ONCE ? 0 : UVS_MS(100);
+    t.period_ns = kind == UVS_ONE_SHOT ? 0 : UVS_MS(100);
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
     fixture_advance_ms(&f, 500);
     ASSERT_STR_EQ("0 10 30", log_runs(&f, EV_AFTER, 'a'));
@@ -405,7 +405,7 @@ TEST a_kept_outcome_settles_only_at_the_end(void) {
     CHECK_CALL(open_with(&f, 1));
     uvs_task_t t = retried(fixture_once(&f, 'a', 0), UVS_MS(10), ends_well ? "xx." : "xxx");
     t.max_failures = 3;
-    t.keep = 1;
+    t.keep_outcome = 1;
     t.result = &value;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     for (int i = 0; i < 3; i++) { /* 0, 10, 20 */
@@ -547,7 +547,7 @@ TEST a_cancel_ends_the_wait(void) {
     uvs_task_t t = retried(fixture_once(&f, 'a', 0), UVS_MS(10), "x");
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     fixture_advance_ms(&f, 15);
-    ASSERT_RC(UVS_NEVER_RUNS, off_loop ? cancel_elsewhere(f.s, id) : uvs_cancel(f.s, id, 0));
+    ASSERT_RC(UVS_CANCELLED, off_loop ? cancel_elsewhere(f.s, id) : uvs_cancel(f.s, id, 0));
     fixture_turn(&f);
     ASSERT_RC(UV_ECANCELED, done_status(&f, 'a'));
     fixture_advance_ms(&f, 1000);
@@ -583,16 +583,16 @@ TEST a_reschedule_moves_the_retry_and_the_grid(void) {
 TEST shutdown_treats_the_wait_as_any_other(void) {
   for (int survive = 0; survive < 2; survive++)
     for (int due = 0; due < 2; due++)
-      for (int kind = UVS_ONCE; kind <= UVS_DELAY; kind++) {
-        bool goes_on = kind == UVS_ONCE && (survive || due);
+      for (int kind = UVS_ONE_SHOT; kind <= UVS_FIXED_DELAY; kind++) {
+        bool goes_on = kind == UVS_ONE_SHOT && (survive || due);
         struct fixture f;
 
         fixture_init(&f);
-        f.options.survive_delayed = survive;
+        f.options.delayed_after_shutdown = survive;
         CHECK_CALL(fixture_open_turned(&f));
         uvs_task_t t = retried(fixture_once(&f, 'a', 0), UVS_MS(10), "xx.");
         t.kind = kind;
-        t.period_ns = kind == UVS_ONCE ? 0 : UVS_MS(100);
+        t.period_ns = kind == UVS_ONE_SHOT ? 0 : UVS_MS(100);
         ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
         fixture_advance_ms(&f, 5);
         if (due)
@@ -621,7 +621,7 @@ TEST setting_survive_after_shutdown_ends_the_wait(void) {
   ASSERT_RC(0, uvs_shutdown(f.s));
   fixture_advance_ms(&f, 10);
   ASSERT_U64(2, log_count(&f, EV_WORK, 'a'));
-  ASSERT_RC(0, uvs_set_survive(f.s, UVS_SURVIVE_DELAYED, 0));
+  ASSERT_RC(0, uvs_set_after_shutdown(f.s, UVS_DELAYED_TASKS, 0));
   fixture_turn(&f);
   ASSERT_RC(UV_ECANCELED, done_status(&f, 'a'));
   ASSERT_RC(1, uvs_is_terminated(f.s));
@@ -632,13 +632,13 @@ TEST setting_survive_after_shutdown_ends_the_wait(void) {
 /* S33 V2. It has run, so it is not handed back. */
 TEST shutdown_now_and_close_cancel_what_waits_for_a_retry(void) {
   for (int close = 0; close < 2; close++)
-    for (int kind = UVS_ONCE; kind <= UVS_DELAY; kind++) {
+    for (int kind = UVS_ONE_SHOT; kind <= UVS_FIXED_DELAY; kind++) {
       struct fixture f;
 
       CHECK_CALL(open_with(&f, 1));
       uvs_task_t t = retried(fixture_once(&f, 'a', 0), UVS_MS(10), "x");
       t.kind = kind;
-      t.period_ns = kind == UVS_ONCE ? 0 : UVS_MS(100);
+      t.period_ns = kind == UVS_ONE_SHOT ? 0 : UVS_MS(100);
       ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
       fixture_advance_ms(&f, 5);
       if (!close) {

@@ -46,7 +46,7 @@ TEST a_clock_that_stands_still_holds_up_what_waits_and_nothing_else(void) {
   struct fixture f;
 
   fixture_init(&f);
-  f.options.keep_alive = UVS_KEEP_ALWAYS;
+  f.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t now = fixture_once(&f, 'n', 0), later = fixture_once(&f, 'l', 1);
   uvs_task_t rate = fixture_rate(&f, 'r', 0, 1), delay = fixture_delay(&f, 'd', 0, 1);
@@ -95,11 +95,12 @@ TEST a_year_that_passes_at_once_is_one_late_turn(void) {
   uvs_task_t delay = fixture_delay(&f, 'd', UVS_SEC(7), UVS_SEC(7));
   uvs_task_t wall = fixture_once(&f, 'w', vclock_wall(&f.clock) + UVS_SEC(7));
   uvs_task_t limit = fixture_once(&f, 'l', UVS_SEC(7));
-  stands.missed = UVS_MISSED_ONCE;
-  skips.missed = UVS_MISSED_SKIP;
+  stands.missed_policy = UVS_MISSED_ONCE;
+  skips.missed_policy = UVS_MISSED_SKIP;
   burst.max_burst = 3;
   wall.from = UVS_FROM_WALL;
-  limit.limit_ns = UVS_SEC(1); /* from when it is ready: which is when it was seen to be due */
+  limit.limit.total_ns =
+      UVS_SEC(1); /* from when it is ready: which is when it was seen to be due */
   ASSERT_RC(0, uvs_submit(f.s, &once, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &stands, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &skips, NULL));
@@ -153,7 +154,7 @@ TEST a_year_to_catch_up_with_holds_up_nobody(void) {
     f.real_clock = false;
     f.pool = FAKEPOOL_STEPPED;
     f.options.concurrency = on_loop ? 0 : 2;
-    f.options.keep_alive = UVS_KEEP_ALWAYS;
+    f.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
     CHECK_CALL(fixture_open_turned(&f));
     ASSERT_RC(0, uvs_schedule_at_fixed_rate(f.s, UVS_MS(1), UVS_MS(1), catch_up, NULL, &id));
     uv_run(&f.loop, UV_RUN_NOWAIT);
@@ -225,11 +226,13 @@ TEST clocks_that_leap_as_they_like_make_nothing_early_lost_or_double(void) {
   leaps.base_ns = vclock_now(&f.clock) + leaps.period_ns;
   for (unsigned k = 0; k < KINDS; k++) {
     uvs_task_init(&t);
-    t.kind = UVS_RATE;
+    t.kind = UVS_FIXED_RATE;
     t.from = UVS_FROM_MONOTONIC;
-    t.delay_ns = leaps.base_ns;
+    t.first_ns = leaps.base_ns;
     t.period_ns = leaps.period_ns;
-    t.missed = k % 3 == 0 ? UVS_MISSED_CATCH_UP : k % 3 == 1 ? UVS_MISSED_ONCE : UVS_MISSED_SKIP;
+    t.missed_policy = k % 3 == 0   ? UVS_MISSED_CATCH_UP
+                      : k % 3 == 1 ? UVS_MISSED_ONCE
+                                   : UVS_MISSED_SKIP;
     t.max_burst = k % 3 == 0 ? k + 2 : 0;
     t.work = k < 3 ? on_grid : NULL;
     t.after = k < 3 ? NULL : on_grid;
@@ -251,7 +254,7 @@ TEST clocks_that_leap_as_they_like_make_nothing_early_lost_or_double(void) {
     case 2:
       uvs_task_init(&t);
       t.from = UVS_FROM_WALL;
-      t.delay_ns = vclock_wall(&f.clock) + by_ns;
+      t.first_ns = vclock_wall(&f.clock) + by_ns;
       t.work = on_wall;
       ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
       walls++;
@@ -309,7 +312,7 @@ static int do_all(void *arg) {
     x->accepted++;
   EXPECT(rc == UV_EAGAIN);
   EXPECT(x->accepted > 100);
-  EXPECT(uvs_cancel(s, id, 0) == UVS_NEVER_RUNS);
+  EXPECT(uvs_cancel(s, id, 0) == UVS_CANCELLED);
   EXPECT(uvs_cancel(s, id, 0) == UV_ENOENT);
   for (int i = 0; i < 4; i++) {
     uvs_task_init(&four[i]);
@@ -321,7 +324,7 @@ static int do_all(void *arg) {
   EXPECT(uvs_all(s, four, 1, UVS_MS(5), outcomes) == UV_ETIMEDOUT);
   EXPECT(outcomes[0].status == UV_ECANCELED);
   EXPECT(uvs_wait(s, x->kept, UVS_MS(2), 0, &o) == UV_ETIMEDOUT);
-  EXPECT(uvs_await(s, UVS_MS(2)) == UV_ETIMEDOUT);
+  EXPECT(uvs_wait_terminated(s, UVS_MS(2)) == UV_ETIMEDOUT);
   EXPECT(uvs_queue_put(x->q, x, UVS_MS(1), NULL) == 0);
   EXPECT(uvs_queue_poll_within(x->q, 0, NULL, &e) == UV_ETIMEDOUT);
   EXPECT(uvs_queue_put(x->q, x, 0, NULL) == 0);
@@ -329,7 +332,7 @@ static int do_all(void *arg) {
   EXPECT(uvs_lane_dispose(x->lane, UVS_DISPOSE_TOKEN) == 0);
   EXPECT(uvs_lane_is_disposed(x->lane) == 1);
   EXPECT(uvs_clock_changed(s) == 0);
-  EXPECT(uvs_stats_write(s, UVS_TEXT, NULL, NULL) == UV_EINVAL);
+  EXPECT(uvs_stats_write(s, UVS_FORMAT_TEXT, NULL, NULL) == UV_EINVAL);
   EXPECT(uvs_shutdown(s) == 0);
   EXPECT(uvs_submit(s, &t, NULL) == UV_ESHUTDOWN);
   EXPECT(uvs_is_terminated(s) == 0);
@@ -358,12 +361,12 @@ TEST a_loop_that_nobody_runs_any_more_holds_up_no_other_thread_and_loses_nothing
   f.options.max_pending = 500;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_lane_options_init(&lo);
-  lo.quiet = on_quiet;
+  lo.on_quiet = on_quiet;
   ASSERT_RC(0, uvs_lane_open(f.s, &lo, &x.lane));
   ASSERT_RC(0, uvs_queue_open(f.s, NULL, &x.q));
   ASSERT_RC(0, uvs_queue_unref(x.q));
   uvs_task_t kept = fixture_once(&f, 'k', UVS_MS(1)), laned = fixture_once(&f, 'l', UVS_HOUR(1));
-  kept.keep = 1;
+  kept.keep_outcome = 1;
   laned.lane = x.lane;
   ASSERT_RC(0, uvs_submit(f.s, &kept, &x.kept));
   ASSERT_RC(0, uvs_submit(f.s, &laned, NULL));
@@ -436,7 +439,7 @@ static uvs_task_t armed(int64_t delay_ns, unsigned long number) {
   uvs_task_t t;
 
   uvs_task_init(&t);
-  t.delay_ns = delay_ns;
+  t.first_ns = delay_ns;
   if (number % 2 == 0)
     t.work = work_nothing;
   else

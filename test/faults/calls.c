@@ -228,19 +228,19 @@ static enum greatest_test_res make_specs(struct world *w) {
   w->cold = t;
   w->cold.name = "cold";
   w->cold.after = probe_after;
-  w->cold.failure = UVS_FAIL_RETRY;
-  w->cold.retry_ns = UVS_MS(1);
-  w->cold.limit_ns = UVS_SEC(1);
+  w->cold.failure_policy = UVS_FAIL_RETRY;
+  w->cold.retry.wait_ns = UVS_MS(1);
+  w->cold.limit.total_ns = UVS_SEC(1);
   w->wall = t;
   w->wall.from = UVS_FROM_WALL;
-  w->wall.delay_ns = vclock_wall(&w->f.clock) + UVS_MS(1);
+  w->wall.first_ns = vclock_wall(&w->f.clock) + UVS_MS(1);
   w->kept = t;
-  w->kept.keep = 1;
+  w->kept.keep_outcome = 1;
   w->in_lane = t;
   w->in_lane.lane = w->lane;
   for (int i = 0; i < MANY; i++) {
     w->many[i] = i % 3 == 0 ? w->cold : w->plain;
-    w->many[i].delay_ns = 0;
+    w->many[i].first_ns = 0;
   }
   PASS();
 }
@@ -250,8 +250,8 @@ static enum greatest_test_res submit_all(struct world *w) {
   uvs_task_t wall = far, kept = far, pending = fixture_once(&w->f, 'p', 0), lane = far;
 
   wall.from = UVS_FROM_WALL;
-  wall.delay_ns = vclock_wall(&w->f.clock) + UVS_HOUR(1);
-  kept.keep = 1;
+  wall.first_ns = vclock_wall(&w->f.clock) + UVS_HOUR(1);
+  kept.keep_outcome = 1;
   lane.lane = w->lane;
   probe_of(&pending)->ret = UVS_PENDING;
   ASSERT_RC(0, uvs_submit(S, &far, &w->far));
@@ -261,7 +261,7 @@ static enum greatest_test_res submit_all(struct world *w) {
   ASSERT_RC(0, uvs_submit(S, &pending, &w->pending));
   pending.lane = w->lane;
   ASSERT_RC(0, uvs_submit(S, &pending, &w->lane_pending));
-  kept.delay_ns = 0;
+  kept.first_ns = 0;
   ASSERT_RC(0, uvs_submit(S, &kept, &w->kept_over));
   PASS();
 }
@@ -318,7 +318,7 @@ static enum greatest_test_res world_open(struct world *w) {
   ASSERT(w->sink != NULL);
   uvs_lane_options_init(&o);
   o.width = 0;
-  o.quiet = on_quiet;
+  o.on_quiet = on_quiet;
   o.arg = w;
   ASSERT_RC(0, uvs_lane_open(S, &o, &w->lane));
   ASSERT_RC(0, open_threads(w, 1, &w->pool));
@@ -419,7 +419,7 @@ static enum greatest_test_res perform_in_body(struct world *w) {
   uvs_id_t id;
 
   t.arg = fixture_probe(&w->f, 'b');
-  t.delay_ns = 0;
+  t.first_ns = 0;
   probe_of(&t)->act = act_perform;
   probe_of(&t)->data = w;
   ASSERT_RC(0, uvs_submit(S, &t, &id));
@@ -460,9 +460,9 @@ static struct snapshot look(struct world *w) {
   now.sizes[0] = uvs_queue_size(w->q);
   now.sizes[1] = uvs_queue_size(w->full);
   now.concurrency = uvs_concurrency(S);
-  now.rejection = uvs_rejection(S);
+  now.rejection = uvs_rejection_policy(S);
   now.threads = uvs_threads_size(w->pool);
-  now.survive = uvs_survive(S, UVS_SURVIVE_PERIODIC);
+  now.survive = uvs_after_shutdown(S, UVS_PERIODIC_TASKS);
   now.logged = log_total(&w->f);
   now.callbacks = atomic_load(&w->cleaned) + atomic_load(&w->seen) + atomic_load(&w->quiet);
   return now;

@@ -178,7 +178,7 @@ static int open_life(struct life *l) {
 
   uvs_options_init(&o);
   o.concurrency = l->alone ? 0 : 2;
-  o.keep_alive = UVS_KEEP_ALWAYS;
+  o.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
   o.allocator = refuse_allocator(&l->under);
   o.data = l;
   o.seed = 7;
@@ -201,10 +201,10 @@ static uvs_task_t spec(int kind, int64_t delay_ns) {
 
   uvs_task_init(&t);
   t.kind = kind;
-  t.delay_ns = delay_ns;
+  t.first_ns = delay_ns;
   t.work = body;
   t.done = on_done;
-  if (kind != UVS_ONCE) {
+  if (kind != UVS_ONE_SHOT) {
     t.period_ns = UVS_MS(1);
     t.max_runs = 3;
   }
@@ -231,7 +231,7 @@ static void open_lane(struct life *l, int which, const uvs_executor_t *e, int th
   uvs_lane_options_t o;
 
   uvs_lane_options_init(&o);
-  o.quiet = on_quiet;
+  o.on_quiet = on_quiet;
   o.arg = l;
   o.executor = e;
   o.threads = threads;
@@ -258,36 +258,36 @@ static void step_lanes(struct life *l) {
 
 static void step_plain(struct life *l) {
   for (int i = 0; i < 70; i++)
-    submit(l, spec(UVS_ONCE, UVS_US(50 * (i % 40))));
+    submit(l, spec(UVS_ONE_SHOT, UVS_US(50 * (i % 40))));
 }
 
 static void step_kinds(struct life *l) {
-  uvs_task_t t = spec(UVS_RATE, 0);
+  uvs_task_t t = spec(UVS_FIXED_RATE, 0);
 
   t.jitter_ns = UVS_US(100);
   submit(l, t);
-  submit(l, spec(UVS_DELAY, UVS_US(300)));
-  t = spec(UVS_ONCE, 0);
+  submit(l, spec(UVS_FIXED_DELAY, UVS_US(300)));
+  t = spec(UVS_ONE_SHOT, 0);
   t.from = UVS_FROM_WALL;
-  t.delay_ns = 1; /* long past: now */
+  t.first_ns = 1; /* long past: now */
   submit(l, t);
-  t = spec(UVS_ONCE, UVS_MS(1));
+  t = spec(UVS_ONE_SHOT, UVS_MS(1));
   t.after = t.work;
   t.work = NULL;
   submit(l, t);
-  t = spec(UVS_ONCE, UVS_MS(1));
+  t = spec(UVS_ONE_SHOT, UVS_MS(1));
   t.name = "named";
-  t.limit_ns = UVS_SEC(60);
-  t.failure = UVS_FAIL_RETRY;
-  t.retry_ns = UVS_US(10);
+  t.limit.total_ns = UVS_SEC(60);
+  t.failure_policy = UVS_FAIL_RETRY;
+  t.retry.wait_ns = UVS_US(10);
   l->account[l->tasks].fails = 2;
   submit(l, t);
-  t = spec(UVS_ONCE, UVS_US(10));
+  t = spec(UVS_ONE_SHOT, UVS_US(10));
   t.flags = UVS_UNREF;
   t.priority = UVS_PRIORITY_HIGH;
   submit(l, t);
   t.priority = UVS_PRIORITY_LOW;
-  t.keep = 1;
+  t.keep_outcome = 1;
   uvs_id_t kept = submit(l, t);
   if (kept != 0)
     TRY(l, uvs_forget(l->s, kept));
@@ -295,7 +295,7 @@ static void step_kinds(struct life *l) {
 
 static void step_in_lanes(struct life *l) {
   for (int i = 0; i < 5 * LIFE_LANES; i++) {
-    uvs_task_t t = spec(i % 5 == 0 ? UVS_DELAY : UVS_ONCE, UVS_US(100 * (i % 7)));
+    uvs_task_t t = spec(i % 5 == 0 ? UVS_FIXED_DELAY : UVS_ONE_SHOT, UVS_US(100 * (i % 7)));
 
     if (l->lane[i % LIFE_LANES] == 0)
       continue;
@@ -311,7 +311,7 @@ static void submit_many(struct life *l, int n) {
   int rc;
 
   for (int i = 0; i < n; i++) {
-    t[i] = spec(UVS_ONCE, UVS_US(i % 9));
+    t[i] = spec(UVS_ONE_SHOT, UVS_US(i % 9));
     if (i % 3 == 0)
       t[i].name = "many";
     t[i].arg = account(l);
@@ -331,7 +331,7 @@ static void producer(void *arg) {
   struct life *l = arg;
 
   for (int i = 0; i < 40; i++)
-    submit(l, spec(i % 8 == 0 ? UVS_RATE : UVS_ONCE, UVS_US(20 * i)));
+    submit(l, spec(i % 8 == 0 ? UVS_FIXED_RATE : UVS_ONE_SHOT, UVS_US(20 * i)));
   submit_many(l, 70);
   atomic_store(&l->elsewhere, 1);
 }
@@ -349,8 +349,9 @@ static void step_elsewhere(struct life *l) {
 
 static void step_cleanups(struct life *l) {
   for (unsigned i = 0; i < l->tasks; i += 4)
-    if (l->account[i].accepted && TRY(l, uvs_add_cleanup(l->s, l->account[i].id, on_cleanup, l,
-                                                         i % 8 == 0 ? UVS_WHEN_SETTLED : 0)) == 0)
+    if (l->account[i].accepted &&
+        TRY(l, uvs_add_cleanup(l->s, l->account[i].id, on_cleanup, l,
+                               i % 8 == 0 ? UVS_CLEANUP_WHEN_SETTLED : 0)) == 0)
       atomic_fetch_add(&l->cleanups, 1);
   for (int i = 0; i < LIFE_LANES; i++)
     if (l->lane[i] != 0 && TRY(l, uvs_lane_add_cleanup(l->s, l->lane[i], on_cleanup, l, 0)) == 0)
@@ -362,7 +363,7 @@ static void step_queue(struct life *l) {
   static uvs_entry_t e[70];
 
   uvs_queue_options_init(&o);
-  o.left = on_value;
+  o.on_left = on_value;
   o.arg = l;
   if (TRY(l, uvs_queue_open(l->s, &o, &l->q)) < 0)
     return;
@@ -409,7 +410,7 @@ static void step_report(struct life *l) {
     return;
   TRY(l, uvs_dump(l->s, out));
   TRY(l, uvs_each(l->s, each_task, NULL));
-  TRY(l, uvs_stats_write(l->s, UVS_PROMETHEUS, write_text, NULL));
+  TRY(l, uvs_stats_write(l->s, UVS_FORMAT_PROMETHEUS, write_text, NULL));
   if (l->q != NULL) {
     TRY(l, uvs_queue_dump(l->q, out));
     TRY(l, uvs_queue_each(l->q, each_value, NULL));

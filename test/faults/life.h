@@ -11,7 +11,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "uvsched.h"
+#include "uvsched/outcome.h"
+#include "uvsched/settings.h"
+#include "uvsched/stats.h"
 #include "uvsched/executor.h"
 #include "uvsched/lane.h"
 #include "uvsched/queue.h"

@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "uvsched.h"
+#include "uvsched/outcome.h"
+#include "uvsched/settings.h"
+#include "uvsched/stats.h"
 
 enum refusable {
   REFUSE_MEMORY, /* the scheduler's allocator: refuse_allocator */

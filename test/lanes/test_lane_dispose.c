@@ -225,8 +225,8 @@ TEST a_hundred_thousand_tasks_due_in_a_day_vanish_with_their_lane(void) {
 
       uvs_task_init(&t);
       t.lane = lane;
-      t.kind = periodic ? UVS_RATE : UVS_ONCE;
-      t.delay_ns = UVS_DAY(1);
+      t.kind = periodic ? UVS_FIXED_RATE : UVS_ONE_SHOT;
+      t.first_ns = UVS_DAY(1);
       t.period_ns = periodic ? UVS_DAY(1) : 0;
       t.work = work_nothing;
       t.done = i % 2 == 0 ? done_counts : NULL;
@@ -457,7 +457,7 @@ TEST kept_outcomes_outlive_their_lane(void) {
   for (int i = 0; i < 2; i++) {
     uvs_task_t t = in_lane(fixture_once(&f, 'a' + i, i == 0 ? 0 : UVS_DAY(1)), lane);
 
-    t.keep = 1;
+    t.keep_outcome = 1;
     t.result = &f;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id[i]));
   }
@@ -540,7 +540,7 @@ TEST anything_may_be_called_in_quiet(void) {
 
     CHECK_CALL(open_with_lane(&f, 1, 1, &h.other));
     uvs_lane_options_init(&o);
-    o.quiet = quiet_acts;
+    o.on_quiet = quiet_acts;
     o.arg = &h;
     ASSERT_RC(0, uvs_lane_open(f.s, &o, &lane));
     CHECK_CALL(submit(&f, h.other, 'b', UVS_MS(1)));
@@ -637,8 +637,8 @@ TEST a_body_that_disposes_its_lane_inside_anothers_body_is_spared(void) {
   CHECK_CALL(fixture_open_turned(&f));
   o = f.options;
   o.max_pending = 1;
-  o.rejection = UVS_REJECT_CALLER_RUNS;
-  o.terminated = NULL;
+  o.rejection_policy = UVS_REJECT_CALLER_RUNS;
+  o.on_terminated = NULL;
   ASSERT_RC(0, uvs_open(&f.loop, &o, &nested.other));
   uvs_task_t x = fixture_once(&f, 'x', UVS_HOUR(1));
   ASSERT_RC(0, uvs_submit(nested.other, &x, NULL));

@@ -122,21 +122,23 @@ static int dispose_and_answer(uvs_t *s, const uvs_task_t *t, size_t n, int code)
   (void)code;
   if (answer < 0)
     uvs_lane_dispose(asked_lane, 0);
-  return answer < 0 ? UVS_DROP : answer;
+  return answer < 0 ? UVS_REJECT_DISCARD : answer;
 }
 
 /* S13 R18: the handler's answers, also if it disposes the lane. */
 TEST the_handler_is_asked_about_lane_tasks_too(void) {
   static const struct {
     int answer, rc;
-  } plays[] = {
-      {UVS_REFUSE, UV_EAGAIN}, {UVS_DROP, 0}, {UVS_RUN_HERE, UV_EAGAIN}, {-1, UV_ECANCELED}};
+  } plays[] = {{UVS_REJECT_ABORT, UV_EAGAIN},
+               {UVS_REJECT_DISCARD, 0},
+               {UVS_REJECT_CALLER_RUNS, UV_EAGAIN},
+               {-1, UV_ECANCELED}};
 
   for (unsigned i = 0; i < 2 * sizeof plays / sizeof plays[0]; i++) {
     struct fixture f;
 
     prepare(&f, 2, UVS_REJECT_ASK);
-    f.options.rejected = dispose_and_answer;
+    f.hooks.on_rejected = dispose_and_answer;
     CHECK_CALL(fill(&f));
     CHECK_CALL(open_lane(&f, 1, &asked_lane));
     answer = plays[i / 2].answer;
@@ -144,7 +146,7 @@ TEST the_handler_is_asked_about_lane_tasks_too(void) {
     ASSERT_RC(plays[i / 2].rc, submit_from(i % 2 != 0, f.s, &t, 1, NULL));
     fixture_turn(&f);
     ASSERT_STR_EQ("", log_string(&f, EV_WORK));
-    ASSERT_STR_EQ(answer == UVS_DROP ? "c" : "", log_string(&f, EV_DONE));
+    ASSERT_STR_EQ(answer == UVS_REJECT_DISCARD ? "c" : "", log_string(&f, EV_DONE));
     ASSERT_STR_EQ(answer < 0 ? "q" : "", log_string(&f, EV_USER));
     ASSERT_U64(answer >= 0, inspect_lanes(f.s));
     CHECK_CALL(close_idle(&f));
@@ -228,7 +230,7 @@ TEST every_body_in_a_lane_can_be_wrapped(void) {
   uvs_id_t id;
 
   fixture_init(&f);
-  f.options.decorate = wrap;
+  f.hooks.decorate = wrap;
   f.options.concurrency = 2;
   CHECK_CALL(fixture_open_turned(&f));
   CHECK_CALL(open_lane(&f, 1, &lane));
@@ -243,7 +245,7 @@ TEST every_body_in_a_lane_can_be_wrapped(void) {
   for (unsigned i = 0; i < 4; i++)
     ASSERT_RC(1, log_nth(&f, EV_USER, 0, i)->status);
   ASSERT(look_at(f.s, id).info.work == probe_work);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_lane_cancel(lane, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_lane_cancel(lane, id, 0));
   fixture_turn(&f);
   CHECK_CALL(close_idle(&f));
   PASS();

@@ -242,7 +242,7 @@ TEST a_lane_goes_on_without_what_was_cancelled(void) {
     }
     if (concurrency > 0)
       fixture_turn(&f); /* a is the next, b to d are ready, e waits */
-    ASSERT_RC(UVS_NEVER_RUNS,
+    ASSERT_RC(UVS_CANCELLED,
               off_loop ? elsewhere(do_cancel, t[which].arg) : do_cancel(t[which].arg));
     ASSERT_RC(UV_ENOENT, do_cancel(t[which].arg));
     fakepool_release();
@@ -278,7 +278,7 @@ TEST a_cancel_wakes_the_loop_for_the_next(void) {
     CHECK_CALL(submit_loop_task(&f, lane, 'b'));
     CHECK_CALL(submit(&f, lane, 'c', 0));
     fixture_turn(&f);
-    ASSERT_RC(UVS_NEVER_RUNS, off_loop ? elsewhere(do_cancel, a.arg) : do_cancel(a.arg));
+    ASSERT_RC(UVS_CANCELLED, off_loop ? elsewhere(do_cancel, a.arg) : do_cancel(a.arg));
     fixture_turn(&f);
     ASSERT_U64(1, log_count(&f, EV_AFTER, 'b'));
     fakepool_release();
@@ -332,7 +332,7 @@ TEST a_task_cancelled_in_its_run_keeps_its_place_until_the_end(void) {
   CHECK_CALL(submit(&f, lane, 'b', 0));
   ASSERT(gate_wait(&f, 1));
   ASSERT_RC(UV_EBUSY, uvs_lane_cancel(lane, id, UVS_CANCEL_IF_WAITING));
-  ASSERT_RC(UVS_RUN_FINISHES, uvs_lane_cancel(lane, id, 0));
+  ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_lane_cancel(lane, id, 0));
   for (int i = 0; i < 10; i++)
     fixture_turn(&f);
   ASSERT_STR_EQ("a", log_string(&f, (enum event_kind)0));
@@ -345,7 +345,7 @@ TEST a_task_cancelled_in_its_run_keeps_its_place_until_the_end(void) {
 }
 
 static int act_cancels_itself(struct probe *p, uvs_run_t *run) {
-  return uvs_cancel(run->scheduler, run->id, 0) == UVS_RUN_FINISHES ? p->ret : UV_EIO;
+  return uvs_cancel(run->scheduler, run->id, 0) == UVS_CANCELLED_WHILE_RUNNING ? p->ret : UV_EIO;
 }
 
 /* R10 R11 */
@@ -402,8 +402,8 @@ TEST a_retry_waits_outside_of_the_lane(void) {
   CHECK_CALL(open_with_lane(&f, 2, 1, &lane));
   uvs_task_t t = in_lane(fixture_once(&f, 'a', 0), lane);
   follow_script(&t, "xx.");
-  t.failure = UVS_FAIL_RETRY;
-  t.retry_ns = UVS_MS(10);
+  t.failure_policy = UVS_FAIL_RETRY;
+  t.retry.wait_ns = UVS_MS(10);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   CHECK_CALL(submit(&f, lane, 'b', 0));
   CHECK_CALL(submit(&f, lane, 'c', UVS_MS(20)));
@@ -424,7 +424,7 @@ TEST a_task_whose_limit_passes_before_its_turn_does_not_run(void) {
     CHECK_CALL(open_with_lane(&f, concurrency, 1, &lane));
     uvs_task_t a = in_lane(fixture_once(&f, 'a', 0), lane),
                b = in_lane(limited(&f, 'b', LATE_DEFAULT), lane);
-    b.keep = 0;
+    b.keep_outcome = 0;
     b.result = NULL;
     probe_of(&a)->ret = UVS_PENDING;
     ASSERT_RC(0, uvs_submit(f.s, &a, &id));
@@ -450,7 +450,7 @@ TEST a_run_that_passes_its_limit_keeps_its_place_until_the_end(void) {
 
   CHECK_CALL(open_with_lane(&f, 2, 1, &lane));
   uvs_task_t a = in_lane(limited(&f, 'a', LATE_DEFAULT), lane);
-  a.keep = 0;
+  a.keep_outcome = 0;
   a.result = NULL;
   probe_of(&a)->ret = UVS_PENDING;
   ASSERT_RC(0, uvs_submit(f.s, &a, &id));

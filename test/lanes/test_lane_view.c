@@ -55,7 +55,7 @@ TEST what_comes_in_by_its_lane_does_not_get_to_see_the_scheduler(void) {
     t.after = after_looks;
     t.done = done_looks;
     t.arg = &f;
-    t.keep = 1;
+    t.keep_outcome = 1;
     t.lane = narrow && how < 4 ? 0 : lane; /* or said twice */
     ASSERT_RC(0, narrow ? uvs_lane_submit(lane, &t, &id) : uvs_submit(f.s, &t, &id));
     fixture_turn(&f);
@@ -99,7 +99,7 @@ TEST the_token_reaches_a_body_that_knows_no_scheduler(void) {
   ASSERT_RC(0, uvs_lane_submit(lane, &t, &id));
   ASSERT(fixture_wait_log(&f, EV_USER, 'i', 1));
   ASSERT_RC(UV_EBUSY, uvs_lane_reschedule(lane, id, 0));
-  ASSERT_RC(UVS_RUN_FINISHES, uvs_lane_cancel(lane, id, UVS_CANCEL_TOKEN));
+  ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_lane_cancel(lane, id, UVS_CANCEL_TOKEN));
   ASSERT(fixture_wait_log(&f, EV_DONE, 'a', 1));
   while (fakepool_pending() > 0)
     fixture_turn(&f);
@@ -141,7 +141,7 @@ TEST ids_of_others_are_unknown_to_a_lane(void) {
   ASSERT_RC(0, uvs_lane_finish(other, id[3], 0));
   fixture_advance_ms(&f, 15);
   ASSERT_STR_EQ("optn", log_string(&f, EV_DONE)); /* each as if nobody had tried */
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_lane_cancel(lane, id[0], 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_lane_cancel(lane, id[0], 0));
   ASSERT_RC(UV_ENOENT, uvs_lane_cancel(lane, id[0], 0));
   fixture_advance_ms(&f, 100);
   ASSERT_STR_EQ("optn", log_string(&f, EV_WORK));
@@ -397,7 +397,7 @@ TEST a_submit_that_fails_leaves_the_lane_as_it_was(void) {
 
       CHECK_CALL(open_with_lane(&f, 1, 1, &c.lane));
       c.t = in_lane(fixture_once(&f, 'a', how < 4 ? 0 : UVS_DAY(1)), c.lane);
-      c.t.limit_ns = UVS_SEC(1);
+      c.t.limit.total_ns = UVS_SEC(1);
       c.t.from = how < 4 ? UVS_FROM_NOW : UVS_FROM_WALL;
       fault_after(n);
       if (narrow)

@@ -41,8 +41,8 @@ void follow_script(uvs_task_t *t, const char *script) {
 }
 
 uvs_task_t retried(uvs_task_t t, int64_t retry_ns, const char *script) {
-  t.failure = UVS_FAIL_RETRY;
-  t.retry_ns = retry_ns;
+  t.failure_policy = UVS_FAIL_RETRY;
+  t.retry.wait_ns = retry_ns;
   follow_script(&t, script);
   return t;
 }
@@ -88,7 +88,7 @@ uvs_task_t held_task(struct fixture *f, int tag, struct hold *h) {
   memset(h, 0, sizeof *h);
   probe_of(&t)->act = hold_act;
   probe_of(&t)->data = h;
-  t.keep = 1;
+  t.keep_outcome = 1;
   return t;
 }
 

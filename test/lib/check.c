@@ -67,7 +67,7 @@ static void check_task(const uvs_t *s, uint32_t slot, const struct uvs__task *t)
   }
   UVS_ASSERT(uvs__class_of(t) < UVS__CLASSES);
   UVS_ASSERT(!uvs__has(t, UVS__KEPT) || t->extra != 0);
-  UVS_ASSERT(t->kind == UVS_ONCE || t->extra != 0);
+  UVS_ASSERT(t->kind == UVS_ONE_SHOT || t->extra != 0);
   if (t->extra != 0) {
     UVS_ASSERT((uint32_t)t->extra <= s->table.extras.made);
     UVS_ASSERT(!uvs__slots_is_free(&s->table.extras, (uint32_t)t->extra - 1));

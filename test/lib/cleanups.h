@@ -133,7 +133,7 @@ static inline void log_over(void *arg) {
 static inline void logs_over(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
   (void)s;
   (void)id;
-  d->over = log_over;
+  d->release = log_over;
 }
 
 #endif

@@ -20,7 +20,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "uvsched.h"
+#include "uvsched/outcome.h"
+#include "uvsched/settings.h"
+#include "uvsched/stats.h"
 
 struct fault {
   _Atomic long live;       /* allocations not yet given back */

@@ -256,7 +256,7 @@ static uvs_task_t spec(struct fixture *f, int tag, int kind, int64_t delay_ns, i
 
   uvs_task_init(&t);
   t.kind = kind;
-  t.delay_ns = delay_ns;
+  t.first_ns = delay_ns;
   t.period_ns = period_ns;
   t.work = probe_work;
   t.done = probe_done;
@@ -265,19 +265,19 @@ static uvs_task_t spec(struct fixture *f, int tag, int kind, int64_t delay_ns, i
 }
 
 uvs_task_t fixture_once(struct fixture *f, int tag, int64_t delay_ns) {
-  return spec(f, tag, UVS_ONCE, delay_ns, 0);
+  return spec(f, tag, UVS_ONE_SHOT, delay_ns, 0);
 }
 
 uvs_task_t fixture_rate(struct fixture *f, int tag, int64_t initial_ns, int64_t period_ns) {
-  return spec(f, tag, UVS_RATE, initial_ns, period_ns);
+  return spec(f, tag, UVS_FIXED_RATE, initial_ns, period_ns);
 }
 
 uvs_task_t fixture_delay(struct fixture *f, int tag, int64_t initial_ns, int64_t delay_ns) {
-  return spec(f, tag, UVS_DELAY, initial_ns, delay_ns);
+  return spec(f, tag, UVS_FIXED_DELAY, initial_ns, delay_ns);
 }
 
 uvs_task_t fixture_loop_task(struct fixture *f, int tag, int64_t delay_ns) {
-  uvs_task_t t = spec(f, tag, UVS_ONCE, delay_ns, 0);
+  uvs_task_t t = spec(f, tag, UVS_ONE_SHOT, delay_ns, 0);
 
   t.work = NULL;
   t.after = probe_loop_body;
@@ -544,9 +544,11 @@ void fixture_init(struct fixture *f) {
   uvs_options_init(&f->options);
   f->options.clock = vclock_option(&f->clock);
   f->options.allocator = fault_option(&f->fault);
-  f->options.error = on_error;
-  f->options.terminated = on_terminated;
+  f->options.on_error = on_error;
+  f->options.on_terminated = on_terminated;
   f->options.data = f;
+  uvs_hooks_init(&f->hooks);
+  f->options.hooks = &f->hooks;
   f->pool = FAKEPOOL_STEPPED;
   f->seed = test_seed;
 }

@@ -47,7 +47,9 @@
 
 #include <uv.h>
 
-#include "uvsched.h"
+#include "uvsched/outcome.h"
+#include "uvsched/settings.h"
+#include "uvsched/stats.h"
 
 #include "fakepool.h"
 #include "fault.h"
@@ -104,7 +106,8 @@ struct probe {
 
 struct fixture {
   /* to change between init and open */
-  uvs_options_t options; /* clock, allocator, error, terminated and data are set */
+  uvs_options_t options; /* clock, allocator, on_error, on_terminated, data, hooks are set */
+  uvs_hooks_t hooks;
   enum fakepool_mode pool;
   uint64_t seed;   /* of FAKEPOOL_SEEDED; test_seed at first */
   bool real_clock; /* options.clock is taken out */

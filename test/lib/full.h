@@ -34,7 +34,7 @@ static inline int submit_from(bool off_loop, uvs_t *s, const uvs_task_t *t, size
 static inline void prepare(struct fixture *f, uint32_t cap, int rejection) {
   fixture_init(f);
   f->options.max_pending = cap;
-  f->options.rejection = rejection;
+  f->options.rejection_policy = rejection;
   f->options.concurrency = 1;
 }
 

@@ -15,7 +15,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "uvsched.h"
+#include "uvsched/outcome.h"
+#include "uvsched/settings.h"
+#include "uvsched/stats.h"
 #include "uvsched/queue.h"
 
 #include "lib/check.h"

@@ -23,7 +23,7 @@ static inline enum greatest_test_res open_lane(struct fixture *f, uint32_t width
   uvs_lane_options_init(&o);
   ASSERT_U64(1, o.width);
   o.width = width;
-  o.quiet = logs_quiet;
+  o.on_quiet = logs_quiet;
   o.arg = f;
   ASSERT_RC(0, uvs_lane_open(f->s, &o, ret));
   PASS();

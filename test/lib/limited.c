@@ -12,12 +12,12 @@ void *late_result(int how) {
 }
 
 void limit_to(uvs_task_t *t, int how) {
-  t->keep = 1;
+  t->keep_outcome = 1;
   t->result = PRESET;
-  t->limit_ns = LIMIT_NS;
-  t->substitute = how != LATE_DEFAULT;
-  t->limit_status = how == LATE_DEFAULT ? 0 : late_status(how);
-  t->limit_result = late_result(how);
+  t->limit.total_ns = LIMIT_NS;
+  t->limit.substitute = how != LATE_DEFAULT;
+  t->limit.status = how == LATE_DEFAULT ? 0 : late_status(how);
+  t->limit.result = late_result(how);
 }
 
 uvs_task_t limited(struct fixture *f, int tag, int how) {

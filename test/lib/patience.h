@@ -11,7 +11,9 @@
 
 #include <uv.h>
 
-#include "uvsched.h"
+#include "uvsched/outcome.h"
+#include "uvsched/settings.h"
+#include "uvsched/stats.h"
 
 #define PATIENCE_NS UVS_SEC(100) /* real time, for waits that end much sooner unless broken */
 

@@ -100,7 +100,7 @@ enum greatest_test_res lane_on(struct fixture *f, const uvs_executor_t *e, uvs_l
 
   uvs_lane_options_init(&o);
   o.executor = e;
-  o.quiet = log_quiet;
+  o.on_quiet = log_quiet;
   o.arg = f;
   ASSERT_RC(0, uvs_lane_open(f->s, &o, ret));
   PASS();

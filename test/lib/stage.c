@@ -50,20 +50,20 @@ int peek_at(uvs_t *s, uvs_id_t id, uvs_outcome_t *o) {
 static void run_loop(void *arg) {
   struct fixture *f = arg;
 
-  uv_run(&f->loop, UV_RUN_DEFAULT); /* until terminated: UVS_KEEP_ALWAYS */
+  uv_run(&f->loop, UV_RUN_DEFAULT); /* until terminated: UVS_KEEP_ALIVE_ALWAYS */
 }
 
 enum greatest_test_res stage_start(struct fixture *f, uv_thread_t *thread) {
   f->pool = FAKEPOOL_REAL;
-  f->options.keep_alive = UVS_KEEP_ALWAYS;
+  f->options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
   CHECK_CALL(fixture_open(f));
   ASSERT_RC(0, uv_thread_create(thread, run_loop, f));
   /* Until the loop has had its first turn there, this thread counts as the loop's. */
-  for (int i = 0; i < 20000 && uvs_await(f->s, 0) == UVS_EDEADLK; i++) {
+  for (int i = 0; i < 20000 && uvs_wait_terminated(f->s, 0) == UVS_EDEADLK; i++) {
     ASSERT_RC(0, uvs_clock_changed(f->s));
     uv_sleep(1);
   }
-  ASSERT_RC(UV_ETIMEDOUT, uvs_await(f->s, 0));
+  ASSERT_RC(UV_ETIMEDOUT, uvs_wait_terminated(f->s, 0));
   PASS();
 }
 

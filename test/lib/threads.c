@@ -62,5 +62,5 @@ int do_shutdown_now_quietly(void *s) {
 }
 
 int do_look(void *s) {
-  return uvs_await(s, 0);
+  return uvs_wait_terminated(s, 0);
 }

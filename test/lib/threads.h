@@ -25,6 +25,6 @@ int cancel_elsewhere(uvs_t *s, uvs_id_t id);
 int do_shutdown(void *s);
 int do_shutdown_now(void *s); /* with probe_never_ran */
 int do_shutdown_now_quietly(void *s);
-int do_look(void *s); /* uvs_await that does not wait */
+int do_look(void *s); /* uvs_wait_terminated that does not wait */
 
 #endif

@@ -33,7 +33,7 @@ enum greatest_test_res queue_open(struct fixture *f, uvs_queue_t **ret) {
 
   CHECK_CALL(fixture_open_turned(f));
   uvs_queue_options_init(&o);
-  o.left = logs_left_value;
+  o.on_left = logs_left_value;
   o.arg = f;
   ASSERT_RC(0, uvs_queue_open(f->s, &o, ret));
   fixture_turn(f);

@@ -9,7 +9,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "uvsched.h"
+#include "uvsched/outcome.h"
+#include "uvsched/settings.h"
+#include "uvsched/stats.h"
 
 /* Where the hands stand at first: neither at zero, nor at the same number. */
 #define VCLOCK_START_NS UVS_SEC(1)

@@ -10,6 +10,8 @@
 #include "uvsched/executor.h"
 #include "uvsched/lane.h"
 #include "uvsched/queue.h"
+#include "uvsched/settings.h"
+#include "uvsched/stats.h"
 
 #include "lib/patience.h"
 #include "lib/unit.h"
@@ -17,12 +19,11 @@
 #define FUNCTIONS(X) \
   X(uvs_abandon) \
   X(uvs_add_cleanup) \
+  X(uvs_after_shutdown) \
   X(uvs_all) \
   X(uvs_all_with) \
   X(uvs_any) \
   X(uvs_any_with) \
-  X(uvs_await) \
-  X(uvs_await_with) \
   X(uvs_bucket_ns) \
   X(uvs_cancel) \
   X(uvs_cancelled) \
@@ -85,8 +86,8 @@
   X(uvs_queue_take) \
   X(uvs_queue_unref) \
   X(uvs_ref) \
-  X(uvs_rejection) \
   X(uvs_rejection_handler) \
+  X(uvs_rejection_policy) \
   X(uvs_release) \
   X(uvs_reschedule) \
   X(uvs_retain) \
@@ -94,10 +95,10 @@
   X(uvs_schedule_at) \
   X(uvs_schedule_at_fixed_rate) \
   X(uvs_schedule_with_fixed_delay) \
+  X(uvs_set_after_shutdown) \
   X(uvs_set_concurrency) \
-  X(uvs_set_rejection) \
+  X(uvs_set_rejection_policy) \
   X(uvs_set_result) \
-  X(uvs_set_survive) \
   X(uvs_shutdown) \
   X(uvs_shutdown_now) \
   X(uvs_shutdown_within) \
@@ -106,7 +107,6 @@
   X(uvs_strerror) \
   X(uvs_submit) \
   X(uvs_submit_many) \
-  X(uvs_survive) \
   X(uvs_threads_close) \
   X(uvs_threads_executor) \
   X(uvs_threads_open) \
@@ -116,6 +116,8 @@
   X(uvs_version) \
   X(uvs_version_string) \
   X(uvs_wait) \
+  X(uvs_wait_terminated) \
+  X(uvs_wait_terminated_with) \
   X(uvs_wait_with)
 
 #define NAME(f) #f,
@@ -218,9 +220,11 @@ static bool read_header(struct words *w, const char *path) {
 }
 
 TEST the_headers_declare_just_the_functions_that_are_tested_here(void) {
-  static const char ours[] = "test/test_api.c";
-  static const char *const headers[] = {"include/uvsched.h", "include/uvsched/executor.h",
-                                        "include/uvsched/lane.h", "include/uvsched/queue.h"};
+  static const char ours[] = "test/lifecycle/test_api.c";
+  static const char *const headers[] = {"include/uvsched.h",       "include/uvsched/executor.h",
+                                        "include/uvsched/lane.h",  "include/uvsched/outcome.h",
+                                        "include/uvsched/queue.h", "include/uvsched/settings.h",
+                                        "include/uvsched/stats.h"};
   static struct words w;
   char path[PATH_MAX];
   size_t base = sizeof __FILE__ - sizeof ours;
@@ -329,7 +333,7 @@ struct awaiter {
 static void await_main(void *arg) {
   struct awaiter *a = arg;
 
-  a->rc = uvs_await(a->s, PATIENCE_NS);
+  a->rc = uvs_wait_terminated(a->s, PATIENCE_NS);
   uvs_release(a->s);
 }
 
@@ -362,8 +366,8 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   ASSERT_RC(0, uv_loop_init(&loop));
   uvs_options_init(&o);
   o.concurrency = 2;
-  o.error = error;
-  o.terminated = terminated;
+  o.on_error = error;
+  o.on_terminated = terminated;
   o.data = &n;
   ASSERT_RC(0, uvs_open(&loop, &o, &s));
   ASSERT_EQ(&loop, uvs_loop(s));
@@ -374,11 +378,11 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   ASSERT_RC(2, uvs_concurrency(s));
   ASSERT_RC(0, uvs_set_concurrency(s, 1));
   ASSERT_RC(1, uvs_concurrency(s));
-  ASSERT_RC(0, uvs_set_survive(s, UVS_SURVIVE_PERIODIC, 1));
-  ASSERT_RC(1, uvs_survive(s, UVS_SURVIVE_PERIODIC));
-  ASSERT_RC(UVS_REJECT_ABORT, uvs_rejection(s));
-  ASSERT_RC(0, uvs_set_rejection(s, UVS_REJECT_DISCARD));
-  ASSERT_RC(UVS_REJECT_DISCARD, uvs_rejection(s));
+  ASSERT_RC(0, uvs_set_after_shutdown(s, UVS_PERIODIC_TASKS, 1));
+  ASSERT_RC(1, uvs_after_shutdown(s, UVS_PERIODIC_TASKS));
+  ASSERT_RC(UVS_REJECT_ABORT, uvs_rejection_policy(s));
+  ASSERT_RC(0, uvs_set_rejection_policy(s, UVS_REJECT_DISCARD));
+  ASSERT_RC(UVS_REJECT_DISCARD, uvs_rejection_policy(s));
   ASSERT(uvs_rejection_handler(s) == NULL);
 
   ASSERT_RC(0, uvs_execute(s, work, &n));
@@ -417,7 +421,7 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
 
   t.work = work;
   t.done = done;
-  t.delay_ns = UVS_HOUR(1);
+  t.first_ns = UVS_HOUR(1);
   ASSERT_RC(0, uvs_submit(s, &t, &id));
   ASSERT_RC(0, uvs_submit(s, &t, &far));
   ASSERT_RC(0, uvs_next_due(s, &due_ns));
@@ -444,10 +448,10 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   uvs_histogram_init(&histogram);
   ASSERT_RC(0, uvs_histogram(s, UVS_STAT_LATE, &histogram));
   ASSERT(uvs_quantile_ns(&histogram, 1) <= (int64_t)histogram.max_ns);
-  ASSERT_RC(0, uvs_stats_write(s, UVS_TEXT, count_bytes, &bytes));
+  ASSERT_RC(0, uvs_stats_write(s, UVS_FORMAT_TEXT, count_bytes, &bytes));
   ASSERT(bytes > 0);
 
-  t = (uvs_task_t){.size = sizeof t, .after = after_sets_result, .keep = 1};
+  t = (uvs_task_t){.size = sizeof t, .after = after_sets_result, .keep_outcome = 1};
   ASSERT_RC(0, uvs_submit(s, &t, &id));
   uvs_outcome_init(&outcome);
   ASSERT_RC(UV_ETIMEDOUT, uvs_wait(s, id, 0, 0, &outcome));
@@ -459,7 +463,7 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   ASSERT_RC(UVS_EDEADLK, uvs_all(s, &t, 1, 0, NULL));
   ASSERT_RC(UVS_EDEADLK, uvs_any(s, &t, 1, 0, NULL, NULL));
 
-  ASSERT_RC(UVS_EDEADLK, uvs_await(s, 0));
+  ASSERT_RC(UVS_EDEADLK, uvs_wait_terminated(s, 0));
   ASSERT_RC(0, uvs_is_shutdown(s));
   ASSERT_RC(0, uvs_shutdown(s));
   ASSERT_RC(0, uvs_shutdown_within(s, UVS_HOUR(1)));
@@ -530,7 +534,7 @@ TEST every_function_of_the_queue_does_its_work_through_the_shared_library(void) 
   so.data = &n;
   ASSERT_RC(0, uvs_open(&loop, &so, &s));
   uvs_queue_options_init(&o);
-  o.left = on_value;
+  o.on_left = on_value;
   o.arg = &n;
   ASSERT_RC(0, uvs_queue_open(s, &o, &q));
   ASSERT_EQ(s, uvs_queue_scheduler(q));
@@ -551,7 +555,7 @@ TEST every_function_of_the_queue_does_its_work_through_the_shared_library(void) 
   ASSERT_RC(0, uvs_queue_peek(q, e));
   ASSERT_RC(0, uvs_queue_poll(q, e));
   ASSERT_EQ((void *)&n, e[0].value);
-  ASSERT_RC(1, uvs_queue_drain(q, UVS_ALL, on_value, &n));
+  ASSERT_RC(1, uvs_queue_drain(q, UVS_QUEUE_ALL, on_value, &n));
   ASSERT_RC(0, uvs_queue_each(q, on_entry, &n));
   ASSERT_RC(3, atomic_exchange(&n.visited, 0));
   ASSERT_RC(0, uvs_queue_dump(q, out));
@@ -634,7 +638,7 @@ TEST every_function_of_the_lane_does_its_work_through_the_shared_library(void) {
   so.data = &n;
   ASSERT_RC(0, uvs_open(&loop, &so, &s));
   uvs_lane_options_init(&o);
-  o.quiet = on_quiet;
+  o.on_quiet = on_quiet;
   o.arg = &n;
   ASSERT_RC(0, uvs_lane_open(s, &o, &lane));
   ASSERT_RC(0, uvs_lane_open(s, NULL, &other));
@@ -653,7 +657,7 @@ TEST every_function_of_the_lane_does_its_work_through_the_shared_library(void) {
 
   t.work = work;
   t.lane = lane; /* by the other door */
-  t.delay_ns = UVS_HOUR(1);
+  t.first_ns = UVS_HOUR(1);
   ASSERT_RC(0, uvs_submit(s, &t, &id));
   ASSERT_RC(UV_ENOENT, uvs_lane_reschedule(other, id, 0));
   ASSERT_RC(0, uvs_lane_reschedule(lane, id, UVS_MS(1)));
@@ -661,7 +665,7 @@ TEST every_function_of_the_lane_does_its_work_through_the_shared_library(void) {
   ASSERT_RC(2, atomic_load(&n.work));
   ASSERT_RC(0, uvs_submit(s, &t, &id));
   ASSERT_RC(UV_ENOENT, uvs_lane_cancel(other, id, 0));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_lane_cancel(lane, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_lane_cancel(lane, id, 0));
   ASSERT_RC(0, uvs_submit(s, &t, &id));
   ASSERT_RC(0, atomic_load(&n.after));
   ASSERT_RC(0, uvs_lane_dispose(lane, UVS_DISPOSE_TOKEN));

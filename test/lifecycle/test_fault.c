@@ -90,12 +90,12 @@ static void make_specs(struct fixture *f, enum form form, int tag, uvs_task_t *t
 
   if (form == WALL || form == WALL_COLD) {
     one.from = UVS_FROM_WALL;
-    one.delay_ns = vclock_wall(&f->clock) + UVS_MS(10);
+    one.first_ns = vclock_wall(&f->clock) + UVS_MS(10);
   }
   if (form == PERIODIC) {
-    one.kind = UVS_RATE;
+    one.kind = UVS_FIXED_RATE;
     one.period_ns = UVS_MS(1);
-    one.missed = UVS_MISSED_ONCE;
+    one.missed_policy = UVS_MISSED_ONCE;
     one.max_runs = 3;
   }
   if (form == COLD || form == WALL_COLD || form == MANY_COLD) {
@@ -307,7 +307,7 @@ TEST a_whole_life_with_a_memory_that_fails_now_and_then_stays_consistent(void) {
   for (int i = 0; i < 3000; i++) {
     int rc;
 
-    t.delay_ns = (int64_t)test_random_below(&random, (uint64_t)UVS_MS(2));
+    t.first_ns = (int64_t)test_random_below(&random, (uint64_t)UVS_MS(2));
     t.name = test_random_below(&random, 2) == 0 ? "cold" : NULL;
     /* The first one fails whatever the seed says: there is no table yet. */
     fault_after(i == 0 ? 0 : (long)test_random_below(&random, 3));
@@ -362,14 +362,14 @@ TEST arming_firing_cancelling_and_rescheduling_never_allocate(void) {
   long total;
 
   fixture_init(&f);
-  f.options.error = NULL; /* the log is too short for so many */
+  f.options.on_error = NULL; /* the log is too short for so many */
   CHECK_CALL(fixture_open(&f));
   fixture_turn(&f);
   for (int i = 0; i < CROWD; i++) {
     uvs_task_t t;
 
     uvs_task_init(&t);
-    t.delay_ns = UVS_US(i % 1000);
+    t.first_ns = UVS_US(i % 1000);
     t.work = i % 7 == 0 ? failing_body : periodic_body;
     t.done = count_done;
     t.arg = &dones;
@@ -385,7 +385,7 @@ TEST arming_firing_cancelling_and_rescheduling_never_allocate(void) {
       t.name = "named";
     if (i % 3 == 0 && i % 2 == 0) {
       t.from = UVS_FROM_WALL;
-      t.delay_ns = vclock_wall(&f.clock) + UVS_US(i % 1000);
+      t.first_ns = vclock_wall(&f.clock) + UVS_US(i % 1000);
     }
     ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
   }
@@ -396,7 +396,7 @@ TEST arming_firing_cancelling_and_rescheduling_never_allocate(void) {
 
     uvs_info_init(&info);
     ASSERT_RC(0, uvs_info(f.s, ids[i], &info));
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, ids[i], 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, ids[i], 0));
     ASSERT_RC(0, uvs_reschedule(f.s, ids[i + 1], UVS_US(i % 700)));
     ASSERT_RC(0, uvs_unref(f.s, ids[i + 2]));
   }
@@ -429,7 +429,7 @@ TEST shutdown_and_close_never_allocate(void) {
     uvs_task_t t;
 
     uvs_task_init(&t);
-    t.delay_ns = UVS_MS(i % 10);
+    t.first_ns = UVS_MS(i % 10);
     t.work = body;
     t.done = count_done;
     t.arg = &dones;

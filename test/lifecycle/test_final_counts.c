@@ -34,13 +34,13 @@ static enum greatest_test_res live_a_little(struct fixture *f, struct hold *h) {
   fixture_advance_ms(f, 10);
   ASSERT(fixture_wait_log(f, EV_DONE, 'x', 1));
   t = held_task(f, 'h', h);
-  t.keep = 0;
+  t.keep_outcome = 0;
   h->token_ends = true;
   h->ret = UV_ECANCELED;
   ASSERT_RC(0, uvs_submit(f->s, &t, NULL));
   ASSERT(fixture_wait_flag(f, &h->inside));
   t = fixture_once(f, 'l', 0);
-  t.limit_ns = UVS_MS(5);
+  t.limit.total_ns = UVS_MS(5);
   ASSERT_RC(0, uvs_submit(f->s, &t, NULL));
   fixture_advance_ms(f, 5); /* before a runner is free */
   ASSERT(fixture_wait_log(f, EV_DONE, 'l', 1));
@@ -48,10 +48,10 @@ static enum greatest_test_res live_a_little(struct fixture *f, struct hold *h) {
   ASSERT_RC(0, uvs_submit(f->s, &t, NULL));
   t = fixture_once(f, 'w', UVS_DAY(1));
   ASSERT_RC(0, uvs_submit(f->s, &t, NULL));
-  ASSERT_RC(0, uvs_set_rejection(f->s, UVS_REJECT_DISCARD));
+  ASSERT_RC(0, uvs_set_rejection_policy(f->s, UVS_REJECT_DISCARD));
   t = fixture_once(f, 'd', 0);
   ASSERT_RC(0, uvs_submit(f->s, &t, NULL));
-  ASSERT_RC(0, uvs_set_rejection(f->s, UVS_REJECT_ABORT));
+  ASSERT_RC(0, uvs_set_rejection_policy(f->s, UVS_REJECT_ABORT));
   ASSERT_RC(UV_EAGAIN, uvs_submit(f->s, &t, NULL));
   PASS();
 }
@@ -119,7 +119,7 @@ TEST after_close_only_the_counts_answer(void) {
   ASSERT_RC(UV_ESHUTDOWN, uvs_cancel(s, id, 0));
   ASSERT_RC(UV_ESHUTDOWN, uvs_info(s, id, &info));
   ASSERT_RC(1, uvs_is_terminated(s));
-  ASSERT_RC(0, uvs_await(s, UVS_NEVER));
+  ASSERT_RC(0, uvs_wait_terminated(s, UVS_NEVER));
   ASSERT_RC(UV_EINVAL, uvs_counts(s, NULL));
   memset(&c, 0, sizeof c);
   ASSERT_RC(UV_EINVAL, uvs_counts(s, &c));

@@ -100,7 +100,7 @@ static enum greatest_test_res open_world_on(struct world *w, int threads) {
   uvs_options_init(&o);
   o.concurrency = 2;
   o.threads = threads;
-  o.keep_alive = UVS_KEEP_ALWAYS; /* other threads submit */
+  o.keep_alive = UVS_KEEP_ALIVE_ALWAYS; /* other threads submit */
   w->mem = fault_option(&w->fault);
   o.allocator = (uvs_allocator_t){.alloc = alloc_when_let, .free = free_always, .arg = w};
   o.data = w;
@@ -125,7 +125,7 @@ static uvs_task_t spec(int64_t delay_ns, uvs_work_cb work) {
   uvs_task_t t;
 
   uvs_task_init(&t);
-  t.delay_ns = delay_ns;
+  t.first_ns = delay_ns;
   t.work = work;
   t.done = on_done;
   return t;
@@ -179,14 +179,14 @@ static int refuses_everything(struct world *w, uvs_id_t id) {
   REFUSED(uvs_each(s, each, &seen));
   REFUSED(uvs_counts(s, &counts));
   REFUSED(uvs_histogram(s, UVS_STAT_LATE, &histogram));
-  REFUSED(uvs_stats_write(s, UVS_TEXT, write_never, NULL));
+  REFUSED(uvs_stats_write(s, UVS_FORMAT_TEXT, write_never, NULL));
   REFUSED(uvs_dump(s, stdout));
   REFUSED(uvs_concurrency(s));
   REFUSED(uvs_set_concurrency(s, 3));
-  REFUSED(uvs_survive(s, UVS_SURVIVE_DELAYED));
-  REFUSED(uvs_set_survive(s, UVS_SURVIVE_DELAYED, 0));
-  REFUSED(uvs_rejection(s));
-  REFUSED(uvs_set_rejection(s, UVS_REJECT_ABORT));
+  REFUSED(uvs_after_shutdown(s, UVS_DELAYED_TASKS));
+  REFUSED(uvs_set_after_shutdown(s, UVS_DELAYED_TASKS, 0));
+  REFUSED(uvs_rejection_policy(s));
+  REFUSED(uvs_set_rejection_policy(s, UVS_REJECT_ABORT));
   REFUSED(uvs_next_due(s, &ns));
   REFUSED(uvs_clock_changed(s));
   REFUSED(uvs_shutdown(s));
@@ -195,7 +195,7 @@ static int refuses_everything(struct world *w, uvs_id_t id) {
   REFUSED(uvs_is_shutdown(s));
   REFUSED(uvs_is_terminating(s));
   REFUSED(uvs_is_terminated(s));
-  REFUSED(uvs_await(s, UVS_MS(1)));
+  REFUSED(uvs_wait_terminated(s, UVS_MS(1)));
 #undef REFUSED
   if (ids[0] != 7 || ids[1] != 7 || ns != 7 || seen != 0 || info.id != 0)
     return n + 1;
@@ -343,7 +343,7 @@ static int queue_refuses_everything(struct world *w) {
   REFUSED(uvs_queue_poll_within(w->q, UVS_SEC(1), &waiter, &e));
   REFUSED(uvs_queue_abandon(w->q, &waiter));
   REFUSED(uvs_queue_consume(w->q, on_value, w));
-  REFUSED(uvs_queue_drain(w->q, UVS_ALL, on_value, w));
+  REFUSED(uvs_queue_drain(w->q, UVS_QUEUE_ALL, on_value, w));
   REFUSED(uvs_queue_clear(w->q, on_value, w));
   REFUSED(uvs_queue_remove(w->q, 7, &e));
   REFUSED(uvs_queue_remove_value(w->q, w, &e));
@@ -430,7 +430,7 @@ TEST a_forked_child_can_only_close_and_that_frees_its_copy(void) {
   ASSERT_RC(0, atomic_load(&w.closed));
   ASSERT_RC(0, uvs_submit(w.s, &soon, NULL));
   ASSERT(turn_loop_until(&w.loop, &w.done, 2));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(w.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(w.s, id, 0));
   ASSERT(turn_loop_until(&w.loop, &w.done, 3));
   CHECK_CALL(close_world(&w));
   ASSERT_RC(4, atomic_load(&w.done));
@@ -603,7 +603,7 @@ TEST a_forked_child_can_close_its_copy_of_a_queue(void) {
 
   CHECK_CALL(open_world(&w));
   uvs_queue_options_init(&o);
-  o.left = on_value;
+  o.on_left = on_value;
   o.arg = &w;
   ASSERT_RC(0, uvs_queue_open(w.s, &o, &w.q));
   ASSERT_RC(0, uvs_queue_put(w.q, &w, UVS_HOUR(1), NULL));
@@ -705,11 +705,11 @@ TEST clean_ups_are_called_in_the_parent_only(void) {
   ASSERT(turn_loop_until(&w.loop, &w.started, 1));
   for (int i = 0; i < 3; i++) {
     ASSERT_RC(0, uvs_add_cleanup(w.s, ids[i], on_cleanup, &w, 0));
-    ASSERT_RC(0, uvs_add_cleanup(w.s, ids[i], on_cleanup, &w, UVS_WHEN_SETTLED));
+    ASSERT_RC(0, uvs_add_cleanup(w.s, ids[i], on_cleanup, &w, UVS_CLEANUP_WHEN_SETTLED));
   }
   ASSERT_RC(0, uvs_lane_add_cleanup(w.s, lane, on_cleanup, &w, 0));
-  ASSERT_RC(0, uvs_lane_add_cleanup(w.s, lane, on_cleanup, &w, UVS_WHEN_SETTLED));
-  ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(w.s, ids[1], 0)); /* one is on both lists */
+  ASSERT_RC(0, uvs_lane_add_cleanup(w.s, lane, on_cleanup, &w, UVS_CLEANUP_WHEN_SETTLED));
+  ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(w.s, ids[1], 0)); /* one is on both lists */
   ASSERT_RC(0, in_child(child_refuses_and_closes, &w, ids[0]));
   ASSERT(turn_loop_until(&w.loop, &w.cleaned, 3));
   ASSERT_RC(0, in_child(child_refuses_and_closes, &w, ids[1])); /* one was called */

@@ -48,8 +48,8 @@ TEST the_one_timer_is_always_started_for_the_heads_deadline(void) {
 
     t.from = UVS_FROM_MONOTONIC;
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
-    if (t.delay_ns < nearest_ns) {
-      nearest_ns = t.delay_ns;
+    if (t.first_ns < nearest_ns) {
+      nearest_ns = t.first_ns;
       ASSERT_U64(starts + 1, fakepool_seen().timer_starts);
       ASSERT(armed_for_head(&f, since_ns));
     } else {
@@ -212,7 +212,7 @@ TEST a_finished_run_is_never_stuck_behind_a_long_one_on_the_same_runner(void) {
   ASSERT_RC(0, uvs_submit(f.s, &a, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &b, &endless_id));
   fixture_jump_ms(&f, 1);
-  ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, probe_of(&c)->id, UVS_CANCEL_TOKEN));
+  ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, probe_of(&c)->id, UVS_CANCEL_TOKEN));
   ASSERT(fixture_wait_log(&f, EV_WORK, 'b', 1));
   ASSERT_U64(1, log_count(&f, EV_WORK, 'a'));
   ASSERT_RC(log_nth(&f, EV_WORK, 'a', 0)->runner, log_nth(&f, EV_WORK, 'b', 0)->runner);
@@ -222,7 +222,7 @@ TEST a_finished_run_is_never_stuck_behind_a_long_one_on_the_same_runner(void) {
     ASSERT(fixture_wait_log(&f, EV_WORK, 'a', i));
   }
   ASSERT_U64(0, log_count(&f, EV_DONE, 'b'));
-  ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, endless_id, UVS_CANCEL_TOKEN));
+  ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, endless_id, UVS_CANCEL_TOKEN));
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
@@ -264,17 +264,17 @@ TEST a_cancel_off_the_loop_brings_the_done_promptly(void) {
   ASSERT_RC(0, uvs_submit(f.s, &tb, &b));
   ASSERT_RC(0, uvs_submit(f.s, &tc, &c));
   fixture_turn(&f);
-  ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, b));
+  ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, b));
   fixture_turn(&f);
   ASSERT_STR_EQ("b", log_string(&f, EV_DONE));
-  ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, a));
+  ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, a));
   fixture_turn(&f);
   ASSERT_STR_EQ("ba", log_string(&f, EV_DONE));
   ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'a', 0)->status);
   ASSERT_U64(0, log_count(&f, EV_WORK, 0));
   /* Also one that the loop has not yet seen, and for which nobody woke it. */
   ASSERT_RC(0, submit_elsewhere(f.s, fixture_once(&f, 'd', UVS_NEVER), &a));
-  ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, a));
+  ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, a));
   fixture_turn(&f);
   ASSERT_STR_EQ("bad", log_string(&f, EV_DONE));
   CHECK_CALL(fixture_close(&f));
@@ -331,7 +331,7 @@ TEST a_producer_with_a_reference_may_call_during_and_after_close(void) {
   p.s = uvs_retain(f.s);
   ASSERT_EQ(f.s, p.s);
   uvs_task_init(&p.t);
-  p.t.delay_ns = UVS_NEVER;
+  p.t.first_ns = UVS_NEVER;
   p.t.work = work_nothing;
   p.t.done = done_counts;
   p.t.arg = &done;
@@ -669,7 +669,7 @@ static int call_on_the_loop(int which, uvs_t *s, uvs_id_t id, uvs_lane_t lane) {
   case 1:
     return uvs_set_concurrency(s, 3);
   case 2:
-    return uvs_set_survive(s, UVS_SURVIVE_PERIODIC, 1);
+    return uvs_set_after_shutdown(s, UVS_PERIODIC_TASKS, 1);
   case 3:
     return uvs_lane_dispose(lane, 0);
   case 4:

@@ -110,14 +110,14 @@ TEST every_call_without_a_scheduler_is_an_argument_error(void) {
   ASSERT_RC(UV_EINVAL, uvs_each(NULL, each_never, NULL));
   ASSERT_RC(UV_EINVAL, uvs_counts(NULL, &counts));
   ASSERT_RC(UV_EINVAL, uvs_histogram(NULL, UVS_STAT_LATE, &histogram));
-  ASSERT_RC(UV_EINVAL, uvs_stats_write(NULL, UVS_TEXT, write_never, NULL));
+  ASSERT_RC(UV_EINVAL, uvs_stats_write(NULL, UVS_FORMAT_TEXT, write_never, NULL));
   ASSERT_RC(UV_EINVAL, uvs_dump(NULL, stdout));
   ASSERT_RC(UV_EINVAL, uvs_concurrency(NULL));
   ASSERT_RC(UV_EINVAL, uvs_set_concurrency(NULL, 1));
-  ASSERT_RC(UV_EINVAL, uvs_survive(NULL, UVS_SURVIVE_DELAYED));
-  ASSERT_RC(UV_EINVAL, uvs_set_survive(NULL, UVS_SURVIVE_DELAYED, 1));
-  ASSERT_RC(UV_EINVAL, uvs_rejection(NULL));
-  ASSERT_RC(UV_EINVAL, uvs_set_rejection(NULL, UVS_REJECT_ABORT));
+  ASSERT_RC(UV_EINVAL, uvs_after_shutdown(NULL, UVS_DELAYED_TASKS));
+  ASSERT_RC(UV_EINVAL, uvs_set_after_shutdown(NULL, UVS_DELAYED_TASKS, 1));
+  ASSERT_RC(UV_EINVAL, uvs_rejection_policy(NULL));
+  ASSERT_RC(UV_EINVAL, uvs_set_rejection_policy(NULL, UVS_REJECT_ABORT));
   ASSERT(uvs_rejection_handler(NULL) == NULL);
   ASSERT_RC(UV_EINVAL, uvs_next_due(NULL, &ns));
   ASSERT_RC(UV_EINVAL, uvs_clock_changed(NULL));
@@ -127,7 +127,7 @@ TEST every_call_without_a_scheduler_is_an_argument_error(void) {
   ASSERT_RC(UV_EINVAL, uvs_is_shutdown(NULL));
   ASSERT_RC(UV_EINVAL, uvs_is_terminating(NULL));
   ASSERT_RC(UV_EINVAL, uvs_is_terminated(NULL));
-  ASSERT_RC(UV_EINVAL, uvs_await(NULL, 0));
+  ASSERT_RC(UV_EINVAL, uvs_wait_terminated(NULL, 0));
   ASSERT_RC(UV_EINVAL, uvs_close(NULL, close_never));
   ASSERT_U64(UNTOUCHED, id);
   ASSERT_I64(7, ns);
@@ -154,7 +154,7 @@ TEST null_out_pointers_are_refused_or_harmless(void) {
   ASSERT_RC(UV_EINVAL, uvs_info(f.s, id, NULL));
   ASSERT_RC(UV_EINVAL, uvs_counts(f.s, NULL));
   ASSERT_RC(UV_EINVAL, uvs_histogram(f.s, UVS_STAT_LATE, NULL));
-  ASSERT_RC(UV_EINVAL, uvs_stats_write(f.s, UVS_TEXT, NULL, NULL));
+  ASSERT_RC(UV_EINVAL, uvs_stats_write(f.s, UVS_FORMAT_TEXT, NULL, NULL));
   ASSERT_RC(UV_EINVAL, uvs_each(f.s, NULL, NULL));
   ASSERT_RC(UV_EINVAL, uvs_dump(f.s, NULL));
   ASSERT_RC(UV_EINVAL, uvs_next_due(f.s, NULL));
@@ -192,10 +192,10 @@ static void bad_options(int i, uvs_options_t *o) {
     o->keep_alive = 3;
     break;
   case 6:
-    o->survive_delayed = 2;
+    o->delayed_after_shutdown = 2;
     break;
   case 7:
-    o->survive_periodic = -1;
+    o->periodic_after_shutdown = -1;
     break;
   case 8:
     o->budget_ns = 0;
@@ -309,7 +309,7 @@ static void kind_low(uvs_task_t *t) {
   t->kind = -1;
 }
 static void kind_high(uvs_task_t *t) {
-  t->kind = UVS_DELAY + 1;
+  t->kind = UVS_FIXED_DELAY + 1;
 }
 static void kind_wild(uvs_task_t *t) {
   t->kind = INT_MIN;
@@ -321,16 +321,16 @@ static void from_high(uvs_task_t *t) {
   t->from = UVS_FROM_WALL + 1;
 }
 static void missed_low(uvs_task_t *t) {
-  t->kind = UVS_RATE, t->period_ns = 1, t->missed = -1;
+  t->kind = UVS_FIXED_RATE, t->period_ns = 1, t->missed_policy = -1;
 }
 static void missed_high(uvs_task_t *t) {
-  t->kind = UVS_RATE, t->period_ns = 1, t->missed = UVS_MISSED_SKIP + 1;
+  t->kind = UVS_FIXED_RATE, t->period_ns = 1, t->missed_policy = UVS_MISSED_SKIP + 1;
 }
 static void missed_once(uvs_task_t *t) {
-  t->missed = UVS_MISSED_ONCE;
+  t->missed_policy = UVS_MISSED_ONCE;
 }
 static void missed_delay(uvs_task_t *t) {
-  t->kind = UVS_DELAY, t->period_ns = 1, t->missed = UVS_MISSED_SKIP;
+  t->kind = UVS_FIXED_DELAY, t->period_ns = 1, t->missed_policy = UVS_MISSED_SKIP;
 }
 static void flag_unknown(uvs_task_t *t) {
   t->flags = 2;
@@ -345,37 +345,37 @@ static void period_negative_once(uvs_task_t *t) {
   t->period_ns = -1;
 }
 static void rate_zero(uvs_task_t *t) {
-  t->kind = UVS_RATE;
+  t->kind = UVS_FIXED_RATE;
 }
 static void rate_negative(uvs_task_t *t) {
-  t->kind = UVS_RATE, t->period_ns = -1;
+  t->kind = UVS_FIXED_RATE, t->period_ns = -1;
 }
 static void rate_least(uvs_task_t *t) {
-  t->kind = UVS_RATE, t->period_ns = INT64_MIN;
+  t->kind = UVS_FIXED_RATE, t->period_ns = INT64_MIN;
 }
 static void delay_zero(uvs_task_t *t) {
-  t->kind = UVS_DELAY;
+  t->kind = UVS_FIXED_DELAY;
 }
 static void delay_negative(uvs_task_t *t) {
-  t->kind = UVS_DELAY, t->period_ns = -5;
+  t->kind = UVS_FIXED_DELAY, t->period_ns = -5;
 }
 static void rate_wall(uvs_task_t *t) {
-  t->kind = UVS_RATE, t->period_ns = 1, t->from = UVS_FROM_WALL;
+  t->kind = UVS_FIXED_RATE, t->period_ns = 1, t->from = UVS_FROM_WALL;
 }
 static void delay_wall(uvs_task_t *t) {
-  t->kind = UVS_DELAY, t->period_ns = 1, t->from = UVS_FROM_WALL;
+  t->kind = UVS_FIXED_DELAY, t->period_ns = 1, t->from = UVS_FROM_WALL;
 }
 static void burst_of_once(uvs_task_t *t) {
   t->max_burst = 1;
 }
 static void burst_of_delay(uvs_task_t *t) {
-  t->kind = UVS_DELAY, t->period_ns = 1, t->max_burst = UINT32_MAX;
+  t->kind = UVS_FIXED_DELAY, t->period_ns = 1, t->max_burst = UINT32_MAX;
 }
 static void burst_of_skip(uvs_task_t *t) {
-  t->kind = UVS_RATE, t->period_ns = 1, t->missed = UVS_MISSED_SKIP, t->max_burst = 3;
+  t->kind = UVS_FIXED_RATE, t->period_ns = 1, t->missed_policy = UVS_MISSED_SKIP, t->max_burst = 3;
 }
 static void burst_of_missed_once(uvs_task_t *t) {
-  t->kind = UVS_RATE, t->period_ns = 1, t->missed = UVS_MISSED_ONCE, t->max_burst = 3;
+  t->kind = UVS_FIXED_RATE, t->period_ns = 1, t->missed_policy = UVS_MISSED_ONCE, t->max_burst = 3;
 }
 static void runs_of_once(uvs_task_t *t) {
   t->max_runs = 1;
@@ -384,10 +384,10 @@ static void until_of_once(uvs_task_t *t) {
   t->until_ns = UVS_HOUR(9);
 }
 static void until_negative(uvs_task_t *t) {
-  t->kind = UVS_RATE, t->period_ns = 1, t->until_ns = -1;
+  t->kind = UVS_FIXED_RATE, t->period_ns = 1, t->until_ns = -1;
 }
 static void until_before_first(uvs_task_t *t) {
-  t->kind = UVS_RATE, t->period_ns = 1, t->delay_ns = 10, t->until_ns = 9;
+  t->kind = UVS_FIXED_RATE, t->period_ns = 1, t->first_ns = 10, t->until_ns = 9;
 }
 static void jitter_negative(uvs_task_t *t) {
   t->jitter_ns = -1;
@@ -396,10 +396,10 @@ static void jitter_least(uvs_task_t *t) {
   t->jitter_ns = INT64_MIN;
 }
 static void jitter_of_a_period(uvs_task_t *t) {
-  t->kind = UVS_RATE, t->period_ns = 100, t->jitter_ns = 100;
+  t->kind = UVS_FIXED_RATE, t->period_ns = 100, t->jitter_ns = 100;
 }
 static void jitter_huge(uvs_task_t *t) {
-  t->kind = UVS_RATE, t->period_ns = 100, t->jitter_ns = INT64_MAX;
+  t->kind = UVS_FIXED_RATE, t->period_ns = 100, t->jitter_ns = INT64_MAX;
 }
 static void name_long(uvs_task_t *t) {
   t->name = "123456789 123456789 1234";
@@ -576,16 +576,16 @@ TEST the_outermost_good_values_are_taken(void) {
     for (int i = 0; i < 4; i++) {
       uvs_task_t t = good_spec();
       t.from = from;
-      t.delay_ns = delays[i];
+      t.first_ns = delays[i];
       ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
     }
   }
   fixture_turn(&f);
   ASSERT_U64(9, log_count(&f, EV_WORK, 'x'));
   uvs_task_t t = good_spec();
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = INT64_MAX;
-  t.delay_ns = INT64_MAX;
+  t.first_ns = INT64_MAX;
   t.jitter_ns = INT64_MAX - 1;
   t.max_burst = UINT32_MAX;
   t.max_runs = UINT32_MAX;
@@ -926,7 +926,7 @@ TEST ids_that_were_never_given_are_nobodys(void) {
   }
   ASSERT(nothing_changed(&f, &before));
   for (int i = 0; i < 50; i++)
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, ids[i], 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, ids[i], 0));
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
@@ -983,13 +983,13 @@ TEST a_wrong_survive_policy_leaves_the_old_ones(void) {
   CHECK_CALL(open_with_one(&f, &id));
   before = counts_of(f.s);
   for (int i = 0; i < 4; i++) {
-    ASSERT_RC(UV_EINVAL, uvs_survive(f.s, wrong[i]));
-    ASSERT_RC(UV_EINVAL, uvs_set_survive(f.s, wrong[i], 0));
-    ASSERT_RC(UV_EINVAL, uvs_set_survive(f.s, UVS_SURVIVE_DELAYED, wrong[i]));
-    ASSERT_RC(UV_EINVAL, uvs_set_survive(f.s, UVS_SURVIVE_PERIODIC, wrong[i]));
+    ASSERT_RC(UV_EINVAL, uvs_after_shutdown(f.s, wrong[i]));
+    ASSERT_RC(UV_EINVAL, uvs_set_after_shutdown(f.s, wrong[i], 0));
+    ASSERT_RC(UV_EINVAL, uvs_set_after_shutdown(f.s, UVS_DELAYED_TASKS, wrong[i]));
+    ASSERT_RC(UV_EINVAL, uvs_set_after_shutdown(f.s, UVS_PERIODIC_TASKS, wrong[i]));
   }
-  ASSERT_RC(1, uvs_survive(f.s, UVS_SURVIVE_DELAYED));
-  ASSERT_RC(0, uvs_survive(f.s, UVS_SURVIVE_PERIODIC));
+  ASSERT_RC(1, uvs_after_shutdown(f.s, UVS_DELAYED_TASKS));
+  ASSERT_RC(0, uvs_after_shutdown(f.s, UVS_PERIODIC_TASKS));
   ASSERT(nothing_changed(&f, &before));
   CHECK_CALL(close_with_one(&f));
   PASS();
@@ -1177,14 +1177,14 @@ TEST calls_after_close_say_shut_down(void) {
   ASSERT_U64(0, counts.waiting + counts.ready + counts.running);
   uvs_histogram_init(&histogram);
   ASSERT_RC(UV_ESHUTDOWN, uvs_histogram(s, UVS_STAT_LATE, &histogram));
-  ASSERT_RC(UV_ESHUTDOWN, uvs_stats_write(s, UVS_TEXT, write_never, NULL));
+  ASSERT_RC(UV_ESHUTDOWN, uvs_stats_write(s, UVS_FORMAT_TEXT, write_never, NULL));
   ASSERT_RC(UV_ESHUTDOWN, uvs_dump(s, stdout));
   ASSERT_RC(UV_ESHUTDOWN, uvs_concurrency(s));
   ASSERT_RC(UV_ESHUTDOWN, uvs_set_concurrency(s, 2));
-  ASSERT_RC(UV_ESHUTDOWN, uvs_survive(s, UVS_SURVIVE_DELAYED));
-  ASSERT_RC(UV_ESHUTDOWN, uvs_set_survive(s, UVS_SURVIVE_DELAYED, 0));
-  ASSERT_RC(UV_ESHUTDOWN, uvs_rejection(s));
-  ASSERT_RC(UV_ESHUTDOWN, uvs_set_rejection(s, UVS_REJECT_ABORT));
+  ASSERT_RC(UV_ESHUTDOWN, uvs_after_shutdown(s, UVS_DELAYED_TASKS));
+  ASSERT_RC(UV_ESHUTDOWN, uvs_set_after_shutdown(s, UVS_DELAYED_TASKS, 0));
+  ASSERT_RC(UV_ESHUTDOWN, uvs_rejection_policy(s));
+  ASSERT_RC(UV_ESHUTDOWN, uvs_set_rejection_policy(s, UVS_REJECT_ABORT));
   ASSERT_RC(UV_ESHUTDOWN, uvs_next_due(s, &ns));
   ASSERT_I64(7, ns);
   ASSERT_RC(UV_ESHUTDOWN, uvs_clock_changed(s));
@@ -1196,7 +1196,7 @@ TEST calls_after_close_say_shut_down(void) {
   ASSERT_RC(1, uvs_is_shutdown(s));
   ASSERT_RC(0, uvs_is_terminating(s));
   ASSERT_RC(1, uvs_is_terminated(s));
-  ASSERT_RC(0, uvs_await(s, UVS_SEC(1)));
+  ASSERT_RC(0, uvs_wait_terminated(s, UVS_SEC(1)));
   fixture_turn(&f);
   ASSERT_U64(events, log_total(&f));
   ASSERT_STR_EQ("a", log_string(&f, EV_DONE));

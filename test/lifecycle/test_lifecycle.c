@@ -19,7 +19,7 @@ static void closed_calls(uvs_t *s) {
 
   log_add(f, EV_USER, 's', 0, uvs_submit(s, &t, NULL));
   log_add(f, EV_USER, 'c', 0, uvs_cancel(s, 1, 0));
-  log_add(f, EV_USER, 'p', 0, uvs_survive(s, UVS_SURVIVE_DELAYED));
+  log_add(f, EV_USER, 'p', 0, uvs_after_shutdown(s, UVS_DELAYED_TASKS));
   log_add(f, EV_USER, 'n', 0, uvs_set_concurrency(s, 3));
   mine_closed(s);
 }
@@ -57,10 +57,10 @@ TEST scheduling_and_cancelling_without_end_stays_in_constant_memory(void) {
   fixture_turn(&f);
   uvs_task_init(&t);
   t.work = probe_work;
-  t.delay_ns = UVS_DAY(365);
+  t.first_ns = UVS_DAY(365);
   for (int i = 0; i < PAIRS; i++) {
     ASSERT_EQ(0, uvs_submit(f.s, &t, &id));
-    ASSERT_EQ(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+    ASSERT_EQ(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
     if (i == WARM) {
       fixture_turn(&f);
       peak = atomic_load(&f.fault.peak_bytes);
@@ -178,7 +178,7 @@ TEST after_termination_all_is_zero_and_new_work_is_refused(void) {
 }
 
 static int await_end(void *s) {
-  return uvs_await(s, UVS_NEVER);
+  return uvs_wait_terminated(s, UVS_NEVER);
 }
 
 /* S59 */
@@ -199,7 +199,7 @@ TEST a_cancelled_task_is_released_although_threads_wait_for_the_scheduler(void) 
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   slots = counts_of(f.s).slots;
   for (int i = 0; i < 1000; i++) {
-    ASSERT_EQ(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+    ASSERT_EQ(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
     fixture_turn(&f); /* `done`: the last touch of arg, and the slot is free again */
     ASSERT_EQ(UV_ENOENT, state_of(f.s, id));
     ASSERT_EQ(0, uvs_submit(f.s, &t, &again));
@@ -226,7 +226,7 @@ struct patience {
 static int await_measured(void *arg) {
   struct patience *p = arg;
   int64_t start_ns = (int64_t)uv_hrtime();
-  int rc = uvs_await(p->s, p->timeout_ns);
+  int rc = uvs_wait_terminated(p->s, p->timeout_ns);
 
   p->took_ns = (int64_t)uv_hrtime() - start_ns;
   return rc;
@@ -257,8 +257,8 @@ TEST waiting_for_an_open_scheduler_times_out_and_not_early(void) {
 }
 
 static int await_here(struct probe *p, uvs_run_t *run) {
-  log_add(p->f, EV_USER, p->tag, run->id, uvs_await(run->scheduler, UVS_NEVER));
-  log_add(p->f, EV_USER, p->tag, run->id, uvs_await(run->scheduler, 0));
+  log_add(p->f, EV_USER, p->tag, run->id, uvs_wait_terminated(run->scheduler, UVS_NEVER));
+  log_add(p->f, EV_USER, p->tag, run->id, uvs_wait_terminated(run->scheduler, 0));
   return 0;
 }
 
@@ -266,7 +266,7 @@ static void await_in_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct probe *p = arg;
 
   (void)status;
-  log_add(p->f, EV_USER, 'd', id, uvs_await(s, UVS_NEVER));
+  log_add(p->f, EV_USER, 'd', id, uvs_wait_terminated(s, UVS_NEVER));
 }
 
 /* L4 P4 */
@@ -277,7 +277,8 @@ TEST a_wait_that_would_never_end_is_refused(void) {
     fixture_init(&f);
     f.options.concurrency = concurrency;
     CHECK_CALL(fixture_open(&f));
-    ASSERT_RC(UVS_EDEADLK, uvs_await(f.s, UVS_NEVER)); /* before the first turn, who opened it */
+    ASSERT_RC(UVS_EDEADLK,
+              uvs_wait_terminated(f.s, UVS_NEVER)); /* before the first turn, who opened it */
     uvs_task_t w = fixture_once(&f, 'w', 0);
     uvs_task_t l = fixture_loop_task(&f, 'l', 0);
     probe_of(&w)->act = await_here;
@@ -289,7 +290,7 @@ TEST a_wait_that_would_never_end_is_refused(void) {
     ASSERT_U64(5, log_count(&f, EV_USER, 0));
     for (unsigned i = 0; i < 5; i++)
       ASSERT_RC(UVS_EDEADLK, log_nth(&f, EV_USER, 0, i)->status);
-    ASSERT_RC(UVS_EDEADLK, uvs_await(f.s, 0));
+    ASSERT_RC(UVS_EDEADLK, uvs_wait_terminated(f.s, 0));
     CHECK_CALL(fixture_close(&f));
   }
   PASS();
@@ -432,9 +433,9 @@ TEST close_works_from_inside_every_callback_of_the_loop(void) {
     fixture_init(&f);
     f.options.concurrency = way == BODY ? 0 : 1;
     if (way == ERROR)
-      f.options.error = close_in_error;
+      f.options.on_error = close_in_error;
     if (way == TERMINATED)
-      f.options.terminated = close_in_terminated;
+      f.options.on_terminated = close_in_terminated;
     CHECK_CALL(fixture_open(&f));
     uvs_task_t t = way == LOOP_BODY ? fixture_loop_task(&f, 'a', 0) : fixture_once(&f, 'a', 0);
     uvs_task_t neighbour = fixture_once(&f, 'b', 0);
@@ -442,7 +443,7 @@ TEST close_works_from_inside_every_callback_of_the_loop(void) {
     if (way == BODY || way == LOOP_BODY || way == PERIODIC)
       probe_of(&t)->act = close_in_body;
     if (way == PERIODIC) {
-      t.kind = UVS_DELAY;
+      t.kind = UVS_FIXED_DELAY;
       t.period_ns = UVS_MS(1);
       t.after = t.work;
       t.work = NULL;
@@ -607,7 +608,7 @@ TEST nothing_but_cancelled_tasks_leaves_the_queue_unrun(void) {
   fixture_turn(&f);
   for (int n = 0; n < 300; n++) {
     unsigned i = (unsigned)test_random_below(&random, TASKS);
-    ASSERT_RC(cancelled[i] ? UV_ENOENT : UVS_NEVER_RUNS, uvs_cancel(f.s, ids[i], 0));
+    ASSERT_RC(cancelled[i] ? UV_ENOENT : UVS_CANCELLED, uvs_cancel(f.s, ids[i], 0));
     live -= !cancelled[i];
     cancelled[i] = true;
     ASSERT_U64(live, counts_of(f.s).waiting);
@@ -644,9 +645,9 @@ TEST a_running_and_a_queued_task_cancelled_together_both_end_cancelled(void) {
     ASSERT_RC(0, uvs_submit(f.s, &r, NULL));
     ASSERT_RC(0, uvs_submit(f.s, &q, &probe_of(&r)->id));
     fixture_turn(&f);
-    ASSERT_RC(UVS_RUN_FINISHES, log_nth(&f, EV_USER, 'r', 0)->status);
-    ASSERT_RC(UVS_NEVER_RUNS, log_nth(&f, EV_USER, 'q', 0)->status);
-    ASSERT_RC(UVS_RUN_FINISHES, log_nth(&f, EV_USER, 'R', 0)->status);
+    ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, log_nth(&f, EV_USER, 'r', 0)->status);
+    ASSERT_RC(UVS_CANCELLED, log_nth(&f, EV_USER, 'q', 0)->status);
+    ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, log_nth(&f, EV_USER, 'R', 0)->status);
     ASSERT_RC(UV_ENOENT, log_nth(&f, EV_USER, 'Q', 0)->status);
     ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'r', 0)->status);
     ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'q', 0)->status);

@@ -178,7 +178,7 @@ TEST under_a_full_cap_every_way_in_is_closed_until_there_is_room(void) {
   for (enum way_in way = 0; way < ALL; way++) { /* room for one, and one comes, by each way */
     struct entry e = entry_of(&f, way);
 
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, ids[1], 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, ids[1], 0));
     ASSERT_RC(0, enter(&e));
     fixture_turn(&f); /* the `done` of the cancelled one */
     CHECK_CALL(all_refused(&f, UV_EAGAIN));
@@ -188,7 +188,7 @@ TEST under_a_full_cap_every_way_in_is_closed_until_there_is_room(void) {
       fakepool_hold();
       ASSERT_U64(1, log_count(&f, EV_WORK, 'x'));
     } else {
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, e.id, 0));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, e.id, 0));
     }
     ASSERT_RC(0, uvs_submit(f.s, &t, &ids[1]));
     fixture_turn(&f);

@@ -129,7 +129,7 @@ TEST by_default_delayed_tasks_survive_shutdown_and_periodic_ones_do_not(void) {
   ASSERT_RC(0, uvs_submit(f.s, &wall, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &gone, &id));
   fixture_turn(&f);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
   ASSERT_U64(4, counts_of(f.s).waiting); /* at once */
   ASSERT_RC(0, uvs_shutdown(f.s));
   fixture_turn(&f);
@@ -154,43 +154,43 @@ TEST survive_policies_read_back_before_and_after_shutdown(void) {
 
   fixture_init(&f);
   CHECK_CALL(fixture_open(&f));
-  ASSERT_RC(1, uvs_survive(f.s, UVS_SURVIVE_DELAYED));
-  ASSERT_RC(0, uvs_survive(f.s, UVS_SURVIVE_PERIODIC));
+  ASSERT_RC(1, uvs_after_shutdown(f.s, UVS_DELAYED_TASKS));
+  ASSERT_RC(0, uvs_after_shutdown(f.s, UVS_PERIODIC_TASKS));
   for (int after = 0; after < 2; after++) {
-    for (int which = UVS_SURVIVE_DELAYED; which <= UVS_SURVIVE_PERIODIC; which++) {
-      int other = uvs_survive(f.s, 1 - which);
+    for (int which = UVS_DELAYED_TASKS; which <= UVS_PERIODIC_TASKS; which++) {
+      int other = uvs_after_shutdown(f.s, 1 - which);
       for (int on = 1; on >= 0; on--) {
-        ASSERT_RC(0, uvs_set_survive(f.s, which, on));
-        ASSERT_RC(on, uvs_survive(f.s, which));
-        ASSERT_RC(other, uvs_survive(f.s, 1 - which));
+        ASSERT_RC(0, uvs_set_after_shutdown(f.s, which, on));
+        ASSERT_RC(on, uvs_after_shutdown(f.s, which));
+        ASSERT_RC(other, uvs_after_shutdown(f.s, 1 - which));
       }
-      ASSERT_RC(0, uvs_set_survive(f.s, which, 1));
+      ASSERT_RC(0, uvs_set_after_shutdown(f.s, which, 1));
     }
-    ASSERT_RC(UV_EINVAL, uvs_survive(f.s, 2));
-    ASSERT_RC(UV_EINVAL, uvs_survive(f.s, -1));
-    ASSERT_RC(UV_EINVAL, uvs_set_survive(f.s, 2, 1));
-    ASSERT_RC(1, uvs_survive(f.s, UVS_SURVIVE_DELAYED));
+    ASSERT_RC(UV_EINVAL, uvs_after_shutdown(f.s, 2));
+    ASSERT_RC(UV_EINVAL, uvs_after_shutdown(f.s, -1));
+    ASSERT_RC(UV_EINVAL, uvs_set_after_shutdown(f.s, 2, 1));
+    ASSERT_RC(1, uvs_after_shutdown(f.s, UVS_DELAYED_TASKS));
     ASSERT_RC(0, uvs_shutdown(f.s));
     fixture_turn(&f);
   }
   CHECK_CALL(fixture_close(&f));
 
   fixture_init(&f);
-  f.options.survive_delayed = 0;
-  f.options.survive_periodic = 1;
+  f.options.delayed_after_shutdown = 0;
+  f.options.periodic_after_shutdown = 1;
   CHECK_CALL(fixture_open(&f));
-  ASSERT_RC(0, uvs_survive(f.s, UVS_SURVIVE_DELAYED));
-  ASSERT_RC(1, uvs_survive(f.s, UVS_SURVIVE_PERIODIC));
+  ASSERT_RC(0, uvs_after_shutdown(f.s, UVS_DELAYED_TASKS));
+  ASSERT_RC(1, uvs_after_shutdown(f.s, UVS_PERIODIC_TASKS));
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
 
 static int periodic_off(void *s) {
-  return uvs_set_survive(s, UVS_SURVIVE_PERIODIC, 0);
+  return uvs_set_after_shutdown(s, UVS_PERIODIC_TASKS, 0);
 }
 
 static int delayed_off(void *s) {
-  return uvs_set_survive(s, UVS_SURVIVE_DELAYED, 0);
+  return uvs_set_after_shutdown(s, UVS_DELAYED_TASKS, 0);
 }
 
 /* S36 */
@@ -199,7 +199,7 @@ TEST a_policy_switched_off_after_shutdown_acts_at_once(void) {
 
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     fixture_init(&f);
-    f.options.survive_periodic = 1;
+    f.options.periodic_after_shutdown = 1;
     CHECK_CALL(fixture_open(&f));
     uvs_task_t once = fixture_once(&f, 'o', UVS_HOUR(1));
     uvs_task_t never = fixture_once(&f, 'n', UVS_NEVER);
@@ -239,7 +239,7 @@ TEST a_policy_switched_before_shutdown_waits_for_it(void) {
   ASSERT_RC(0, uvs_submit(f.s, &rate, NULL));
   fixture_turn(&f);
   ASSERT_RC(0, delayed_off(f.s));
-  ASSERT_RC(0, uvs_set_survive(f.s, UVS_SURVIVE_PERIODIC, 1));
+  ASSERT_RC(0, uvs_set_after_shutdown(f.s, UVS_PERIODIC_TASKS, 1));
   fixture_advance_ms(&f, 15);
   ASSERT_U64(2, counts_of(f.s).waiting);
   ASSERT_RC(0, uvs_shutdown(f.s));
@@ -256,7 +256,7 @@ TEST without_delayed_survive_what_is_not_yet_due_leaves_the_queue_at_shutdown(vo
 
   for (int seen = 0; seen < 2; seen++) { /* by the loop, or still on its way there */
     fixture_init(&f);
-    f.options.survive_delayed = 0;
+    f.options.delayed_after_shutdown = 0;
     CHECK_CALL(fixture_open(&f));
     uvs_task_t specs[] = {
         fixture_once(&f, 'a', UVS_MS(1)),
@@ -288,7 +288,7 @@ TEST a_second_shutdown_does_not_change_what_was_due(void) {
   struct fixture f;
 
   fixture_init(&f);
-  f.options.survive_delayed = 0;
+  f.options.delayed_after_shutdown = 0;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t specs[] = {fixture_once(&f, 'a', UVS_MS(10)),
                         fixture_once(&f, 'b', VCLOCK_WALL_NS + UVS_MS(10))};
@@ -312,7 +312,7 @@ TEST a_one_shot_already_due_at_shutdown_runs_whatever_the_policies_say(void) {
 
   for (int seen = 0; seen < 2; seen++) {
     fixture_init(&f);
-    f.options.survive_delayed = 0;
+    f.options.delayed_after_shutdown = 0;
     CHECK_CALL(fixture_open(&f));
     uvs_task_t now = fixture_once(&f, 'n', 0);
     uvs_task_t just = fixture_once(&f, 'j', UVS_MS(10));
@@ -360,7 +360,7 @@ static int shut_and_look(struct probe *p, uvs_run_t *run) {
 TEST a_periodic_task_in_the_middle_of_a_run_finishes_it_and_ends_cancelled(void) {
   struct fixture f;
 
-  for (int kind = UVS_RATE; kind <= UVS_DELAY; kind++) {
+  for (int kind = UVS_FIXED_RATE; kind <= UVS_FIXED_DELAY; kind++) {
     for (int concurrency = 0; concurrency < 2; concurrency++) {
       fixture_init(&f);
       f.options.concurrency = concurrency;
@@ -446,7 +446,7 @@ TEST surviving_periodic_tasks_go_on_until_the_last_one_is_cancelled(void) {
   uvs_id_t ids[3];
 
   fixture_init(&f);
-  f.options.survive_periodic = 1;
+  f.options.periodic_after_shutdown = 1;
   CHECK_CALL(fixture_open(&f));
   uvs_task_t specs[] = {
       fixture_rate(&f, 'a', UVS_MS(10), UVS_MS(10)),
@@ -463,11 +463,11 @@ TEST surviving_periodic_tasks_go_on_until_the_last_one_is_cancelled(void) {
   ASSERT_STR_EQ("10 30", log_runs(&f, EV_WORK, 'b'));
   for (int i = 0; i < 3; i++)
     ASSERT_RC(UVS_WAITING, state_of(f.s, ids[i]));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, ids[0], 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, ids[0], 0));
   fixture_advance_ms(&f, 10);
   ASSERT_STR_EQ("a", log_string(&f, EV_DONE));
   ASSERT_STR_EQ("10 30 50", log_runs(&f, EV_WORK, 'b'));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, ids[1], 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, ids[1], 0));
   fixture_advance_ms(&f, 45);
   ASSERT_STR_EQ("10 60", log_runs(&f, EV_WORK, 'c'));
   ASSERT_RC(0, uvs_is_terminated(f.s));
@@ -535,7 +535,7 @@ TEST at_termination_nothing_is_left_and_every_done_was_called(void) {
 
   fixture_init(&f);
   f.pool = FAKEPOOL_SEEDED;
-  f.options.terminated = look_when_terminated;
+  f.options.on_terminated = look_when_terminated;
   f.options.concurrency = 3;
   CHECK_CALL(fixture_open(&f));
   for (int i = 0; i < 100; i++) {
@@ -548,7 +548,7 @@ TEST at_termination_nothing_is_left_and_every_done_was_called(void) {
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     tasks++;
     if (i % 5 == 0)
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
     if (i % 10 == 0)
       fixture_advance_ms(&f, 1);
   }
@@ -580,8 +580,8 @@ TEST the_number_of_runs_is_exact_for_each_combination_of_policies(void) {
           unsigned late_rate = way == 2 || !periodic ? 0 : way == 0 ? 10 : 5;
           fixture_init(&f);
           f.options.concurrency = concurrency;
-          f.options.survive_delayed = delayed;
-          f.options.survive_periodic = periodic;
+          f.options.delayed_after_shutdown = delayed;
+          f.options.periodic_after_shutdown = periodic;
           CHECK_CALL(fixture_open(&f));
           /* Before the shutdown at 25 ms three one-shots and 2 runs are due, and 100 ms follow. */
           for (int i = 0; i < 13; i++) {
@@ -623,7 +623,7 @@ TEST when_the_grace_is_over_the_rest_is_cancelled(void) {
   uvs_id_t id;
 
   fixture_init(&f);
-  f.options.survive_periodic = 1;
+  f.options.periodic_after_shutdown = 1;
   CHECK_CALL(fixture_open(&f));
   uvs_task_t in_time = fixture_once(&f, 'i', UVS_MS(99));
   uvs_task_t too_late = fixture_once(&f, 'l', UVS_MS(101));

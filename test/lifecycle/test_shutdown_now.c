@@ -189,7 +189,7 @@ TEST a_task_that_has_run_is_not_handed_back(void) {
   ASSERT_RC(0, uvs_submit(f.s, &not_yet, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &gone, &cancelled));
   fixture_turn(&f);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, cancelled, 0)); /* its owner has taken it back itself */
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, cancelled, 0)); /* its owner has taken it back itself */
   ASSERT_RC(0, do_shutdown_now(f.s));
   fixture_turn(&f);
   ASSERT_STR_EQ("r", log_string(&f, EV_WORK));
@@ -233,7 +233,7 @@ TEST immediate_shutdown_overtakes_an_orderly_one(void) {
   struct fixture f;
 
   fixture_init(&f);
-  f.options.survive_periodic = 1;
+  f.options.periodic_after_shutdown = 1;
   CHECK_CALL(fixture_open(&f));
   uvs_task_t a = fixture_once(&f, 'a', UVS_MS(10));
   uvs_task_t b = fixture_rate(&f, 'b', 0, UVS_MS(4));

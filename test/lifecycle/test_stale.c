@@ -93,11 +93,11 @@ static bool live_and_end(struct fixture *f, enum way way, unsigned *dones) {
     t.after = body;
   }
   if (way == PERIODIC) {
-    t.kind = UVS_DELAY;
+    t.kind = UVS_FIXED_DELAY;
     t.period_ns = 1;
   }
   if (way >= CANCEL)
-    t.delay_ns = UVS_HOUR(1);
+    t.first_ns = UVS_HOUR(1);
   for (int i = 0; i < BATCH; i++, id_count++)
     if (uvs_submit(f->s, &t, &ids[id_count]) != 0)
       return false;
@@ -110,7 +110,7 @@ static bool live_and_end(struct fixture *f, enum way way, unsigned *dones) {
     uv_thread_join(&thread);
   }
   for (int i = 0; way == CANCEL && i < BATCH; i++)
-    if (uvs_cancel(f->s, batch[i], 0) != UVS_NEVER_RUNS)
+    if (uvs_cancel(f->s, batch[i], 0) != UVS_CANCELLED)
       return false;
   fixture_advance_ns(f, 10);
   for (int i = 0; i < BATCH; i++)
@@ -129,7 +129,7 @@ TEST an_id_stays_stale_over_any_number_of_reuses(void) {
 
   id_count = 0;
   fixture_init(&f);
-  f.options.error = NULL;
+  f.options.on_error = NULL;
   CHECK_CALL(fixture_open(&f));
   fixture_turn(&f);
   for (unsigned i = 0; i < 20; i++)
@@ -143,7 +143,7 @@ TEST an_id_stays_stale_over_any_number_of_reuses(void) {
     for (int i = 0; i < 50; i++) /* the older ones too */
       ASSERT(stale(f.s, ids[test_random_below(&random, id_count)]));
     /* A living task among them comes and goes, and its neighbours' old ids never hit it. */
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, live[round % 20], 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, live[round % 20], 0));
     ASSERT_RC(0, uvs_schedule(f.s, UVS_HOUR(1), body, NULL, &live[round % 20]));
     fixture_turn(&f);
   }
@@ -151,7 +151,7 @@ TEST an_id_stays_stale_over_any_number_of_reuses(void) {
     ASSERT(stale(f.s, ids[i]));
   ASSERT(all_different());
   for (unsigned i = 0; i < 20; i++)
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, live[i], 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, live[i], 0));
   uvs_counts_init(&counts);
   ASSERT_RC(0, uvs_counts(f.s, &counts));
   ASSERT_U64(IDS + 20 + ROUNDS, counts.submitted);
@@ -168,7 +168,7 @@ TEST a_slot_whose_generation_is_used_up_is_never_used_again(void) {
   id_count = 0;
   memset(used, 0, sizeof used);
   fixture_init(&f);
-  f.options.error = NULL;
+  f.options.on_error = NULL;
   CHECK_CALL(fixture_open(&f));
   fixture_turn(&f);
   for (unsigned round = 0; round < ROUNDS; round++)
@@ -204,7 +204,7 @@ TEST a_refused_submission_uses_its_ids_up_as_well(void) {
   for (int i = 0; i < 500; i++) {
     uvs_task_init(&many[i]);
     many[i].work = body;
-    many[i].delay_ns = UVS_HOUR(1);
+    many[i].first_ns = UVS_HOUR(1);
   }
   for (int round = 0; round < 30; round++) {
     if (round % 2 == 0)
@@ -214,7 +214,7 @@ TEST a_refused_submission_uses_its_ids_up_as_well(void) {
     ASSERT_RC(failed ? UV_ENOMEM : 0, rc);
     refused += failed;
     for (int i = 0; rc == 0 && i < 500; i++)
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, out[i], 0));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, out[i], 0));
     for (int i = 0; rc == 0 && i < 500 && id_count < IDS; i++)
       ids[id_count++] = out[i];
     fixture_turn(&f);

@@ -335,7 +335,7 @@ static void on_decorate(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
   if ((r->script & 0x10000) != 0)
     d->work = (r->script & 0x20000) != 0 ? on_wrapper : NULL;
   if ((r->script & 0x80000) != 0)
-    d->over = on_over;
+    d->release = on_over;
 }
 
 static void on_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
@@ -385,7 +385,8 @@ static void on_terminated(uvs_t *s) {
 }
 
 static int on_rejected(uvs_t *s, const uvs_task_t *t, size_t n, int code) {
-  static const int answers[] = {UVS_REFUSE, UVS_DROP, UVS_RUN_HERE, UVS_RUN_HERE, 99};
+  static const int answers[] = {UVS_REJECT_ABORT, UVS_REJECT_DISCARD, UVS_REJECT_DISCARD_OLDEST,
+                                UVS_REJECT_CALLER_RUNS, 99};
   const struct record *r = t->arg;
 
   note(EV_REJECTED, r->tag, (int64_t)n, code, s != NULL, 0, 0, 0);
@@ -500,49 +501,49 @@ static void fill_rare(struct bytes *b, uvs_task_t *t) {
   rare |= ((flavour & LANED) != 0 ? 8 : 0) | ((flavour & LIMITED) != 0 ? 4 : 0) |
           ((flavour & FAILING) != 0 ? 34 : 0);
   if ((rare & 1) != 0 && at->kept < KEPT_MOST) {
-    t->keep = 1;
+    t->keep_outcome = 1;
     t->result = (void *)(uintptr_t)pick(b, 3);
     if (t->result != (void *)(uintptr_t)1)
       t->drop_result = on_drop;
   }
   if ((rare & 2) != 0) {
-    t->failure = (int)pick(b, 3);
-    if (t->failure == UVS_FAIL_GO_ON && t->kind == UVS_ONCE)
-      t->failure = UVS_FAIL_RETRY;
-    if (t->failure != UVS_FAIL_STOP)
+    t->failure_policy = (int)pick(b, 3);
+    if (t->failure_policy == UVS_FAIL_CONTINUE && t->kind == UVS_ONE_SHOT)
+      t->failure_policy = UVS_FAIL_RETRY;
+    if (t->failure_policy != UVS_FAIL_STOP)
       t->max_failures = pick(b, 4);
-    if (t->failure == UVS_FAIL_RETRY) {
-      t->retry_ns = period(b);
-      t->retry_max_ns = pick(b, 2) == 0 ? 0 : later_of(t->retry_ns, duration(b));
+    if (t->failure_policy == UVS_FAIL_RETRY) {
+      t->retry.wait_ns = period(b);
+      t->retry.max_wait_ns = pick(b, 2) == 0 ? 0 : later_of(t->retry.wait_ns, duration(b));
     }
   }
   if ((rare & 4) != 0 && t->work != NULL) {
-    t->limit_ns = period(b);
-    t->substitute = (int)pick(b, 2);
-    if (t->substitute) {
-      t->limit_status = pick(b, 2) == 0 ? 0 : UV_EPIPE;
-      if (t->keep && t->limit_status == 0)
-        t->limit_result = (void *)(uintptr_t)9;
+    t->limit.total_ns = period(b);
+    t->limit.substitute = (int)pick(b, 2);
+    if (t->limit.substitute) {
+      t->limit.status = pick(b, 2) == 0 ? 0 : UV_EPIPE;
+      if (t->keep_outcome && t->limit.status == 0)
+        t->limit.result = (void *)(uintptr_t)9;
     }
   }
   if ((rare & 8) != 0)
     t->lane = at->lane[pick(b, LANES)];
   if ((rare & 16) != 0)
     t->priority = (int)pick(b, 3) - 1;
-  if ((rare & 32) != 0 && t->kind != UVS_ONCE) {
+  if ((rare & 32) != 0 && t->kind != UVS_ONE_SHOT) {
     t->max_runs = pick(b, 5);
-    if (pick(b, 2) == 0 && t->delay_ns < UVS_DAY(1))
-      t->until_ns = later_of(t->delay_ns < 0 ? 0 : t->delay_ns,
+    if (pick(b, 2) == 0 && t->first_ns < UVS_DAY(1))
+      t->until_ns = later_of(t->first_ns < 0 ? 0 : t->first_ns,
                              t->period_ns > UVS_DAY(1) ? 1 : t->period_ns * (1 + pick(b, 6)));
   }
   if ((rare & 64) != 0)
     t->flags = UVS_UNREF;
   if ((rare & 128) != 0) {
-    t->from = t->kind == UVS_ONCE && pick(b, 2) == 0 ? UVS_FROM_WALL : UVS_FROM_MONOTONIC;
-    if (t->delay_ns < UVS_DAY(1) && t->delay_ns >= 0 && pick(b, 4) != 0) {
+    t->from = t->kind == UVS_ONE_SHOT && pick(b, 2) == 0 ? UVS_FROM_WALL : UVS_FROM_MONOTONIC;
+    if (t->first_ns < UVS_DAY(1) && t->first_ns >= 0 && pick(b, 4) != 0) {
       int64_t now = t->from == UVS_FROM_WALL ? at->wall_ns : at->mono_ns;
 
-      t->delay_ns += now - UVS_MS(4);
+      t->first_ns += now - UVS_MS(4);
       if (t->until_ns != 0)
         t->until_ns += now;
     }
@@ -572,7 +573,7 @@ static void spoil(struct bytes *b, uvs_task_t *t) {
     t->flags = pick(b, 4);
     break;
   case 6:
-    t->missed = (int)pick(b, 5) - 1;
+    t->missed_policy = (int)pick(b, 5) - 1;
     break;
   case 7:
     t->max_burst = pick(b, 3);
@@ -587,25 +588,25 @@ static void spoil(struct bytes *b, uvs_task_t *t) {
     t->name = "a name of 24 characters!";
     break;
   case 11:
-    t->keep = (int)pick(b, 4) - 1;
+    t->keep_outcome = (int)pick(b, 4) - 1;
     break;
   case 12:
-    t->failure = (int)pick(b, 5) - 1;
+    t->failure_policy = (int)pick(b, 5) - 1;
     break;
   case 13:
     t->max_failures = pick(b, 2);
     break;
   case 14:
-    t->retry_ns = (int64_t)pick(b, 3) - 1;
+    t->retry.wait_ns = (int64_t)pick(b, 3) - 1;
     break;
   case 15:
-    t->limit_ns = (int64_t)pick(b, 3) - 1;
+    t->limit.total_ns = (int64_t)pick(b, 3) - 1;
     break;
   case 16:
-    t->substitute = (int)pick(b, 4) - 1;
+    t->limit.substitute = (int)pick(b, 4) - 1;
     break;
   case 17:
-    t->limit_status = (int)pick(b, 3) - 1;
+    t->limit.status = (int)pick(b, 3) - 1;
     break;
   case 18:
     t->priority = (int)pick(b, 5) - 2;
@@ -621,13 +622,13 @@ static void fill(struct bytes *b, uvs_task_t *t, struct record *r) {
   uint8_t more = driver_byte(b);
 
   uvs_task_init(t);
-  t->kind = (shape & 3) == 2 ? UVS_RATE : (shape & 3) == 3 ? UVS_DELAY : UVS_ONCE;
-  t->delay_ns = duration(b);
-  if (t->kind != UVS_ONCE)
+  t->kind = (shape & 3) == 2 ? UVS_FIXED_RATE : (shape & 3) == 3 ? UVS_FIXED_DELAY : UVS_ONE_SHOT;
+  t->first_ns = duration(b);
+  if (t->kind != UVS_ONE_SHOT)
     t->period_ns = period(b);
-  if (t->kind == UVS_RATE) {
-    t->missed = (shape >> 2) % 3;
-    if (t->missed == UVS_MISSED_CATCH_UP)
+  if (t->kind == UVS_FIXED_RATE) {
+    t->missed_policy = (shape >> 2) % 3;
+    if (t->missed_policy == UVS_MISSED_CATCH_UP)
       t->max_burst = shape >> 6;
   }
   if ((more & 3) != 3)
@@ -667,14 +668,14 @@ static void submit(struct bytes *b, size_t n, bool narrow) {
         " missed %d burst %u runs %u until %" PRId64 "%s%s%s lane %" PRIu64
         " priority %d keep %d failure %d/%u retry %" PRId64 "..%" PRId64 " limit %" PRId64
         " flags %u",
-        narrow ? " to lane" : "", r[i]->tag, t[i].kind, t[i].from, t[i].delay_ns, t[i].period_ns,
-        t[i].missed, t[i].max_burst, t[i].max_runs, t[i].until_ns, t[i].work ? " work" : "",
+        narrow ? " to lane" : "", r[i]->tag, t[i].kind, t[i].from, t[i].first_ns, t[i].period_ns,
+        t[i].missed_policy, t[i].max_burst, t[i].max_runs, t[i].until_ns, t[i].work ? " work" : "",
         t[i].after ? " after" : "", t[i].done ? " done" : "", (uint64_t)(narrow ? lane : t[i].lane),
-        t[i].priority, t[i].keep, t[i].failure, t[i].max_failures, t[i].retry_ns, t[i].retry_max_ns,
-        t[i].limit_ns, t[i].flags);
+        t[i].priority, t[i].keep_outcome, t[i].failure_policy, t[i].max_failures,
+        t[i].retry.wait_ns, t[i].retry.max_wait_ns, t[i].limit.total_ns, t[i].flags);
     r[i]->id = 0;
     r[i]->live = true;
-    r[i]->kept = t[i].keep == 1;
+    r[i]->kept = t[i].keep_outcome == 1;
     r[i]->drops = t[i].drop_result != NULL;
     at->kept += r[i]->kept;
   }
@@ -809,7 +810,7 @@ static void op_lane(struct bytes *b) {
 
     uvs_lane_options_init(&o);
     o.width = pick(b, 4);
-    o.quiet = pick(b, 4) == 0 ? NULL : on_quiet;
+    o.on_quiet = pick(b, 4) == 0 ? NULL : on_quiet;
     o.arg = (void *)(uintptr_t)(1000 + at->lanes);
     say("open lane at %u, width %u", i, o.width);
     rc = answered(
@@ -826,7 +827,7 @@ static void op_lane(struct bytes *b) {
 }
 
 static void op_cleanup(struct bytes *b) {
-  unsigned flags = pick(b, 3) == 0 ? UVS_WHEN_SETTLED : 0;
+  unsigned flags = pick(b, 3) == 0 ? UVS_CLEANUP_WHEN_SETTLED : 0;
   void *arg = (void *)(uintptr_t)(++at->cleanups);
   unsigned i = pick(b, LANES);
 
@@ -861,7 +862,7 @@ static void queue_open(unsigned i) {
   at->queues++;
   memset(at->item[i], 0, sizeof at->item[i]);
   uvs_queue_options_init(&o);
-  o.left = on_left;
+  o.on_left = on_left;
   o.arg = (void *)(uintptr_t)i;
   say("open queue %u", i);
   answered(BOTH(uvs_queue_open(at->s, &o, (uvs_queue_t **)&at->queue[i]),
@@ -938,8 +939,9 @@ static void op_queue(struct bytes *b) {
     break;
   case 4:
     say("drain queue %u", i);
-    answered(BOTH(uvs_queue_drain(q, ref ? UVS_ALL : 2, on_value, (void *)(uintptr_t)(10 + i)),
-                  model_queue_drain(q, ref ? UVS_ALL : 2, on_value, (void *)(uintptr_t)(10 + i))));
+    answered(
+        BOTH(uvs_queue_drain(q, ref ? UVS_QUEUE_ALL : 2, on_value, (void *)(uintptr_t)(10 + i)),
+             model_queue_drain(q, ref ? UVS_QUEUE_ALL : 2, on_value, (void *)(uintptr_t)(10 + i))));
     break;
   case 5:
     say("clear queue %u", i);
@@ -986,11 +988,11 @@ static void op_lifecycle(struct bytes *b) {
 
   if (what < 24) {
     say("survive %d := %d", which, on);
-    answered(BOTH(uvs_set_survive(at->s, which, on), model_set_survive(at->m, which, on)));
+    answered(BOTH(uvs_set_after_shutdown(at->s, which, on), model_set_survive(at->m, which, on)));
   } else if (what < 48) {
     say("rejection := %d", (int)what % 6);
-    answered(
-        BOTH(uvs_set_rejection(at->s, (int)what % 6), model_set_rejection(at->m, (int)what % 6)));
+    answered(BOTH(uvs_set_rejection_policy(at->s, (int)what % 6),
+                  model_set_rejection(at->m, (int)what % 6)));
   } else if (what < 57 && pick(b, 3) != 0) {
     return;
   } else if (what < 52) {
@@ -1007,7 +1009,7 @@ static void op_lifecycle(struct bytes *b) {
                   model_shutdown_now(at->m, on ? on_never_ran : NULL, arg)));
   } else {
     say("survive of nothing");
-    answered(BOTH(uvs_set_survive(at->s, 2, on), model_set_survive(at->m, 2, on)));
+    answered(BOTH(uvs_set_after_shutdown(at->s, 2, on), model_set_survive(at->m, 2, on)));
   }
 }
 
@@ -1222,9 +1224,9 @@ static void ask(bool due) {
   put_counts();
   put("is_shutdown", -1, BOTH(uvs_is_shutdown(at->s), model_is_shutdown(at->m)));
   put("is_terminated", -1, BOTH(uvs_is_terminated(at->s), model_is_terminated(at->m)));
-  put("rejection", -1, BOTH(uvs_rejection(at->s), model_rejection(at->m)));
-  put("survive 0", -1, BOTH(uvs_survive(at->s, 0), model_survive(at->m, 0)));
-  put("survive 1", -1, BOTH(uvs_survive(at->s, 1), model_survive(at->m, 1)));
+  put("rejection", -1, BOTH(uvs_rejection_policy(at->s), model_rejection(at->m)));
+  put("survive 0", -1, BOTH(uvs_after_shutdown(at->s, 0), model_survive(at->m, 0)));
+  put("survive 1", -1, BOTH(uvs_after_shutdown(at->s, 1), model_survive(at->m, 1)));
   put("now", -1, at->mono_ns);
   for (int i = 0; i < TAGS; i++)
     if (at->record[i].live || at->record[i].kept)
@@ -1385,38 +1387,41 @@ static void open_both(struct bytes *b) {
                                       FAILING | LIMITED,
                                       FAILING | LANED | PENDING};
   uvs_options_t o;
+  uvs_hooks_t told;
   uint8_t hooks = driver_byte(b), policy = driver_byte(b);
 
+  uvs_hooks_init(&told);
   uvs_options_init(&o);
+  o.hooks = &told;
   o.concurrency = 0;
   o.budget_ns = UVS_SEC(1);
   o.seed = 1;
   live_most = most[pick(b, 8)];
   flavour = flavours[pick(b, 8)];
-  o.survive_delayed = policy & 1;
-  o.survive_periodic = policy >> 1 & 1;
-  o.keep_alive = (hooks & 0xc0) == 0xc0 ? (int)pick(b, 3) : UVS_KEEP_AUTO;
+  o.delayed_after_shutdown = policy & 1;
+  o.periodic_after_shutdown = policy >> 1 & 1;
+  o.keep_alive = (hooks & 0xc0) == 0xc0 ? (int)pick(b, 3) : UVS_KEEP_ALIVE_AUTO;
   if ((policy & 0x60) == 0)
     o.max_pending = 1 + pick(b, 12);
-  o.rejection = (policy >> 2 & 7) % 4;
+  o.rejection_policy = (policy >> 2 & 7) % 4;
   if ((policy & 0x80) != 0)
-    o.rejected = on_rejected;
+    told.on_rejected = on_rejected;
   if ((hooks & 1) != 0)
-    o.error = on_error;
+    o.on_error = on_error;
   if ((hooks & 2) != 0)
-    o.missed = on_missed;
+    told.on_missed = on_missed;
   if ((hooks & 4) != 0)
-    o.terminated = on_terminated;
+    o.on_terminated = on_terminated;
   if ((policy & 0x61) == 0x61)
-    o.decorate = on_decorate;
+    told.decorate = on_decorate;
   if ((hooks & 24) == 24) {
-    o.before_body = on_before_body;
-    o.after_body = on_after_body;
+    told.before_body = on_before_body;
+    told.after_body = on_after_body;
   }
   if (tracing)
     fprintf(stderr, "open: hooks %d%d%d%d max_pending %u rejection %d survive %d %d keep %d\n",
             hooks & 1, hooks >> 1 & 1, hooks >> 2 & 1, (hooks & 24) == 24, o.max_pending,
-            o.rejection, o.survive_delayed, o.survive_periodic, o.keep_alive);
+            o.rejection_policy, o.delayed_after_shutdown, o.periodic_after_shutdown, o.keep_alive);
   has_far = pick(b, 5) == 0;
   for (int i = 0; i < 2; i++) {
     struct side *a = &sides[i];

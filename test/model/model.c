@@ -110,6 +110,7 @@ struct model_queue {
 
 struct model {
   uvs_options_t o;
+  uvs_hooks_t hooks;
   struct task task[MODEL_TASKS];
   int top; /* so many of them have been used */
   struct lane lane[MODEL_LANES];
@@ -197,7 +198,7 @@ static bool is_wall(const struct task *k) {
 }
 
 static bool retrying(const struct task *k) {
-  return k->t.failure == UVS_FAIL_RETRY && k->failures > 0;
+  return k->t.failure_policy == UVS_FAIL_RETRY && k->failures > 0;
 }
 
 static bool settled(const struct task *k) {
@@ -221,7 +222,7 @@ static void settle(struct model *m, uint64_t *outcome) {
 }
 
 static int limit_status(const struct task *k) {
-  return k->t.substitute ? k->t.limit_status : UV_ETIMEDOUT;
+  return k->t.limit.substitute ? k->t.limit.status : UV_ETIMEDOUT;
 }
 
 /* ---- why was it late? ---- */
@@ -276,7 +277,7 @@ static void miss(struct model *m, struct task *k, uint64_t n, int reason) {
     return;
   k->missed_total += n;
   m->counts.missed += n;
-  if (m->o.missed != NULL) {
+  if (m->hooks.on_missed != NULL) {
     k->missed_news += n;
     k->missed_reason = reason;
   }
@@ -290,7 +291,7 @@ static void decorate(struct model *m, struct task *k) {
   if (!k->decorate)
     return;
   k->decorate = false;
-  m->o.decorate(seen_as(m), k->id, &k->decoration);
+  m->hooks.decorate(seen_as(m), k->id, &k->decoration);
   if (k->decoration.work == NULL) /* not a body: it stays as it was */
     k->decoration.work = k->t.work != NULL ? k->t.work : k->t.after;
 }
@@ -298,7 +299,7 @@ static void decorate(struct model *m, struct task *k) {
 /* Did a run set it? NULL and what the spec gave are never dropped. */
 static bool is_droppable(const struct task *k, const void *result) {
   return k->t.drop_result != NULL && result != NULL && result != k->t.result &&
-         result != k->t.limit_result;
+         result != k->t.limit.result;
 }
 
 /* At the next turn, if the task does not have it any more. */
@@ -327,10 +328,10 @@ static void tell(struct model *m, struct task *k) {
   k->drops = 0;
   if (status != 0) {
     k->seen = status;
-    m->o.error(seen_as(m), k->id, status, k->t.arg);
+    m->o.on_error(seen_as(m), k->id, status, k->t.arg);
   }
   if (n != 0)
-    m->o.missed(seen_as(m), k->id, n, k->missed_reason, k->t.arg);
+    m->hooks.on_missed(seen_as(m), k->id, n, k->missed_reason, k->t.arg);
   for (int i = 0; i < drops; i++)
     k->t.drop_result(dropped[i]);
 }
@@ -340,7 +341,7 @@ static void tell(struct model *m, struct task *k) {
 static int make_cleanup(struct model *m, uvs_cleanup_cb cb, void *arg, unsigned flags) {
   for (int i = 0; i < MODEL_CLEANUPS; i++) {
     if (m->cleanup[i].lists == 0) {
-      m->cleanup[i] = (struct cleanup){cb, arg, (flags & UVS_WHEN_SETTLED) != 0, 0};
+      m->cleanup[i] = (struct cleanup){cb, arg, (flags & UVS_CLEANUP_WHEN_SETTLED) != 0, 0};
       return i;
     }
   }
@@ -490,7 +491,7 @@ static void maybe_end_lane(struct model *m, struct lane *l) {
 static void retire(struct model *m, struct task *k) {
   struct lane *l = k->lane;
 
-  k->state = k->t.keep && !k->forgotten ? OVER : FREE;
+  k->state = k->t.keep_outcome && !k->forgotten ? OVER : FREE;
   k->lane = NULL;
   if (l != NULL) {
     l->tasks--;
@@ -509,8 +510,8 @@ static void owe(struct model *m, struct task *k) {
 
 static bool is_heard(const struct model *m, const struct task *k) {
   return k->t.done != NULL || (k->never_ran && m->never_ran != NULL) || k->cleanups.count > 0 ||
-         (m->o.error != NULL && unseen_failure(k)) || k->failed_news != 0 || k->missed_news != 0 ||
-         k->drops > 0 || k->decoration.over != NULL;
+         (m->o.on_error != NULL && unseen_failure(k)) || k->failed_news != 0 ||
+         k->missed_news != 0 || k->drops > 0 || k->decoration.release != NULL;
 }
 
 /* No run is in progress and none will start. If somebody is to hear of that: at the next turn. */
@@ -534,18 +535,18 @@ static void conclude(struct model *m, struct task *k) {
 }
 
 static void call_back_end(struct model *m, struct task *k) {
-  bool error = m->o.error != NULL && unseen_failure(k);
+  bool error = m->o.on_error != NULL && unseen_failure(k);
 
   if (k->never_ran && m->never_ran != NULL)
     m->never_ran(seen_as(m), k->id, k->t.arg, m->never_ran_arg);
   tell(m, k);
   if (error)
-    m->o.error(seen_as(m), k->id, outcome_of(k), k->t.arg);
+    m->o.on_error(seen_as(m), k->id, outcome_of(k), k->t.arg);
   call_cleanups(m, &k->cleanups);
   if (k->t.done != NULL)
     k->t.done(k->narrow ? NULL : seen_as(m), k->id, outcome_of(k), k->t.arg);
-  if (k->decoration.over != NULL)
-    k->decoration.over(k->decoration.arg);
+  if (k->decoration.release != NULL)
+    k->decoration.release(k->decoration.arg);
   call_cleanups(m, &k->cleanups); /* some were added since */
   retire(m, k);
   if (k->forgotten)
@@ -573,9 +574,9 @@ static bool may_run(const struct model *m, const struct task *k) {
     return true;
   if (m->stop)
     return false;
-  if (k->t.kind != UVS_ONCE)
-    return m->survive[UVS_SURVIVE_PERIODIC] != 0;
-  if (k->state == UVS_READY || m->survive[UVS_SURVIVE_DELAYED] != 0)
+  if (k->t.kind != UVS_ONE_SHOT)
+    return m->survive[UVS_PERIODIC_TASKS] != 0;
+  if (k->state == UVS_READY || m->survive[UVS_DELAYED_TASKS] != 0)
     return true;
   return k->due <= (is_wall(k) ? m->shutdown_wall : m->shutdown_ns);
 }
@@ -627,9 +628,9 @@ static bool plan_point(struct model *m, struct task *k, bool retried, int64_t en
   uint64_t left_out = 0;
   int64_t next;
 
-  if (k->t.kind == UVS_DELAY) {
+  if (k->t.kind == UVS_FIXED_DELAY) {
     next = later(end, k->t.period_ns);
-  } else if (retried || k->t.missed == UVS_MISSED_SKIP) {
+  } else if (retried || k->t.missed_policy == UVS_MISSED_SKIP) {
     next = later(retried ? k->grid : k->ideal, k->t.period_ns);
     left_out = points_before(k, next, end);
     next = times_later(next, left_out, k->t.period_ns);
@@ -645,8 +646,8 @@ static bool plan_point(struct model *m, struct task *k, bool retried, int64_t en
 }
 
 static bool plan_retry(struct model *m, struct task *k, int64_t end) {
-  int64_t most = k->t.retry_max_ns == 0 ? UVS_NEVER : k->t.retry_max_ns;
-  int64_t wait = k->t.retry_ns;
+  int64_t most = k->t.retry.max_wait_ns == 0 ? UVS_NEVER : k->t.retry.max_wait_ns;
+  int64_t wait = k->t.retry.wait_ns;
   int64_t from = end;
   int64_t again;
 
@@ -662,10 +663,10 @@ static bool plan_retry(struct model *m, struct task *k, int64_t end) {
   again = later(from, wait);
   if (again > k->until)
     return false;
-  if (k->failures == 1 && k->t.kind == UVS_RATE)
+  if (k->failures == 1 && k->t.kind == UVS_FIXED_RATE)
     k->grid = times_later(k->ideal, k->merged, k->t.period_ns);
   k->due = again;
-  return k->t.kind != UVS_ONCE || may_run(m, k);
+  return k->t.kind != UVS_ONE_SHOT || may_run(m, k);
 }
 
 static bool plan_next(struct model *m, struct task *k, int status, int64_t end) {
@@ -680,12 +681,14 @@ static bool plan_next(struct model *m, struct task *k, int status, int64_t end) 
   if (k->t.max_runs != 0 && k->runs >= k->t.max_runs)
     return false;
   if (status >= 0)
-    return k->t.kind != UVS_ONCE &&
-           plan_point(m, k, had_failed && k->t.failure == UVS_FAIL_RETRY, end);
-  if (k->t.failure == UVS_FAIL_STOP || (k->t.max_failures != 0 && k->failures >= k->t.max_failures))
+    return k->t.kind != UVS_ONE_SHOT &&
+           plan_point(m, k, had_failed && k->t.failure_policy == UVS_FAIL_RETRY, end);
+  if (k->t.failure_policy == UVS_FAIL_STOP ||
+      (k->t.max_failures != 0 && k->failures >= k->t.max_failures))
     return false;
-  goes_on = k->t.failure == UVS_FAIL_RETRY ? plan_retry(m, k, end) : plan_point(m, k, false, end);
-  if (goes_on && m->o.error != NULL && k->seen == 0)
+  goes_on =
+      k->t.failure_policy == UVS_FAIL_RETRY ? plan_retry(m, k, end) : plan_point(m, k, false, end);
+  if (goes_on && m->o.on_error != NULL && k->seen == 0)
     k->failed_news = status;
   return goes_on;
 }
@@ -707,7 +710,7 @@ static void end_run(struct model *m, struct task *k, int status, int64_t end) {
     if (!k->run_timed_out)
       k->result = k->run_result;
     else if (!goes_on)
-      k->result = k->t.limit_result;
+      k->result = k->t.limit.result;
   }
   discard(k, before);
   discard(k, k->run_result);
@@ -734,7 +737,7 @@ static void end_run(struct model *m, struct task *k, int status, int64_t end) {
 /* ---- a run ---- */
 
 static bool limit_passed(const struct task *k, int64_t at) {
-  return k->t.limit_ns != 0 && k->limit_due != UVS_NEVER && at >= k->limit_due;
+  return k->t.limit.total_ns != 0 && k->limit_due != UVS_NEVER && at >= k->limit_due;
 }
 
 /* Its limit has passed before it could start: it ends without having begun. */
@@ -786,14 +789,14 @@ static void choose_point(struct model *m, struct task *k, int64_t due) {
 
   k->ideal = k->due;
   k->merged = 0;
-  if (k->t.kind != UVS_RATE || retrying(k))
+  if (k->t.kind != UVS_FIXED_RATE || retrying(k))
     return;
   passed = periods_between(k, k->due, until);
-  if (k->t.missed == UVS_MISSED_ONCE) {
+  if (k->t.missed_policy == UVS_MISSED_ONCE) {
     miss(m, k, passed, why_late(m, k, due, k->start, true, by));
     k->missed_next += passed;
     k->merged = passed;
-  } else if (k->t.missed == UVS_MISSED_CATCH_UP && k->t.max_burst != 0 &&
+  } else if (k->t.missed_policy == UVS_MISSED_CATCH_UP && k->t.max_burst != 0 &&
              passed + 1 > k->t.max_burst) {
     left_out = passed + 1 - k->t.max_burst;
     miss(m, k, left_out, why_late(m, k, due, k->start, true, by));
@@ -869,7 +872,7 @@ static bool leave_out(struct model *m, struct task *k) {
   int64_t now = now_of(m);
   uint64_t n;
 
-  if (k->t.kind != UVS_RATE || k->t.missed != UVS_MISSED_SKIP || retrying(k) ||
+  if (k->t.kind != UVS_FIXED_RATE || k->t.missed_policy != UVS_MISSED_SKIP || retrying(k) ||
       periods_between(k, k->due, now) == 0)
     return false;
   n = points_before(k, k->due, now);
@@ -913,14 +916,14 @@ static void run(struct model *m, struct task *k, int runner) {
   r.arg = k->decoration.arg;
   r.scheduler = seen_as(m);
   k->inside = true;
-  if (m->o.before_body != NULL)
-    m->o.before_body(&r);
+  if (m->hooks.before_body != NULL)
+    m->hooks.before_body(&r);
   r.scheduler = k->narrow ? NULL : seen_as(m);
   status = k->decoration.work(&r);
   k->end = now_of(m);
   r.scheduler = seen_as(m);
-  if (m->o.after_body != NULL)
-    m->o.after_body(&r, status);
+  if (m->hooks.after_body != NULL)
+    m->hooks.after_body(&r, status);
   k->inside = false;
   if (status == UVS_PENDING) {
     k->pending = true;
@@ -954,8 +957,9 @@ int model_finish(struct model *m, uvs_id_t id, int status) {
 /* ---- submit ---- */
 
 static bool spec_is_right(const uvs_task_t *t) {
-  bool once = t->kind == UVS_ONCE, rate = t->kind == UVS_RATE, delay = t->kind == UVS_DELAY;
-  bool retry = t->failure == UVS_FAIL_RETRY;
+  bool once = t->kind == UVS_ONE_SHOT, rate = t->kind == UVS_FIXED_RATE,
+       delay = t->kind == UVS_FIXED_DELAY;
+  bool retry = t->failure_policy == UVS_FAIL_RETRY;
 
   if (t->size != sizeof *t || (t->work == NULL && t->after == NULL))
     return false;
@@ -968,14 +972,14 @@ static bool spec_is_right(const uvs_task_t *t) {
   if (once ? t->period_ns != 0 || t->max_runs != 0 || t->until_ns != 0
            : t->period_ns <= 0 || t->from == UVS_FROM_WALL || t->until_ns < 0)
     return false;
-  if (t->until_ns != 0 && t->until_ns < t->delay_ns)
+  if (t->until_ns != 0 && t->until_ns < t->first_ns)
     return false; /* not one run */
-  if (t->missed != UVS_MISSED_CATCH_UP && t->missed != UVS_MISSED_ONCE &&
-      t->missed != UVS_MISSED_SKIP)
+  if (t->missed_policy != UVS_MISSED_CATCH_UP && t->missed_policy != UVS_MISSED_ONCE &&
+      t->missed_policy != UVS_MISSED_SKIP)
     return false;
-  if (!rate && (t->missed != 0 || t->max_burst != 0))
+  if (!rate && (t->missed_policy != 0 || t->max_burst != 0))
     return false;
-  if (t->max_burst != 0 && t->missed != UVS_MISSED_CATCH_UP)
+  if (t->max_burst != 0 && t->missed_policy != UVS_MISSED_CATCH_UP)
     return false;
   if (t->jitter_ns < 0 || (rate && t->jitter_ns >= t->period_ns))
     return false;
@@ -983,28 +987,32 @@ static bool spec_is_right(const uvs_task_t *t) {
     return false;
   if (t->priority < UVS_PRIORITY_LOW || t->priority > UVS_PRIORITY_HIGH)
     return false;
-  if ((t->keep != 0 && t->keep != 1) || ((t->result != NULL || t->drop_result != NULL) && !t->keep))
+  if ((t->keep_outcome != 0 && t->keep_outcome != 1) ||
+      ((t->result != NULL || t->drop_result != NULL) && !t->keep_outcome))
     return false;
-  if (t->failure != UVS_FAIL_STOP && t->failure != UVS_FAIL_GO_ON && !retry)
+  if (t->failure_policy != UVS_FAIL_STOP && t->failure_policy != UVS_FAIL_CONTINUE && !retry)
     return false;
-  if (t->failure == UVS_FAIL_STOP && t->max_failures != 0)
+  if (t->failure_policy == UVS_FAIL_STOP && t->max_failures != 0)
     return false;
-  if (t->failure == UVS_FAIL_GO_ON && once)
+  if (t->failure_policy == UVS_FAIL_CONTINUE && once)
     return false;
-  if (!retry && (t->retry_ns != 0 || t->retry_max_ns != 0 || t->retry_jitter != 0))
+  if (!retry &&
+      (t->retry.wait_ns != 0 || t->retry.max_wait_ns != 0 || t->retry.jitter_percent != 0))
     return false;
-  if (retry && (t->retry_ns <= 0 || (t->retry_max_ns != 0 && t->retry_max_ns < t->retry_ns) ||
-                t->retry_jitter < 0 || t->retry_jitter > 100))
+  if (retry && (t->retry.wait_ns <= 0 ||
+                (t->retry.max_wait_ns != 0 && t->retry.max_wait_ns < t->retry.wait_ns) ||
+                t->retry.jitter_percent < 0 || t->retry.jitter_percent > 100))
     return false;
-  if (t->limit_ns < 0 || (t->limit_ns > 0 && t->work == NULL))
+  if (t->limit.total_ns < 0 || (t->limit.total_ns > 0 && t->work == NULL))
     return false;
-  if (t->substitute != 0 && t->substitute != 1)
+  if (t->limit.substitute != 0 && t->limit.substitute != 1)
     return false;
-  if (!t->substitute && (t->limit_status != 0 || t->limit_result != NULL))
+  if (!t->limit.substitute && (t->limit.status != 0 || t->limit.result != NULL))
     return false;
-  if (t->substitute && (t->limit_ns == 0 || t->limit_status > 0 || t->limit_status < -4095))
+  if (t->limit.substitute &&
+      (t->limit.total_ns == 0 || t->limit.status > 0 || t->limit.status < -4095))
     return false;
-  if (t->limit_result != NULL && (!t->keep || t->limit_status != 0))
+  if (t->limit.result != NULL && (!t->keep_outcome || t->limit.status != 0))
     return false;
   return true;
 }
@@ -1056,18 +1064,18 @@ static struct task *make(struct model *m, const uvs_task_t *t, uvs_lane_t narrow
     memcpy(k->name, t->name, strlen(t->name));
   k->narrow = narrow != 0;
   k->decoration = (uvs_decoration_t){t->work != NULL ? t->work : t->after, t->arg, NULL};
-  k->plain = m->o.decorate == NULL && t->kind == UVS_ONCE && t->from != UVS_FROM_WALL &&
-             (t->from == UVS_FROM_NOW || instant(t, t->delay_ns, now) >= now) &&
+  k->plain = m->hooks.decorate == NULL && t->kind == UVS_ONE_SHOT && t->from != UVS_FROM_WALL &&
+             (t->from == UVS_FROM_NOW || instant(t, t->first_ns, now) >= now) &&
              (t->work == NULL || t->after == NULL) && t->jitter_ns == 0 && t->name == NULL &&
-             !t->keep && t->lane == 0 && narrow == 0 && t->failure == UVS_FAIL_STOP &&
-             t->limit_ns == 0;
+             !t->keep_outcome && t->lane == 0 && narrow == 0 &&
+             t->failure_policy == UVS_FAIL_STOP && t->limit.total_ns == 0;
   k->lane = find_lane(m, narrow != 0 ? narrow : t->lane);
   if (k->lane != NULL)
     k->lane->tasks++;
   k->in_lane = k->lane != NULL;
-  k->decorate = m->o.decorate != NULL;
+  k->decorate = m->hooks.decorate != NULL;
   k->ref = (t->flags & UVS_UNREF) == 0;
-  k->due = instant(t, t->delay_ns, now);
+  k->due = instant(t, t->first_ns, now);
   k->until = t->until_ns == 0 ? UVS_NEVER : instant(t, t->until_ns, now);
   k->since = now;
   k->limit_due = UVS_NEVER;
@@ -1117,9 +1125,9 @@ static bool make_room(struct model *m) {
 }
 
 static bool fits_here(const struct model *m, const uvs_task_t *t, int64_t now) {
-  return m->o.decorate == NULL && t->work != NULL && t->kind == UVS_ONCE &&
-         t->from != UVS_FROM_WALL && instant(t, t->delay_ns, now) <= now && t->jitter_ns == 0 &&
-         t->failure == UVS_FAIL_STOP && t->limit_ns == 0 && t->lane == 0;
+  return m->hooks.decorate == NULL && t->work != NULL && t->kind == UVS_ONE_SHOT &&
+         t->from != UVS_FROM_WALL && instant(t, t->first_ns, now) <= now && t->jitter_ns == 0 &&
+         t->failure_policy == UVS_FAIL_STOP && t->limit.total_ns == 0 && t->lane == 0;
 }
 
 static void run_here(struct model *m, struct task *k) {
@@ -1199,11 +1207,9 @@ int model_submit(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narr
     return 0;
   rejection = m->rejection;
   if (rejection == UVS_REJECT_ASK) {
-    int answer = m->o.rejected(seen_as(m), t, n, rc);
+    int answer = m->hooks.on_rejected(seen_as(m), t, n, rc);
 
-    rejection = answer == UVS_DROP       ? UVS_REJECT_DISCARD
-                : answer == UVS_RUN_HERE ? UVS_REJECT_CALLER_RUNS
-                                         : UVS_REJECT_ABORT;
+    rejection = answer > UVS_REJECT_ABORT && answer < UVS_REJECT_ASK ? answer : UVS_REJECT_ABORT;
   }
   if (rc == UV_EAGAIN && rejection != UVS_REJECT_ABORT) {
     rc = check_specs(m, t, n, narrow); /* the handler may have disposed the lane */
@@ -1230,7 +1236,7 @@ int model_cancel(struct model *m, uvs_id_t id, unsigned flags) {
   if (k->state == UVS_WAITING || k->state == UVS_READY) {
     k->here = false;
     end_unstarted(m, k, &m->counts.cancelled);
-    return UVS_NEVER_RUNS;
+    return UVS_CANCELLED;
   }
   if (k->state != UVS_RUNNING || k->timed_out)
     return UV_ENOENT;
@@ -1241,7 +1247,7 @@ int model_cancel(struct model *m, uvs_id_t id, unsigned flags) {
     k->cancelled = true;
     settle_running(m, k, &m->counts.cancelled);
   }
-  return UVS_RUN_FINISHES;
+  return UVS_CANCELLED_WHILE_RUNNING;
 }
 
 static struct model *model_of_run; /* one at a time: a run does not say whose it is */
@@ -1296,7 +1302,7 @@ int model_add_cleanup(struct model *m, uvs_id_t id, uvs_cleanup_cb cb, void *arg
   struct task *k = find(m, id);
   int c;
 
-  if (cb == NULL || (flags & ~(unsigned)UVS_WHEN_SETTLED) != 0)
+  if (cb == NULL || (flags & ~(unsigned)UVS_CLEANUP_WHEN_SETTLED) != 0)
     return UV_EINVAL;
   if (id == 0 || id / MODEL_TASKS > m->last_serial)
     return UV_ENOENT;
@@ -1309,7 +1315,7 @@ int model_add_cleanup(struct model *m, uvs_id_t id, uvs_cleanup_cb cb, void *arg
   }
   k->plain = false;
   own_cleanup(m, &k->cleanups, c);
-  if (k->state != UVS_ENDED && (flags & UVS_WHEN_SETTLED) != 0 && settled(k))
+  if (k->state != UVS_ENDED && (flags & UVS_CLEANUP_WHEN_SETTLED) != 0 && settled(k))
     cleanup_now(m, c);
   return 0;
 }
@@ -1318,7 +1324,7 @@ int model_set_result(uvs_run_t *run, void *result) {
   struct task *k = (struct task *)(uintptr_t)run->state;
   void *before = k->run_result;
 
-  if (!k->t.keep)
+  if (!k->t.keep_outcome)
     return UV_EINVAL;
   k->run_result = result;
   if (before != result && before != k->result && is_droppable(k, before))
@@ -1335,7 +1341,7 @@ int model_wait(struct model *m, uvs_id_t id, int64_t timeout_ns, unsigned flags,
     return UV_EINVAL;
   if (k == NULL)
     return UV_ENOENT;
-  if (!k->t.keep)
+  if (!k->t.keep_outcome)
     return UV_EINVAL;
   if (k->forgotten)
     return UV_ENOENT;
@@ -1349,7 +1355,7 @@ int model_wait(struct model *m, uvs_id_t id, int64_t timeout_ns, unsigned flags,
   ret->state = quiet ? UVS_ENDED : UVS_RUNNING;
   ret->status = outcome_of(k);
   if (ret->status == 0)
-    ret->result = k->timed_out ? k->t.limit_result : k->result;
+    ret->result = k->timed_out ? k->t.limit.result : k->result;
   ret->runs = k->runs;
   if (quiet) {
     ret->ideal_ns = k->ideal;
@@ -1364,7 +1370,7 @@ int model_forget(struct model *m, uvs_id_t id) {
 
   if (k == NULL)
     return UV_ENOENT;
-  if (!k->t.keep)
+  if (!k->t.keep_outcome)
     return UV_EINVAL;
   if (k->forgotten)
     return UV_ENOENT;
@@ -1485,9 +1491,9 @@ int model_next_due(struct model *m, int64_t *ret_ns) {
 bool model_keeps_loop(struct model *m) {
   bool keep = m->closing;
 
-  if (m->o.keep_alive == UVS_KEEP_ALWAYS)
+  if (m->o.keep_alive == UVS_KEEP_ALIVE_ALWAYS)
     keep |= !m->terminated;
-  if (m->o.keep_alive == UVS_KEEP_AUTO) {
+  if (m->o.keep_alive == UVS_KEEP_ALIVE_AUTO) {
     keep |= has_callbacks(m) || m->policy_changed || !m->had_turn;
     for (int i = 0; i < m->top; i++) {
       const struct task *k = &m->task[i];
@@ -1495,7 +1501,7 @@ bool model_keeps_loop(struct model *m) {
       keep |= k->state != FREE && k->state != OVER && k->ref;
     }
   }
-  for (int i = 0; i < m->queues && m->o.keep_alive != UVS_KEEP_NEVER; i++)
+  for (int i = 0; i < m->queues && m->o.keep_alive != UVS_KEEP_ALIVE_NEVER; i++)
     keep |= m->queue[i]->ref && !m->queue[i]->closed;
   return keep;
 }
@@ -1506,8 +1512,8 @@ int64_t model_calm_ns(struct model *m, int64_t n) {
   for (int i = 0; i < m->top; i++) {
     const struct task *k = &m->task[i];
 
-    if (k->state != FREE && k->state != OVER && k->t.kind == UVS_RATE &&
-        k->t.missed == UVS_MISSED_CATCH_UP)
+    if (k->state != FREE && k->state != OVER && k->t.kind == UVS_FIXED_RATE &&
+        k->t.missed_policy == UVS_MISSED_CATCH_UP)
       most = min64(most, times_later(0, (uint64_t)n, k->t.period_ns));
   }
   return most;
@@ -1560,12 +1566,11 @@ int model_is_terminated(struct model *m) {
 }
 
 int model_survive(struct model *m, int which) {
-  return which != UVS_SURVIVE_DELAYED && which != UVS_SURVIVE_PERIODIC ? UV_EINVAL
-                                                                       : m->survive[which];
+  return which != UVS_DELAYED_TASKS && which != UVS_PERIODIC_TASKS ? UV_EINVAL : m->survive[which];
 }
 
 int model_set_survive(struct model *m, int which, int on) {
-  if ((which != UVS_SURVIVE_DELAYED && which != UVS_SURVIVE_PERIODIC) || (on != 0 && on != 1))
+  if ((which != UVS_DELAYED_TASKS && which != UVS_PERIODIC_TASKS) || (on != 0 && on != 1))
     return UV_EINVAL;
   m->survive[which] = on;
   m->policy_changed |= m->shut;
@@ -1578,7 +1583,7 @@ int model_rejection(struct model *m) {
 
 int model_set_rejection(struct model *m, int rejection) {
   if (rejection < UVS_REJECT_ABORT || rejection > UVS_REJECT_ASK ||
-      (rejection == UVS_REJECT_ASK && m->o.rejected == NULL))
+      (rejection == UVS_REJECT_ASK && m->hooks.on_rejected == NULL))
     return UV_EINVAL;
   m->rejection = rejection;
   return 0;
@@ -1599,7 +1604,7 @@ int model_lane_open(struct model *m, const uvs_lane_options_t *o, uvs_lane_t *re
   l->number = (uvs_lane_t)++m->lanes;
   l->width = o->width == 0 ? UINT32_MAX : o->width;
   l->next = -1;
-  l->quiet = o->quiet;
+  l->quiet = o->on_quiet;
   l->arg = o->arg;
   *ret = l->number;
   return 0;
@@ -1681,13 +1686,13 @@ int model_lane_add_cleanup(struct model *m, uvs_lane_t number, uvs_cleanup_cb cb
   bool now;
   int c;
 
-  if (cb == NULL || (flags & ~(unsigned)UVS_WHEN_SETTLED) != 0)
+  if (cb == NULL || (flags & ~(unsigned)UVS_CLEANUP_WHEN_SETTLED) != 0)
     return UV_EINVAL;
   if (l == NULL)
     return UV_ENOENT;
   if (l->gone && m->far && m->closing)
     return UV_ESHUTDOWN;
-  now = l->gone || ((flags & UVS_WHEN_SETTLED) != 0 && l->disposed);
+  now = l->gone || ((flags & UVS_CLEANUP_WHEN_SETTLED) != 0 && l->disposed);
   c = make_cleanup(m, cb, arg, flags);
   if (!l->gone)
     own_cleanup(m, &l->cleanups, c);
@@ -1740,8 +1745,8 @@ static void pass_limit(struct model *m, struct task *k) {
   k->timed_out = true;
   k->status = limit_status(k);
   settle_running(m, k, &m->counts.timed_out);
-  if (m->o.error != NULL && k->status < 0 && k->t.done == NULL && k->t.after == NULL)
-    m->o.error(seen_as(m), k->id, k->status, k->t.arg);
+  if (m->o.on_error != NULL && k->status < 0 && k->t.done == NULL && k->t.after == NULL)
+    m->o.on_error(seen_as(m), k->id, k->status, k->t.arg);
 }
 
 static void expire_limits(struct model *m) {
@@ -1767,8 +1772,8 @@ static bool run_is_final(const struct task *k) {
   if (k->t.max_runs != 0 && k->runs + 1 >= k->t.max_runs)
     return true;
   if (limit_status(k) == 0)
-    return k->t.kind == UVS_ONCE;
-  return k->t.failure == UVS_FAIL_STOP ||
+    return k->t.kind == UVS_ONE_SHOT;
+  return k->t.failure_policy == UVS_FAIL_STOP ||
          (k->t.max_failures != 0 && k->failures + 1 >= k->t.max_failures);
 }
 
@@ -1788,8 +1793,8 @@ static void make_ready(struct model *m, struct task *k, int64_t wall, int64_t st
     k->key_ns = least;
   if (k->key_ns < 0)
     k->key_ns = 0;
-  if (k->t.limit_ns != 0) {
-    k->limit_due = later(k->ready, k->t.limit_ns);
+  if (k->t.limit.total_ns != 0) {
+    k->limit_due = later(k->ready, k->t.limit.total_ns);
     k->limit_final = run_is_final(k);
     k->limited = k->limit_due != UVS_NEVER;
   }
@@ -1802,7 +1807,7 @@ static void come_due(struct model *m, struct task *k, int64_t wall, int64_t step
   int64_t due = k->due;
   uint64_t n = 0;
 
-  if (k->t.kind == UVS_RATE && k->t.missed == UVS_MISSED_SKIP && !retrying(k) &&
+  if (k->t.kind == UVS_FIXED_RATE && k->t.missed_policy == UVS_MISSED_SKIP && !retrying(k) &&
       periods_between(k, due, m->turn_ns) > 0) {
     n = points_before(k, due, m->turn_ns);
     due = times_later(due, n, k->t.period_ns);
@@ -1916,8 +1921,8 @@ void model_turn(struct model *m) {
   }
   if (can_terminate(m)) {
     m->terminated = true;
-    if (m->o.terminated != NULL)
-      m->o.terminated(seen_as(m));
+    if (m->o.on_terminated != NULL)
+      m->o.on_terminated(seen_as(m));
   }
   for (int i = 0; i < m->top && model_is_closed(m); i++)
     if (m->task[i].state == OVER)
@@ -1932,10 +1937,12 @@ struct model *model_open(const uvs_options_t *o) {
   if (m == NULL)
     abort();
   m->o = *o;
+  m->hooks = *o->hooks;
   m->kill_ns = UVS_NEVER;
-  m->survive[UVS_SURVIVE_DELAYED] = o->survive_delayed;
-  m->survive[UVS_SURVIVE_PERIODIC] = o->survive_periodic;
-  m->rejection = o->rejected != NULL && o->rejection == 0 ? UVS_REJECT_ASK : o->rejection;
+  m->survive[UVS_DELAYED_TASKS] = o->delayed_after_shutdown;
+  m->survive[UVS_PERIODIC_TASKS] = o->periodic_after_shutdown;
+  m->rejection = m->hooks.on_rejected != NULL && o->rejection_policy == 0 ? UVS_REJECT_ASK
+                                                                          : o->rejection_policy;
   model_of_run = m;
   return m;
 }
@@ -1967,7 +1974,7 @@ int model_queue_open(struct model *m, const uvs_queue_options_t *o, struct model
   if (q == NULL || m->queues == MODEL_QUEUES)
     abort();
   q->m = m;
-  q->left = o->left;
+  q->left = o->on_left;
   q->left_arg = o->arg;
   q->ref = true;
   m->queue[m->queues++] = q;

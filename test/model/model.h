@@ -17,7 +17,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "uvsched.h"
+#include "uvsched/outcome.h"
+#include "uvsched/settings.h"
+#include "uvsched/stats.h"
 #include "uvsched/lane.h"
 #include "uvsched/queue.h"
 

@@ -43,7 +43,7 @@ static int make_call(struct caller *c) {
   case WAIT:
     return uvs_wait_with(c->s, c->id, c->timeout_ns, 0, c->w, c->o);
   case AWAIT:
-    return uvs_await_with(c->s, c->timeout_ns, c->w);
+    return uvs_wait_terminated_with(c->s, c->timeout_ns, c->w);
   case ALL:
     return uvs_all_with(c->s, c->t, MEMBERS, c->timeout_ns, c->w, c->o);
   case ANY:
@@ -73,7 +73,7 @@ static void caller_init(struct caller *c, int call, uvs_id_t id, uvs_waiter_t *w
   c->index = 77;
   for (int i = 0; i < MEMBERS; i++) {
     c->t[i] = plain(work_nothing, NULL);
-    c->t[i].delay_ns = UVS_DAY(1);
+    c->t[i].first_ns = UVS_DAY(1);
     uvs_outcome_init(&c->o[i]);
     c->o[i].status = 77;
   }
@@ -113,8 +113,8 @@ static uvs_id_t far_task(void) {
   uvs_task_t t = plain(give_arg, &value[1]);
   uvs_id_t id = 0;
 
-  t.delay_ns = UVS_DAY(1);
-  t.keep = 1;
+  t.first_ns = UVS_DAY(1);
+  t.keep_outcome = 1;
   return uvs_submit(f.s, &t, &id) == 0 ? id : 0;
 }
 
@@ -175,7 +175,7 @@ TEST a_wait_that_was_abandoned_before_it_began_returns_eintr_at_once(void) {
       uvs_id_t id;
 
       CHECK_CALL(begin());
-      t.keep = 1;
+      t.keep_outcome = 1;
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
       ASSERT_RC(0, uvs_wait(f.s, id, UVS_NEVER, 0, NULL)); /* over */
       submitted = counts_of(f.s).submitted;
@@ -269,7 +269,7 @@ TEST a_wait_that_was_over_just_before_keeps_its_answer(void) {
     caller_init(&one, WAIT, id, &w);
     ASSERT_RC(0, caller_start(&one));
     ASSERT(await_asleep(1));
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
     rc = uvs_abandon(f.s, &w); /* the request is for the next call */
     ASSERT_RC(0, caller_join(&one));
     ASSERT_RC(0, rc);
@@ -341,7 +341,7 @@ TEST a_waiter_that_is_not_initialized_is_refused(void) {
   ASSERT_RC(0, uvs_abandon(f.s, &w));
   ASSERT_RC(0, uvs_all_with(f.s, NULL, 0, UVS_NEVER, &wrong, NULL));
   ASSERT_RC(0, uvs_all_with(f.s, NULL, 0, UVS_NEVER, &w, NULL));
-  ASSERT_RC(UV_EINTR, uvs_await_with(f.s, 0, &w)); /* and the request is still there */
+  ASSERT_RC(UV_EINTR, uvs_wait_terminated_with(f.s, 0, &w)); /* and the request is still there */
   CHECK_CALL(end());
   PASS();
 }
@@ -395,7 +395,7 @@ TEST a_waiter_that_sleeps_in_a_queue_is_refused_by_a_scheduler(void) {
   ASSERT_RC(0, uv_thread_create(&thread, errand_main, &errand));
   ASSERT(await_asleep(1));
   ASSERT_RC(UV_EINVAL, uvs_abandon(f.s, &w));
-  ASSERT_RC(UV_EBUSY, uvs_await_with(f.s, 0, &w));
+  ASSERT_RC(UV_EBUSY, uvs_wait_terminated_with(f.s, 0, &w));
   ASSERT_RC(1, asleep_now());
   ASSERT_RC(1, uvs_queue_abandon(q, &w));
   uv_thread_join(&thread);
@@ -415,10 +415,10 @@ TEST on_the_loops_thread_a_waiter_changes_nothing(void) {
   CHECK_CALL(fixture_open_turned(&g));
   uvs_waiter_init(&w);
   uvs_task_t t = fixture_once(&g, 'a', UVS_MS(1));
-  t.keep = 1;
+  t.keep_outcome = 1;
   ASSERT_RC(0, uvs_submit(g.s, &t, &id));
   ASSERT_RC(UVS_EDEADLK, uvs_wait_with(g.s, id, UVS_NEVER, 0, &w, NULL));
-  ASSERT_RC(UVS_EDEADLK, uvs_await_with(g.s, UVS_NEVER, &w));
+  ASSERT_RC(UVS_EDEADLK, uvs_wait_terminated_with(g.s, UVS_NEVER, &w));
   ASSERT_RC(UVS_EDEADLK, uvs_all_with(g.s, &t, 1, UVS_NEVER, &w, NULL));
   ASSERT_RC(UVS_EDEADLK, uvs_any_with(g.s, &t, 1, UVS_NEVER, &w, NULL, NULL));
   ASSERT_EQ(NULL, w.waiting);
@@ -464,7 +464,7 @@ TEST an_abandoned_gather_cancels_what_is_not_over_and_returns_when_all_is_quiet(
   ASSERT_U64(0, one.o[2].runs);
   ASSERT_U64(2, counts_of(f.s).cancelled);
   ASSERT_U64(0, live_tasks(f.s));
-  ASSERT_RC(UV_EINTR, uvs_await_with(f.s, 0, &w));
+  ASSERT_RC(UV_EINTR, uvs_wait_terminated_with(f.s, 0, &w));
   CHECK_CALL(end());
   PASS();
 }
@@ -542,8 +542,9 @@ TEST shutdown_releases_those_who_wait_with_a_waiter(void) {
     ASSERT_EQ(NULL, ws[call].waiting);
     ASSERT_RC(0, uvs_abandon(f.s, &ws[call]));
   }
-  ASSERT_RC(UV_EINTR, uvs_await_with(f.s, UVS_NEVER, &ws[0])); /* though it is terminated */
-  ASSERT_RC(0, uvs_await_with(f.s, UVS_NEVER, &ws[0]));
+  ASSERT_RC(UV_EINTR,
+            uvs_wait_terminated_with(f.s, UVS_NEVER, &ws[0])); /* though it is terminated */
+  ASSERT_RC(0, uvs_wait_terminated_with(f.s, UVS_NEVER, &ws[0]));
   CHECK_CALL(end());
   PASS();
 }
@@ -571,7 +572,7 @@ static int race_body(uvs_run_t *run) {
 static uvs_task_t race_task(struct pair *p) {
   uvs_task_t t = plain(race_body, NULL);
 
-  t.delay_ns = test_random_below(&p->random, 3) == 0
+  t.first_ns = test_random_below(&p->random, 3) == 0
                    ? UVS_DAY(1)
                    : (int64_t)test_random_below(&p->random, 3) * UVS_US(50);
   return t;
@@ -588,7 +589,7 @@ static void race_once(struct pair *p) {
   for (int i = 0; i < MEMBERS; i++)
     c.t[i] = race_task(p);
   if (c.call == WAIT) {
-    c.t[0].keep = 1;
+    c.t[0].keep_outcome = 1;
     if (uvs_submit(f.s, &c.t[0], &c.id) != 0)
       p->wrong++;
   }
@@ -680,7 +681,7 @@ static int abandon_and_refuse(uvs_t *s, const uvs_task_t *t, size_t n, int code)
   (void)n;
   (void)code;
   atomic_store(&abandon_rc, uvs_abandon(s, &w));
-  return UVS_REFUSE;
+  return UVS_REJECT_ABORT;
 }
 
 /* F14: a group that is abandoned while it is being submitted, and refused then. */
@@ -688,7 +689,7 @@ TEST a_group_that_is_abandoned_and_refused_was_abandoned(void) {
   for (int call = ALL; call <= ANY; call++) {
     fixture_init(&f);
     f.options.max_pending = MEMBERS - 1;
-    f.options.rejected = abandon_and_refuse;
+    f.hooks.on_rejected = abandon_and_refuse;
     CHECK_CALL(stage_start(&f, &loop_thread));
     uvs_waiter_init(&w);
     caller_init(&one, call, 0, &w);

@@ -24,7 +24,7 @@ static uvs_task_t shaped(struct fixture *f, int shape, int64_t delay_ns) {
     t.after = probe_after;
   if ((shape & WITH_NAME) != 0)
     t.name = "cold";
-  t.keep = (shape & KEPT) != 0;
+  t.keep_outcome = (shape & KEPT) != 0;
   return t;
 }
 
@@ -68,7 +68,7 @@ static enum greatest_test_res end_one(int shape, enum end end, int concurrency) 
 
   fixture_init(&f);
   f.options.concurrency = concurrency;
-  f.options.error = NULL;
+  f.options.on_error = NULL;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = shaped(&f, shape, end == CANCEL_WAITING ? UVS_DAY(1) : 0);
   probe_of(&t)->ret = end == FAILURE ? UV_EIO : 0;
@@ -78,12 +78,12 @@ static enum greatest_test_res end_one(int shape, enum end end, int concurrency) 
     fixture_turn(&f);
   }
   ASSERT_RC(0, attach(&f, id, 'x', 0));
-  ASSERT_RC(0, attach(&f, id, 'y', UVS_WHEN_SETTLED)); /* settled and quiet: one instant */
+  ASSERT_RC(0, attach(&f, id, 'y', UVS_CLEANUP_WHEN_SETTLED)); /* settled and quiet: one instant */
   ASSERT_RC(0, attach_elsewhere(&f, id, 'z', 0));
   if (end == CANCEL_ELSEWHERE)
-    ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, id));
+    ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, id));
   else if (end == CANCEL_WAITING || end == CANCEL_READY)
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
   if (end == SHUTDOWN_NOW)
     ASSERT_RC(0, uvs_shutdown_now(f.s, NULL, NULL));
   ASSERT_U64(0, log_count(&f, EV_USER, 0)); /* nothing from inside a call */
@@ -127,7 +127,7 @@ TEST the_one_that_wraps_the_task_is_told_after_them(void) {
   uvs_id_t id;
 
   fixture_init(&f);
-  f.options.decorate = logs_over;
+  f.hooks.decorate = logs_over;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', 0);
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -157,18 +157,18 @@ TEST those_of_a_periodic_task_are_called_at_its_end_and_not_after_each_run(void)
   d.after = probe_after;
   uvs_task_t e = fixture_once(&f, 'e', 0);
   follow_script(&e, "xx.");
-  e.failure = UVS_FAIL_RETRY;
-  e.retry_ns = UVS_MS(1);
+  e.failure_policy = UVS_FAIL_RETRY;
+  e.retry.wait_ns = UVS_MS(1);
   ASSERT_RC(0, uvs_submit(f.s, &a, &counted));
   ASSERT_RC(0, uvs_submit(f.s, &b, &stopped));
   ASSERT_RC(0, uvs_submit(f.s, &c, &failed));
   ASSERT_RC(0, uvs_submit(f.s, &d, &cancelled));
   ASSERT_RC(0, uvs_submit(f.s, &e, &retried));
   ASSERT_RC(0, attach(&f, counted, 'A', 0));
-  ASSERT_RC(0, attach(&f, stopped, 'B', UVS_WHEN_SETTLED));
+  ASSERT_RC(0, attach(&f, stopped, 'B', UVS_CLEANUP_WHEN_SETTLED));
   ASSERT_RC(0, attach(&f, failed, 'C', 0));
   ASSERT_RC(0, attach(&f, cancelled, 'D', 0));
-  ASSERT_RC(0, attach(&f, cancelled, 'F', UVS_WHEN_SETTLED));
+  ASSERT_RC(0, attach(&f, cancelled, 'F', UVS_CLEANUP_WHEN_SETTLED));
   ASSERT_RC(0, attach(&f, retried, 'E', 0));
   fixture_advance_ms(&f, 2);
   ASSERT_STR_EQ("", log_string(&f, EV_USER));
@@ -182,7 +182,7 @@ TEST those_of_a_periodic_task_are_called_at_its_end_and_not_after_each_run(void)
   ASSERT_STR_EQ("ECAB", log_string(&f, EV_USER));
   fixture_advance_ms(&f, 70);
   ASSERT_U64(11, log_count(&f, EV_WORK, 'd'));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, cancelled, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, cancelled, 0));
   fixture_turn(&f);
   ASSERT_STR_EQ("ECABDF", log_string(&f, EV_USER));
   ASSERT_STR_EQ("ecabd", log_string(&f, EV_DONE));
@@ -199,11 +199,11 @@ TEST a_late_run_that_does_not_end_the_task_settles_nothing(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = limited(&f, 'a', LATE_DEFAULT);
-  t.failure = UVS_FAIL_RETRY;
-  t.retry_ns = UVS_MS(1);
+  t.failure_policy = UVS_FAIL_RETRY;
+  t.retry.wait_ns = UVS_MS(1);
   follow_script(&t, "p.");
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
-  ASSERT_RC(0, attach(&f, id, 'x', UVS_WHEN_SETTLED));
+  ASSERT_RC(0, attach(&f, id, 'x', UVS_CLEANUP_WHEN_SETTLED));
   fixture_advance_ms(&f, LIMIT_MS);
   ASSERT_STR_EQ("", log_string(&f, EV_USER));
   ASSERT_RC(0, uvs_finish(f.s, id, 0));
@@ -231,7 +231,7 @@ TEST a_pending_run_is_not_the_end(void) {
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
       fixture_turn(&f);
       ASSERT_RC(0, attach(&f, id, 'x', 0));
-      ASSERT_RC(0, attach(&f, id, 'y', UVS_WHEN_SETTLED));
+      ASSERT_RC(0, attach(&f, id, 'y', UVS_CLEANUP_WHEN_SETTLED));
       fixture_turn(&f);
       ASSERT_STR_EQ("a", log_string(&f, (enum event_kind)0));
       ASSERT_RC(0, uvs_finish(f.s, id, 0));
@@ -263,7 +263,8 @@ TEST ten_thousand_on_one_task_are_called_in_order(void) {
   numbered_restart();
   for (int i = 0; i < MANY; i++) {
     n[i] = (struct numbered){i, 0, 0};
-    ASSERT_RC(0, uvs_add_cleanup(f.s, id, count_up, &n[i], i % 3 == 0 ? UVS_WHEN_SETTLED : 0));
+    ASSERT_RC(0,
+              uvs_add_cleanup(f.s, id, count_up, &n[i], i % 3 == 0 ? UVS_CLEANUP_WHEN_SETTLED : 0));
   }
   fixture_advance_ms(&f, 1);
   for (int i = 0; i < MANY; i++) {
@@ -297,26 +298,26 @@ TEST cancelled_in_its_run_it_is_settled_at_once_and_quiet_later(void) {
     t.after = probe_after;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     ASSERT_RC(0, attach(&f, id, 'p', 0));
-    ASSERT_RC(0, attach(&f, id, 'x', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach(&f, id, 'x', UVS_CLEANUP_WHEN_SETTLED));
     ASSERT_RC(0, attach(&f, id, 'q', 0));
-    ASSERT_RC(0, attach(&f, id, 'y', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach(&f, id, 'y', UVS_CLEANUP_WHEN_SETTLED));
     ASSERT(gate_wait(&f, 1));
     fixture_turn(&f);
     ASSERT_STR_EQ("", log_string(&f, EV_USER));
     if (off_loop)
-      ASSERT_RC(UVS_RUN_FINISHES, cancel_elsewhere(f.s, id));
+      ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, cancel_elsewhere(f.s, id));
     else
-      ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, token ? UVS_CANCEL_TOKEN : 0));
+      ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, token ? UVS_CANCEL_TOKEN : 0));
     ASSERT_STR_EQ("", log_string(&f, EV_USER));
     ASSERT(fixture_wait_log(&f, EV_USER, 0, 2));
     ASSERT_STR_EQ("xy", log_string(&f, EV_USER));
     ASSERT_RC(1, gate_inside());
     /* R24: attached late, it is called at once as well, and one without the flag is not. */
-    ASSERT_RC(0, attach(&f, id, 'z', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach(&f, id, 'z', UVS_CLEANUP_WHEN_SETTLED));
     ASSERT_RC(0, attach_elsewhere(&f, id, 'r', 0));
-    ASSERT_RC(0, attach_elsewhere(&f, id, 'w', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach_elsewhere(&f, id, 'w', UVS_CLEANUP_WHEN_SETTLED));
     ASSERT(fixture_wait_log(&f, EV_USER, 0, 4));
-    ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, 0)); /* R19: settled once */
+    ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, 0)); /* R19: settled once */
     fixture_turn(&f);
     ASSERT_STR_EQ("xyzw", log_string(&f, EV_USER));
     ASSERT_RC(1, gate_inside());
@@ -331,13 +332,13 @@ TEST cancelled_in_its_run_it_is_settled_at_once_and_quiet_later(void) {
 }
 
 static int act_cancels_itself(struct probe *p, uvs_run_t *run) {
-  return uvs_cancel(p->f->s, run->id, 0) == UVS_RUN_FINISHES ? 0 : UV_EPROTO;
+  return uvs_cancel(p->f->s, run->id, 0) == UVS_CANCELLED_WHILE_RUNNING ? 0 : UV_EPROTO;
 }
 
 static int act_cancels_itself_and_attaches(struct probe *p, uvs_run_t *run) {
   int rc = act_cancels_itself(p, run);
 
-  attach(p->f, run->id, 'z', UVS_WHEN_SETTLED);
+  attach(p->f, run->id, 'z', UVS_CLEANUP_WHEN_SETTLED);
   attach(p->f, run->id, 'q', 0);
   return rc;
 }
@@ -359,8 +360,8 @@ TEST none_comes_after_done_even_if_the_run_ends_at_once(void) {
         probe_of(&t)->act = late ? act_cancels_itself_and_attaches : act_cancels_itself;
         ASSERT_RC(0, uvs_submit(f.s, &t, &id));
         ASSERT_RC(0, attach(&f, id, 'p', 0));
-        ASSERT_RC(0, attach(&f, id, 'x', UVS_WHEN_SETTLED));
-        ASSERT_RC(0, attach(&f, id, 'y', UVS_WHEN_SETTLED));
+        ASSERT_RC(0, attach(&f, id, 'x', UVS_CLEANUP_WHEN_SETTLED));
+        ASSERT_RC(0, attach(&f, id, 'y', UVS_CLEANUP_WHEN_SETTLED));
         fixture_advance_ms(&f, 1);
         ASSERT_U64(late ? 5 : 3, log_count(&f, EV_USER, 0));
         ASSERT_RC('a', last_tag(&f));
@@ -385,13 +386,13 @@ TEST what_the_limit_has_settled_is_quiet_when_its_body_returns(void) {
     probe_of(&t)->ret = UVS_PENDING;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     ASSERT_RC(0, attach(&f, id, 'p', 0));
-    ASSERT_RC(0, attach(&f, id, 'x', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach(&f, id, 'x', UVS_CLEANUP_WHEN_SETTLED));
     fixture_advance_ms(&f, LIMIT_MS - 1);
     ASSERT_STR_EQ("a", log_string(&f, (enum event_kind)0));
     fixture_advance_ms(&f, 1);
     ASSERT_STR_EQ("ax", log_string(&f, (enum event_kind)0));
     ASSERT_RC(UVS_RUNNING, state_of(f.s, id));
-    ASSERT_RC(0, attach_elsewhere(&f, id, 'y', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach_elsewhere(&f, id, 'y', UVS_CLEANUP_WHEN_SETTLED));
     ASSERT_RC(0, attach(&f, id, 'q', 0));
     fixture_turn(&f);
     ASSERT_STR_EQ("axy", log_string(&f, (enum event_kind)0));
@@ -418,11 +419,11 @@ TEST the_limit_of_a_body_that_blocks_calls_them_on_the_loop(void) {
   uvs_task_t t = limited(&f, 'a', LATE_DEFAULT);
   probe_of(&t)->act = gate_pass;
   t.done = NULL;
-  t.keep = 0;
+  t.keep_outcome = 0;
   t.result = NULL;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   ASSERT_RC(0, attach(&f, id, 'p', 0));
-  ASSERT_RC(0, attach(&f, id, 'x', UVS_WHEN_SETTLED));
+  ASSERT_RC(0, attach(&f, id, 'x', UVS_CLEANUP_WHEN_SETTLED));
   ASSERT(gate_wait(&f, 1));
   fixture_jump_ms(&f, LIMIT_MS);
   ASSERT(fixture_wait_log(&f, EV_USER, 'x', 1));
@@ -446,7 +447,7 @@ TEST a_limit_that_passes_before_the_start_ends_it_as_any_other(void) {
   uvs_task_t t = limited(&f, 'a', LATE_DEFAULT);
   fakepool_hold();
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
-  ASSERT_RC(0, attach(&f, id, 'x', UVS_WHEN_SETTLED));
+  ASSERT_RC(0, attach(&f, id, 'x', UVS_CLEANUP_WHEN_SETTLED));
   ASSERT_RC(0, attach(&f, id, 'y', 0));
   fixture_advance_ms(&f, LIMIT_MS);
   ASSERT_STR_EQ("xya", log_string(&f, (enum event_kind)0));
@@ -476,7 +477,7 @@ static void done_attaches(uvs_t *s, uvs_id_t id, int status, void *arg) {
 
   probe_done(s, id, status, arg);
   p->ret = attach(p->f, id, 'z', 0);
-  p->after_ret = attach(p->f, id, 'w', UVS_WHEN_SETTLED);
+  p->after_ret = attach(p->f, id, 'w', UVS_CLEANUP_WHEN_SETTLED);
 }
 
 /* R32 R33: of a light task as of any other. */
@@ -557,7 +558,7 @@ TEST attached_elsewhere_to_what_was_cancelled_elsewhere_it_wakes_the_loop(void) 
   ASSERT_RC(0, uvs_submit(f.s, &t, &a.id));
   ASSERT_RC(0, uvs_submit(f.s, &other, NULL));
   fixture_turn(&f);
-  ASSERT_RC(UVS_NEVER_RUNS, elsewhere(do_cancel, &a));
+  ASSERT_RC(UVS_CANCELLED, elsewhere(do_cancel, &a));
   fixture_turn(&f);
   ASSERT_RC(0, attach_elsewhere(&f, a.id, 'x', 0));
   fixture_turn(&f);
@@ -621,7 +622,7 @@ static void error_attaches(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct probe *p = arg;
 
   log_add(f, EV_ERROR, p->tag, id, status);
-  p->after_ret = attach(f, id, 'x', 0) + attach(f, id, 'y', UVS_WHEN_SETTLED);
+  p->after_ret = attach(f, id, 'x', 0) + attach(f, id, 'y', UVS_CLEANUP_WHEN_SETTLED);
 }
 
 /* R25 R32: the hook is told before the end; of a body that hangs on past its limit, at once. */
@@ -630,7 +631,7 @@ TEST attached_inside_the_error_hook(void) {
   uvs_id_t id;
 
   fixture_init(&f);
-  f.options.error = error_attaches;
+  f.options.on_error = error_attaches;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', 0);
   t.done = NULL;
@@ -642,7 +643,7 @@ TEST attached_inside_the_error_hook(void) {
   log_clear(&f);
   uvs_task_t late = limited(&f, 'b', LATE_DEFAULT);
   late.done = NULL;
-  late.keep = 0;
+  late.keep_outcome = 0;
   late.result = NULL;
   probe_of(&late)->ret = UVS_PENDING;
   ASSERT_RC(0, uvs_submit(f.s, &late, &id));
@@ -678,7 +679,7 @@ TEST those_of_a_kept_task_and_its_outcome_do_not_disturb_each_other(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', 0);
-  t.keep = 1;
+  t.keep_outcome = 1;
   t.result = &f;
   t.done = done_seen_kept;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -690,7 +691,7 @@ TEST those_of_a_kept_task_and_its_outcome_do_not_disturb_each_other(void) {
   fixture_turn(&f);
   ASSERT_RC(0, peek(f.s, id, 0, &o));
   ASSERT_RC(0, uvs_forget(f.s, id));
-  ASSERT_RC(0, attach(&f, id, 'z', UVS_WHEN_SETTLED)); /* forgotten */
+  ASSERT_RC(0, attach(&f, id, 'z', UVS_CLEANUP_WHEN_SETTLED)); /* forgotten */
   fixture_turn(&f);
   ASSERT_STR_EQ("axayz", log_string(&f, (enum event_kind)0));
   /* In a clean-up, forget the very task. */
@@ -721,7 +722,7 @@ TEST those_of_tasks_that_were_dropped_or_run_by_their_submitter(void) {
     ASSERT_STR_EQ("xa", log_string(&f, (enum event_kind)0));
     log_clear(&f);
 
-    ASSERT_RC(0, uvs_set_rejection(f.s, UVS_REJECT_CALLER_RUNS));
+    ASSERT_RC(0, uvs_set_rejection_policy(f.s, UVS_REJECT_CALLER_RUNS));
     uvs_task_t light = fixture_once(&f, 'b', 0);
     light.done = NULL;
     probe_of(&light)->act = act_attaches;
@@ -731,10 +732,10 @@ TEST those_of_tasks_that_were_dropped_or_run_by_their_submitter(void) {
     ASSERT_STR_EQ("bx", log_string(&f, (enum event_kind)0));
     log_clear(&f);
 
-    ASSERT_RC(0, uvs_set_rejection(f.s, UVS_REJECT_DISCARD_OLDEST));
+    ASSERT_RC(0, uvs_set_rejection_policy(f.s, UVS_REJECT_DISCARD_OLDEST));
     uvs_task_t first = fixture_once(&f, 'c', UVS_HOUR(1));
     ASSERT_RC(0, submit_from(off_loop != 0, f.s, &first, 1, &id));
-    ASSERT_RC(0, attach(&f, id, 'y', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach(&f, id, 'y', UVS_CLEANUP_WHEN_SETTLED));
     fixture_turn(&f);
     ASSERT_STR_EQ("x", log_string(&f, EV_DONE)); /* the one that filled it */
     uvs_task_t second = fixture_once(&f, 'd', UVS_HOUR(1));
@@ -763,7 +764,7 @@ TEST what_is_over_calls_at_the_next_turn_and_what_never_was_is_refused(void) {
     next = inspect_id(inspect_slot_of(id), inspect_generation_of(id) + 1);
     fixture_turn(&f);
     ASSERT_RC(UV_ENOENT, uvs_info(f.s, id, &(uvs_info_t){.size = sizeof(uvs_info_t)}));
-    for (unsigned flags = 0; flags <= UVS_WHEN_SETTLED; flags++) {
+    for (unsigned flags = 0; flags <= UVS_CLEANUP_WHEN_SETTLED; flags++) {
       log_clear(&f);
       if (off_loop)
         ASSERT_RC(0, attach_elsewhere(&f, id, 'x', flags));
@@ -784,9 +785,9 @@ TEST what_is_over_calls_at_the_next_turn_and_what_never_was_is_refused(void) {
     ASSERT_RC(UV_ENOENT, attach(&f, inspect_id(inspect_slot_of(id), 0), 'y', 0));
     ASSERT_RC(UV_EINVAL, uvs_add_cleanup(f.s, id, NULL, &f, 0));
     ASSERT_RC(UV_EINVAL, uvs_add_cleanup(NULL, id, note, &f, 0));
-    for (unsigned bit = UVS_WHEN_SETTLED << 1; bit != 0; bit <<= 1) {
+    for (unsigned bit = UVS_CLEANUP_WHEN_SETTLED << 1; bit != 0; bit <<= 1) {
       ASSERT_RC(UV_EINVAL, attach(&f, id, 'y', bit));
-      ASSERT_RC(UV_EINVAL, attach(&f, id, 'y', bit | UVS_WHEN_SETTLED));
+      ASSERT_RC(UV_EINVAL, attach(&f, id, 'y', bit | UVS_CLEANUP_WHEN_SETTLED));
     }
     ASSERT_EQ_FMT(live, atomic_load(&f.fault.live), "%ld");
     fixture_turn(&f);
@@ -860,7 +861,7 @@ TEST memory_stays_as_it_is_however_many_come_and_go(void) {
     for (int k = 0; k < 4; k++) {
       ASSERT_RC(0, uvs_schedule(f.s, k == 3 ? UVS_DAY(1) : 0, work_nothing, NULL, &ids[k]));
       ASSERT_RC(0, uvs_add_cleanup(f.s, ids[k], count_up, &n, 0));
-      ASSERT_RC(0, uvs_add_cleanup(f.s, ids[k], count_up, &n, UVS_WHEN_SETTLED));
+      ASSERT_RC(0, uvs_add_cleanup(f.s, ids[k], count_up, &n, UVS_CLEANUP_WHEN_SETTLED));
     }
     ASSERT_RC(0, uvs_cancel(f.s, ids[3], 0));
     fixture_turn(&f);
@@ -901,7 +902,7 @@ TEST the_loop_stays_until_they_are_called(void) {
   far.done = NULL;
   ASSERT_RC(0, uvs_submit(f.s, &far, &id));
   ASSERT_RC(0, attach(&f, id, 'y', 0));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
   ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL));
   ASSERT_STR_EQ("xy", log_string(&f, EV_USER));
   ASSERT_FALSE(fixture_alive(&f));

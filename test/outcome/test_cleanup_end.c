@@ -18,7 +18,7 @@ static int open_lane(struct fixture *f, uvs_quiet_cb quiet, uvs_lane_t *ret) {
   uvs_lane_options_t o;
 
   uvs_lane_options_init(&o);
-  o.quiet = quiet;
+  o.on_quiet = quiet;
   o.arg = f;
   return uvs_lane_open(f->s, &o, ret);
 }
@@ -118,7 +118,7 @@ TEST those_of_a_lane_come_in_order_between_its_last_done_and_quiet(void) {
     ASSERT_RC(0, attach_lane(&f, lane, 'x', 0));
     ASSERT_RC(0, attach_lane_elsewhere(&f, lane, 'y', 0));
     ASSERT_RC(0, attach(&f, id, 't', 0));
-    ASSERT_RC(0, attach_lane(&f, lane, 's', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach_lane(&f, lane, 's', UVS_CLEANUP_WHEN_SETTLED));
     fixture_turn(&f);
     ASSERT_STR_EQ("aa", log_string(&f, (enum event_kind)0)); /* the end of a task is not its own */
     log_clear(&f);
@@ -140,7 +140,7 @@ TEST those_of_a_lane_come_in_order_between_its_last_done_and_quiet(void) {
     ASSERT(all_on_loop(&f, EV_USER));
     log_clear(&f);
     ASSERT_RC(0, attach_lane(&f, lane, 'v', 0)); /* it is gone */
-    ASSERT_RC(0, attach_lane_elsewhere(&f, lane, 'w', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach_lane_elsewhere(&f, lane, 'w', UVS_CLEANUP_WHEN_SETTLED));
     ASSERT_U64(0, log_total(&f));
     fixture_turn(&f);
     ASSERT_STR_EQ("vw", log_string(&f, (enum event_kind)0));
@@ -164,9 +164,9 @@ TEST a_lane_that_is_disposed_in_a_run_is_settled_at_once_and_quiet_later(void) {
     probe_of(&t)->act = gate_pass;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     ASSERT_RC(0, attach(&f, id, 'p', 0));
-    ASSERT_RC(0, attach(&f, id, 's', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach(&f, id, 's', UVS_CLEANUP_WHEN_SETTLED));
     ASSERT_RC(0, attach_lane(&f, lane, 'q', 0));
-    ASSERT_RC(0, attach_lane(&f, lane, 'S', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach_lane(&f, lane, 'S', UVS_CLEANUP_WHEN_SETTLED));
     ASSERT(gate_wait(&f, 1));
     fixture_turn(&f);
     ASSERT_U64(0, log_count(&f, EV_USER, 0));
@@ -178,7 +178,7 @@ TEST a_lane_that_is_disposed_in_a_run_is_settled_at_once_and_quiet_later(void) {
     ASSERT_RC(1, gate_inside());
     ASSERT_U64(1, log_count(&f, EV_USER, 's'));
     ASSERT_U64(1, log_count(&f, EV_USER, 'S'));
-    ASSERT_RC(0, attach_lane_elsewhere(&f, lane, 'T', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach_lane_elsewhere(&f, lane, 'T', UVS_CLEANUP_WHEN_SETTLED));
     ASSERT_RC(0, attach_lane(&f, lane, 'r', 0));
     ASSERT(fixture_wait_log(&f, EV_USER, 'T', 1));
     fixture_turn(&f);
@@ -205,9 +205,9 @@ TEST none_of_a_lane_comes_after_quiet(void) {
     uvs_lane_t lane;
 
     CHECK_CALL(open_with_lane(&f, FAKEPOOL_STEPPED, &lane));
-    ASSERT_RC(0, attach_lane(&f, lane, 'x', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach_lane(&f, lane, 'x', UVS_CLEANUP_WHEN_SETTLED));
     ASSERT_RC(0, attach_lane(&f, lane, 'p', 0));
-    ASSERT_RC(0, attach_lane(&f, lane, 'y', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach_lane(&f, lane, 'y', UVS_CLEANUP_WHEN_SETTLED));
     if (many) { /* in its own body */
       uvs_task_t t = fixture_once(&f, 'a', 0);
       t.lane = lane;
@@ -228,7 +228,8 @@ TEST none_of_a_lane_comes_after_quiet(void) {
 
 static void quiet_attaches(uvs_t *s, uvs_lane_t lane, void *arg) {
   log_quiet(s, lane, arg);
-  if (attach_lane(arg, lane, 'y', 0) < 0 || attach_lane(arg, lane, 'z', UVS_WHEN_SETTLED) < 0)
+  if (attach_lane(arg, lane, 'y', 0) < 0 ||
+      attach_lane(arg, lane, 'z', UVS_CLEANUP_WHEN_SETTLED) < 0)
     log_add(arg, EV_ERROR, '!', lane, 0);
 }
 
@@ -269,7 +270,7 @@ TEST what_is_no_lane_of_this_scheduler_is_refused(void) {
   ASSERT_RC(UV_ENOENT, attach_lane(&f, lane + 1000, 'x', 0));
   ASSERT_RC(UV_EINVAL, uvs_lane_add_cleanup(f.s, lane, NULL, &f, 0));
   ASSERT_RC(UV_EINVAL, uvs_lane_add_cleanup(NULL, lane, note, &f, 0));
-  for (unsigned bit = UVS_WHEN_SETTLED << 1; bit != 0; bit <<= 1)
+  for (unsigned bit = UVS_CLEANUP_WHEN_SETTLED << 1; bit != 0; bit <<= 1)
     ASSERT_RC(UV_EINVAL, attach_lane(&f, lane, 'x', bit));
   fault_after(0);
   ASSERT_RC(UV_ENOMEM, attach_lane(&f, lane, 'x', 0));
@@ -343,26 +344,26 @@ static enum greatest_test_res populate(struct fixture *f, uvs_lane_t lane) {
   fixture_turn(f);
   log_clear(f);
   ASSERT_RC(0, attach(f, id, '1', 0));
-  ASSERT_RC(0, attach(f, id, '2', UVS_WHEN_SETTLED));
+  ASSERT_RC(0, attach(f, id, '2', UVS_CLEANUP_WHEN_SETTLED));
   uvs_task_t far = fixture_once(f, 'b', UVS_DAY(1));
   far.done = NULL;
   ASSERT_RC(0, uvs_submit(f->s, &far, &id));
   ASSERT_RC(0, attach(f, id, '3', 0));
   uvs_task_t never = fixture_once(f, 'c', UVS_NEVER);
   ASSERT_RC(0, uvs_submit(f->s, &never, &id));
-  ASSERT_RC(0, attach(f, id, '4', UVS_WHEN_SETTLED));
+  ASSERT_RC(0, attach(f, id, '4', UVS_CLEANUP_WHEN_SETTLED));
   uvs_task_t rate = fixture_rate(f, 'd', UVS_MS(1), UVS_MS(1));
   ASSERT_RC(0, uvs_submit(f->s, &rate, &id));
   ASSERT_RC(0, attach(f, id, '5', 0));
   uvs_task_t kept = fixture_once(f, 'e', UVS_DAY(1));
-  kept.keep = 1;
+  kept.keep_outcome = 1;
   ASSERT_RC(0, submit_elsewhere(f->s, kept, &id)); /* on its way */
   ASSERT_RC(0, attach(f, id, '6', 0));
   if (lane != 0) {
     CHECK_CALL(submit(f, lane, 'f', UVS_DAY(1), &id));
     ASSERT_RC(0, attach(f, id, '7', 0));
     ASSERT_RC(0, attach_lane(f, lane, '8', 0));
-    ASSERT_RC(0, attach_lane(f, lane, '9', UVS_WHEN_SETTLED));
+    ASSERT_RC(0, attach_lane(f, lane, '9', UVS_CLEANUP_WHEN_SETTLED));
   }
   PASS();
 }
@@ -379,7 +380,7 @@ TEST an_immediate_shutdown_calls_those_of_tasks_and_leaves_lanes(void) {
   ASSERT_RC(1, uvs_is_terminated(f.s));
   ASSERT_U64(7, log_count(&f, EV_USER, 0));
   ASSERT_U64(0, log_count(&f, EV_USER, '8'));
-  ASSERT_RC(0, attach_lane(&f, lane, 'x', UVS_WHEN_SETTLED)); /* it is not disposed */
+  ASSERT_RC(0, attach_lane(&f, lane, 'x', UVS_CLEANUP_WHEN_SETTLED)); /* it is not disposed */
   fixture_turn(&f);
   ASSERT_U64(7, log_count(&f, EV_USER, 0));
   ASSERT_RC(0, uvs_close(f.s, note_closed));
@@ -453,7 +454,7 @@ TEST attached_while_it_closes_they_are_called_or_refused(void) {
   struct fixture f;
 
   fixture_init(&f);
-  f.options.terminated = terminated_attaches;
+  f.options.on_terminated = terminated_attaches;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', UVS_DAY(1));
   struct probe *p = probe_of(&t);
@@ -486,7 +487,7 @@ TEST once_it_closes_others_attach_only_to_what_is_not_over(void) {
   ASSERT_RC(0, uvs_lane_dispose(gone, 0));
   CHECK_CALL(submit(&f, 0, 'a', UVS_DAY(1), &over));
   CHECK_CALL(submit(&f, 0, 'b', UVS_DAY(1), &far));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, over, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, over, 0));
   fixture_turn(&f);
   ASSERT_U64(1, log_count(&f, EV_DONE, 'a'));
   ASSERT_RC(0, attach_elsewhere(&f, over, 'u', 0));
@@ -539,7 +540,7 @@ static void attacher_main(void *arg) {
 
   for (int i = 0; a->refused < 10 && uv_hrtime() < end_ns; i++) {
     uint64_t r = test_random(&a->random) >> 20;
-    unsigned flags = (r & 8) != 0 ? UVS_WHEN_SETTLED : 0;
+    unsigned flags = (r & 8) != 0 ? UVS_CLEANUP_WHEN_SETTLED : 0;
     int rc = (r & 16) != 0 ? uvs_lane_add_cleanup(a->s, a->lane, count_call, a, flags)
                            : uvs_add_cleanup(a->s, a->ids[r % 4], count_call, a, flags);
 
@@ -567,7 +568,7 @@ TEST what_was_answered_with_success_is_called_before_the_close_callback(void) {
     uvs_task_t over = fixture_once(&f, 'a', 0), far = fixture_once(&f, 'b', UVS_DAY(1)),
                kept = fixture_once(&f, 'c', UVS_DAY(1)), laned = fixture_once(&f, 'd', UVS_DAY(1));
     far.done = NULL;
-    kept.keep = 1;
+    kept.keep_outcome = 1;
     laned.lane = lane;
     ASSERT_RC(0, uvs_submit(f.s, &over, &ids[0]));
     ASSERT_RC(0, uvs_submit(f.s, &far, &ids[1]));
@@ -614,7 +615,7 @@ TEST attached_when_it_terminates_it_is_called_before_the_close_callback(void) {
   struct fixture f;
 
   fixture_init(&f);
-  f.options.terminated = attach_at_the_end;
+  f.options.on_terminated = attach_at_the_end;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', 0);
   follow_script(&t, "p");

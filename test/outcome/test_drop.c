@@ -85,7 +85,7 @@ static int set_by_number(struct probe *p, uvs_run_t *run) {
 }
 
 static uvs_task_t sets(uvs_task_t t, const char *letters) {
-  t.keep = 1;
+  t.keep_outcome = 1;
   t.drop_result = drop;
   probe_of(&t)->act = set_by_number;
   probe_of(&t)->data = (void *)(uintptr_t)letters;
@@ -198,7 +198,7 @@ static enum greatest_test_res end_pending(struct fixture *f, int way, uvs_id_t i
   uvs_outcome_t o;
 
   if (way == CANCEL)
-    ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f->s, id, 0));
+    ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f->s, id, 0));
   if (way == LIMIT || way == LIMIT_VALUE || way == LIMIT_SETTLED)
     fixture_advance_ms(f, 10);
   if (way == LIMIT_SETTLED) {
@@ -239,10 +239,10 @@ TEST what_a_run_gives_in_vain_is_dropped_on_the_loop_before_done(void) {
     probe_of(&t)->act = set_and_pend;
     t.result = preset ? &of_spec[0] : NULL;
     if (how == LIMIT || how == LIMIT_VALUE || how == LIMIT_SETTLED)
-      t.limit_ns = UVS_MS(10);
+      t.limit.total_ns = UVS_MS(10);
     if (how == LIMIT_VALUE || how == LIMIT_SETTLED) {
-      t.substitute = 1;
-      t.limit_result = &of_spec[1];
+      t.limit.substitute = 1;
+      t.limit.result = &of_spec[1];
     }
     if (how == DISPOSE)
       t.lane = lane;
@@ -305,9 +305,9 @@ TEST a_later_run_replaces_the_result(void) {
     fixture_advance_ms(&f, 10);
     ASSERT_STR_EQ(how == 1 ? "ACB" : how == 4 ? "A" : "AB", dropped());
     if (how == 3)
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
     if (how == 4) {
-      ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, 0));
+      ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, 0));
       ASSERT_RC(0, uvs_finish(f.s, id, 0));
     }
     if (how == 5)
@@ -336,8 +336,8 @@ TEST a_run_that_fails_drops_its_own_result_and_the_task_keeps_the_old_one(void) 
     CHECK_CALL(fixture_open_turned(&f));
     results_init(&f);
     uvs_task_t t = sets(fixture_rate(&f, 'a', 0, UVS_MS(10)), "ABCD");
-    t.failure = UVS_FAIL_GO_ON;
-    t.limit_ns = UVS_MS(2);
+    t.failure_policy = UVS_FAIL_CONTINUE;
+    t.limit.total_ns = UVS_MS(2);
     t.max_runs = way == 0 ? 3 : 0;
     probe_of(&t)->ret_from = 2;
     probe_of(&t)->ret = UV_EIO;
@@ -352,7 +352,7 @@ TEST a_run_that_fails_drops_its_own_result_and_the_task_keeps_the_old_one(void) 
     fixture_advance_ms(&f, 8);
     ASSERT_STR_EQ(way == 0 ? "BCA" : "BC", dropped());
     if (way == 1)
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
     fixture_turn(&f);
     ASSERT_STR_EQ("BCA", dropped());
     ASSERT_RC(0, take(f.s, id, 0, &o));
@@ -374,9 +374,9 @@ TEST a_substitute_replaces_the_result_of_an_earlier_run(void) {
   results_init(&f);
   uvs_task_t t = sets(fixture_rate(&f, 'a', 0, UVS_MS(10)), "AB");
   t.max_runs = 2;
-  t.limit_ns = UVS_MS(2);
-  t.substitute = 1;
-  t.limit_result = &of_spec[1];
+  t.limit.total_ns = UVS_MS(2);
+  t.limit.substitute = 1;
+  t.limit.result = &of_spec[1];
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_advance_ms(&f, 9);
   probe_of(&t)->takes_ns = UVS_MS(3);
@@ -407,7 +407,7 @@ TEST a_pointer_that_is_set_again_while_it_is_held_is_one_result(void) {
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     fixture_advance_ms(&f, 20);
     if (way == 2)
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
     fixture_turn(&f);
     ASSERT_U64(3, log_count(&f, EV_WORK, 'a'));
     ASSERT_STR_EQ(way == 0 ? "" : "A", dropped());
@@ -442,11 +442,11 @@ TEST what_the_spec_gave_is_never_dropped(void) {
     CHECK_CALL(fixture_open_turned(&f));
     results_init(&f);
     uvs_task_t t = fixture_once(&f, 'a', 0);
-    t.keep = 1;
+    t.keep_outcome = 1;
     t.result = &of_spec[0];
-    t.limit_ns = UVS_MS(10);
-    t.substitute = 1;
-    t.limit_result = &of_spec[1];
+    t.limit.total_ns = UVS_MS(10);
+    t.limit.substitute = 1;
+    t.limit.result = &of_spec[1];
     t.drop_result = must_not_drop;
     if (way % 4 < 3) {
       probe_of(&t)->act = set_of_spec;
@@ -657,10 +657,10 @@ TEST drop_result_needs_keep_and_older_specs_do_without(void) {
   CHECK_CALL(fixture_open_turned(&f));
   results_init(&f);
   uvs_task_t t = sets(fixture_once(&f, 'a', 0), "A");
-  t.keep = 0;
+  t.keep_outcome = 0;
   ASSERT_RC(UV_EINVAL, uvs_submit(f.s, &t, NULL));
   ASSERT_RC(UV_EINVAL, uvs_submit_many(f.s, &t, 1, NULL));
-  t.keep = 1;
+  t.keep_outcome = 1;
   t.size = offsetof(uvs_task_t, drop_result);
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_turn(&f);
@@ -809,9 +809,9 @@ TEST each_result_is_handed_over_or_dropped_whatever_the_threads_do(void) {
 
     load[i].kind = (int)test_random_below(&random, 105);
     load[i].other = &second[i];
-    t.keep = 1;
+    t.keep_outcome = 1;
     t.drop_result = drop_loaded;
-    t.limit_ns = load[i].kind % 11 == 0 ? UVS_US(50) : 0;
+    t.limit.total_ns = load[i].kind % 11 == 0 ? UVS_US(50) : 0;
     ASSERT_RC(0, uvs_submit(f.s, &t, &load[i].id));
   }
   for (size_t i = 0; i < THREADS; i++)

@@ -86,8 +86,8 @@ TEST a_final_outcome_never_changes_while_others_cancel_and_finish(void) {
   for (int i = 0; i < WATCHED; i++) {
     uvs_task_t t = plain(spin, &value[i % 4]);
 
-    t.keep = 1;
-    t.delay_ns = UVS_US(30) * i;
+    t.keep_outcome = 1;
+    t.first_ns = UVS_US(30) * i;
     ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
   }
   atomic_store(&over, 0);
@@ -133,8 +133,8 @@ TEST a_wait_that_was_given_up_gives_the_room_back_with_the_outcome(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = plain(work_nothing, NULL);
-  t.delay_ns = UVS_DAY(1);
-  t.keep = 1;
+  t.first_ns = UVS_DAY(1);
+  t.keep_outcome = 1;
   for (int i = 0; i < 400; i++) {
     struct brief b = {f.s, 0};
 
@@ -143,7 +143,7 @@ TEST a_wait_that_was_given_up_gives_the_room_back_with_the_outcome(void) {
       ASSERT_RC(UV_ETIMEDOUT, elsewhere(wait_briefly, &b));
     if (i % 2 == 0)
       ASSERT_RC(0, uvs_forget(f.s, b.id));
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, b.id, 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, b.id, 0));
     if (i % 2 == 1)
       ASSERT_RC(0, uvs_forget(f.s, b.id));
     ASSERT_RC(0, uvs_clock_changed(f.s));
@@ -181,7 +181,7 @@ TEST the_token_reaches_its_own_body_only(void) {
     next[i].give = &value[2 + i];
     ASSERT_RC(0, uvs_submit(f.s, &t, &next_id[i]));
   }
-  ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id[0], UVS_CANCEL_TOKEN));
+  ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id[0], UVS_CANCEL_TOKEN));
   ASSERT(await_flag(&h[0].left));
   for (int i = 0; i < 2; i++) { /* through the one thread that is free */
     ASSERT_RC(0, uvs_wait(f.s, next_id[i], UVS_NEVER, 0, NULL));
@@ -231,14 +231,15 @@ TEST done_is_last_and_comes_when_the_body_has_returned(void) {
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     ASSERT(await_flag(&h.inside));
     if (way % 3 != 0) {
-      ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, way % 3 == 2 ? UVS_CANCEL_TOKEN : 0));
+      ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING,
+                uvs_cancel(f.s, id, way % 3 == 2 ? UVS_CANCEL_TOKEN : 0));
       uvs_outcome_init(&o);
       ASSERT_RC(0, uvs_wait(f.s, id, UVS_NEVER, UVS_WAIT_SETTLED, &o)); /* waiters leave at once */
       ASSERT_RC(UV_ECANCELED, o.status);
     }
     /* The loop has turned since, and has called nothing. */
     uvs_task_t turn = fixture_loop_task(&f, 't', 0);
-    turn.keep = 1;
+    turn.keep_outcome = 1;
     uvs_id_t turn_id;
     for (int i = 0; i < 3; i++) {
       ASSERT_RC(0, uvs_submit(f.s, &turn, &turn_id));
@@ -274,7 +275,7 @@ static int cancel_from(struct probe *p, uvs_run_t *run) {
 /* F4: in its run, between two runs, and when it is due. */
 TEST a_cancelled_periodic_task_is_not_armed_again(void) {
   for (int way = 0; way < 3; way++) {
-    for (int kind = UVS_RATE; kind <= UVS_DELAY; kind++) {
+    for (int kind = UVS_FIXED_RATE; kind <= UVS_FIXED_DELAY; kind++) {
       for (int concurrency = 0; concurrency < 2; concurrency++) {
         struct fixture f;
         uvs_outcome_t o;
@@ -285,15 +286,15 @@ TEST a_cancelled_periodic_task_is_not_armed_again(void) {
         CHECK_CALL(fixture_open_turned(&f));
         uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(10));
         t.kind = kind;
-        t.keep = 1;
+        t.keep_outcome = 1;
         probe_of(&t)->act = way == 0 ? cancel_from : NULL;
         ASSERT_RC(0, uvs_submit(f.s, &t, &id));
         fixture_advance_ms(&f, 20);
         ASSERT_STR_EQ("0 10 20", log_runs(&f, EV_WORK, 'a'));
         if (way == 0)
-          ASSERT_RC(UVS_RUN_FINISHES, log_nth(&f, EV_USER, 'c', 0)->status);
+          ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, log_nth(&f, EV_USER, 'c', 0)->status);
         if (way == 1)
-          ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+          ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
         if (way == 2) {
           if (concurrency > 0) {
             fakepool_hold();
@@ -302,7 +303,7 @@ TEST a_cancelled_periodic_task_is_not_armed_again(void) {
           } else {
             vclock_advance_ns(&f.clock, UVS_MS(10)); /* due, but the loop has not looked */
           }
-          ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+          ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
           fakepool_release();
         }
         ASSERT_RC(0, peek_at(f.s, id, &o));
@@ -350,12 +351,12 @@ TEST the_four_states_of_a_future_are_told_apart_in_words(void) {
   for (int i = 0; i < N; i++) {
     uvs_task_t t = fixture_once(&f, 'a' + i, i == OPEN || i == CANCELLED ? UVS_DAY(1) : 0);
 
-    t.keep = 1;
+    t.keep_outcome = 1;
     probe_of(&t)->ret = i == FAILURE ? UV_EIO : 0;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id[i]));
   }
   fixture_turn(&f);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id[CANCELLED], 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id[CANCELLED], 0));
   for (int i = 0; i < N; i++) {
     snprintf(text[i], sizeof text[i], "%s", in_words(f.s, id[i]));
     for (int k = 0; k < i; k++)
@@ -388,7 +389,7 @@ TEST delayed_one_shots_run_after_shutdown_and_periodic_tasks_do_not(void) {
                    : i == DELAY ? fixture_delay(&f, 'a' + i, UVS_MS(50), UVS_MS(50))
                                 : fixture_once(&f, 'a' + i, UVS_MS(50));
     t.from = i == WALL ? UVS_FROM_WALL : UVS_FROM_NOW;
-    t.keep = 1;
+    t.keep_outcome = 1;
     t.result = &value[i];
     ASSERT_RC(0, uvs_submit(f.s, &t, &id[i]));
     ASSERT_RC(0, waiter_start(&w[i], f.s, id[i], UVS_NEVER, 0));
@@ -403,7 +404,7 @@ TEST delayed_one_shots_run_after_shutdown_and_periodic_tasks_do_not(void) {
     ASSERT_U64(0, w[i].o.runs);
   }
   ASSERT(await_asleep(3));
-  ASSERT_RC(UV_ETIMEDOUT, uvs_await(f.s, 0));
+  ASSERT_RC(UV_ETIMEDOUT, uvs_wait_terminated(f.s, 0));
   stage_advance(&f, UVS_MS(50));
   for (int i = ONCE; i < RATE; i++) {
     waiter_join(&w[i]);
@@ -412,14 +413,14 @@ TEST delayed_one_shots_run_after_shutdown_and_periodic_tasks_do_not(void) {
     ASSERT_EQ(&value[i], (char *)w[i].o.result);
     ASSERT_U64(1, w[i].o.runs);
   }
-  ASSERT_RC(0, uvs_await(f.s, PATIENCE_NS));
+  ASSERT_RC(0, uvs_wait_terminated(f.s, PATIENCE_NS));
   ASSERT_U64(3, counts_of(f.s).runs);
   CHECK_CALL(stage_close(&f, &thread));
   PASS();
 }
 
 static int delayed_off(uvs_t *s) {
-  return uvs_set_survive(s, UVS_SURVIVE_DELAYED, 0);
+  return uvs_set_after_shutdown(s, UVS_DELAYED_TASKS, 0);
 }
 
 static int delayed_off_act(struct probe *p, uvs_run_t *run) {
@@ -436,10 +437,10 @@ TEST with_delayed_tasks_opted_out_a_far_one_completes_and_shutdown_is_over_at_on
     uvs_id_t id;
 
     fixture_init(&f);
-    f.options.survive_delayed = way == 0 ? 0 : 1;
+    f.options.delayed_after_shutdown = way == 0 ? 0 : 1;
     CHECK_CALL(stage_start(&f, &thread));
     uvs_task_t t = fixture_once(&f, 'a', way == 4 ? UVS_NEVER : UVS_DAY(365));
-    t.keep = 1;
+    t.keep_outcome = 1;
     t.result = &value[1];
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     uvs_task_t off = fixture_loop_task(&f, 'o', UVS_MS(1));
@@ -453,7 +454,7 @@ TEST with_delayed_tasks_opted_out_a_far_one_completes_and_shutdown_is_over_at_on
     ASSERT_U64(way == 3 ? 2 : 1, counts_of(f.s).waiting); /* nothing before the shutdown */
     ASSERT_RC(0, uvs_shutdown(f.s));
     if (way >= 2) {
-      ASSERT_RC(UV_ETIMEDOUT, uvs_await(f.s, UVS_MS(2))); /* the far one keeps it */
+      ASSERT_RC(UV_ETIMEDOUT, uvs_wait_terminated(f.s, UVS_MS(2))); /* the far one keeps it */
       ASSERT_RC(1, asleep_now());
       if (way == 3)
         stage_advance(&f, UVS_MS(1));
@@ -465,7 +466,7 @@ TEST with_delayed_tasks_opted_out_a_far_one_completes_and_shutdown_is_over_at_on
     ASSERT_RC(UV_ECANCELED, w.o.status);
     ASSERT_RC(UVS_ENDED, w.o.state);
     ASSERT_EQ(NULL, w.o.result);
-    ASSERT_RC(0, uvs_await(f.s, PATIENCE_NS));
+    ASSERT_RC(0, uvs_wait_terminated(f.s, PATIENCE_NS));
     ASSERT_I64(VCLOCK_START_NS + (way == 3 ? UVS_MS(1) : 0), uvs_now(f.s)); /* no time has passed */
     stage_join(&f, &thread);
     ASSERT_U64(0, log_count(&f, EV_WORK, 'a'));
@@ -492,7 +493,7 @@ TEST with_no_initial_delay_a_task_still_repeats_and_what_waits_is_counted(void) 
       struct probe *r = fixture_probe(&f, 'r');
       struct probe *d = fixture_probe(&f, 'd');
       uvs_task_t l = fixture_loop_task(&f, 'l', initial_ns[k]);
-      l.kind = UVS_RATE;
+      l.kind = UVS_FIXED_RATE;
       l.period_ns = UVS_MS(10);
       ASSERT_U64(0, counts_of(f.s).waiting);
       ASSERT_RC(0,
@@ -512,9 +513,9 @@ TEST with_no_initial_delay_a_task_still_repeats_and_what_waits_is_counted(void) 
       ASSERT_STR_EQ("0 10 20 30 40", log_runs(&f, EV_WORK, 'd'));
       ASSERT_STR_EQ("0 10 20 30 40", log_runs(&f, EV_AFTER, 'l'));
       ASSERT_U64(6, counts_of(f.s).waiting);
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, far[1], 0));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, far[1], 0));
       ASSERT_U64(5, counts_of(f.s).waiting);
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, rate, 0));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, rate, 0));
       ASSERT_U64(4, counts_of(f.s).waiting);
       fixture_advance_ns(&f, UVS_SEC(1));
       ASSERT_U64(2, counts_of(f.s).waiting); /* the two that still repeat */
@@ -535,7 +536,7 @@ TEST a_preset_result_survives_a_first_run_that_is_left_out(void) {
   f.options.concurrency = 1;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t before = fixture_once(&f, 'o', 0);
-  before.keep = 1;
+  before.keep_outcome = 1;
   before.result = &value[3];
   ASSERT_RC(0, uvs_submit(f.s, &before, &old));
   fixture_turn(&f);
@@ -544,9 +545,9 @@ TEST a_preset_result_survives_a_first_run_that_is_left_out(void) {
   uvs_task_t busy = fixture_once(&f, 'b', 0);
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(10));
   probe_of(&busy)->takes_ns = UVS_MS(25);
-  t.missed = UVS_MISSED_SKIP;
+  t.missed_policy = UVS_MISSED_SKIP;
   t.max_runs = 2;
-  t.keep = 1;
+  t.keep_outcome = 1;
   t.result = &value[1];
   ASSERT_RC(0, uvs_submit(f.s, &busy, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -595,7 +596,7 @@ TEST a_task_that_runs_or_is_over_does_not_start_again(void) {
       fixture_init(&f);
       CHECK_CALL(fixture_open_turned(&f));
       uvs_task_t t = fixture_once(&f, 'a', 0);
-      t.keep = 1;
+      t.keep_outcome = 1;
       probe_of(&t)->ret = moment == IS_PENDING ? UVS_PENDING : 0;
       if (moment == IN_BODY)
         probe_of(&t)->act = act_starts_itself_again;
@@ -658,14 +659,14 @@ TEST a_token_that_comes_too_late_changes_nothing(void) {
       fixture_init(&f);
       CHECK_CALL(fixture_open_turned(&f));
       uvs_task_t t = fixture_once(&f, 'a', 0);
-      t.keep = 1;
+      t.keep_outcome = 1;
       probe_of(&t)->ret = cancelled ? UVS_PENDING : 0;
       if (!cancelled)
         fakepool_hold();
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
       fixture_turn(&f);
       if (cancelled) {
-        ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, 0));
+        ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, 0));
         ASSERT_RC(0, uvs_finish(f.s, id, 0));
       } else {
         ASSERT(fakepool_step());
@@ -699,12 +700,12 @@ TEST the_token_is_no_part_of_the_outcome(void) {
     fixture_init(&f);
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = fixture_once(&f, 'a', 0);
-    t.keep = 1;
+    t.keep_outcome = 1;
     probe_of(&t)->ret = UVS_PENDING;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     fixture_turn(&f);
     rc = uvs_cancel(f.s, id, token ? UVS_CANCEL_TOKEN : 0);
-    ASSERT_RC(UVS_RUN_FINISHES, rc);
+    ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, rc);
     ASSERT_EQ(token != 0, inspect_token(f.s, id));
     strcpy(seen[token][0], seen_of(&f, id, rc));
     ASSERT_RC(0, uvs_finish(f.s, id, 0));

@@ -27,7 +27,7 @@ TEST gather_gives_every_outcome(void) {
   for (int round = 0; round < 3; round++) {
     for (int i = 0; i < N; i++) {
       t[i] = plain(i % 3 == 0 ? give_arg : i % 3 == 1 ? fail_work : work_nothing, &value[i % 8]);
-      t[i].delay_ns = i % 7 == 0 ? UVS_MS(2) : 0;
+      t[i].first_ns = i % 7 == 0 ? UVS_MS(2) : 0;
       uvs_outcome_init(&o[i]);
     }
     ASSERT_RC(0, uvs_all(f.s, t, N, round == 1 ? PATIENCE_NS : UVS_NEVER, round == 2 ? NULL : o));
@@ -70,7 +70,7 @@ TEST gather_with_a_limit_cancels_the_rest_and_returns_when_all_is_quiet(void) {
     t[1] = plain(hold_work, &h[0]);
     t[2] = plain(hold_work, &h[1]);
     t[3] = plain(work_nothing, NULL);
-    t[3].delay_ns = UVS_DAY(1);
+    t[3].first_ns = UVS_DAY(1);
     t[4] = plain(fail_work, NULL);
     for (int i = 0; i < N; i++)
       uvs_outcome_init(&o[i]);
@@ -201,9 +201,9 @@ TEST race_gives_a_winner_or_a_failure(void) {
     t[0] = plain(hold_work, &h[0]);
     t[1] = plain(fail_work, NULL);
     t[2] = plain(give_arg, &value[2]);
-    t[2].delay_ns = UVS_US(100) * round;
+    t[2].first_ns = UVS_US(100) * round;
     t[3] = plain(work_nothing, NULL);
-    t[3].delay_ns = UVS_DAY(1);
+    t[3].first_ns = UVS_DAY(1);
     uvs_outcome_init(&o);
     ASSERT_RC(0, uvs_any(f.s, t, 4, limit_ns, &winner, &o));
     ASSERT_U64(2, winner);
@@ -223,7 +223,7 @@ TEST race_gives_a_winner_or_a_failure(void) {
     /* nobody in time */
     t[0] = plain(hold_work, &h[1]);
     t[1] = plain(work_nothing, NULL);
-    t[1].delay_ns = UVS_DAY(1);
+    t[1].first_ns = UVS_DAY(1);
     start_ns = (int64_t)uv_hrtime();
     ASSERT_RC(UV_ETIMEDOUT, uvs_any(f.s, t, 2, UVS_MS(2), &winner, &o));
     ASSERT((int64_t)uv_hrtime() - start_ns >= UVS_MS(2));
@@ -310,14 +310,14 @@ TEST race_finds_its_winner_among_many_and_among_others(void) {
     size_t winner = N;
     uvs_outcome_t o;
 
-    other.keep = 1;
+    other.keep_outcome = 1;
     for (int i = 0; i < 8; i++) {
-      other.delay_ns = UVS_US(20) * i;
+      other.first_ns = UVS_US(20) * i;
       ASSERT_RC(0, uvs_submit(f.s, &other, &ids[i]));
     }
     for (int i = 0; i < N; i++) {
       t[i] = plain(i == round ? give_arg : fail_work, &value[i % 8]);
-      t[i].delay_ns = i == round ? UVS_US(300) : UVS_US(i * 7 % N * 4);
+      t[i].first_ns = i == round ? UVS_US(300) : UVS_US(i * 7 % N * 4);
     }
     uvs_outcome_init(&o);
     ASSERT_RC(0, uvs_any(f.s, t, N, UVS_NEVER, &winner, &o));
@@ -363,11 +363,11 @@ TEST bad_lists_start_nothing(void) {
         t[which].work = NULL;
         break;
       case 1:
-        t[which].kind = UVS_RATE;
+        t[which].kind = UVS_FIXED_RATE;
         t[which].period_ns = UVS_MS(1);
         break;
       case 2:
-        t[which].kind = UVS_DELAY;
+        t[which].kind = UVS_FIXED_DELAY;
         t[which].period_ns = UVS_MS(1);
         break;
       case 3:
@@ -383,7 +383,7 @@ TEST bad_lists_start_nothing(void) {
         t[which].size -= 8;
         break; /* not all of one size */
       case 7:
-        t[which].keep = 2;
+        t[which].keep_outcome = 2;
         break;
       default:
         t[which].period_ns = 1;
@@ -540,7 +540,7 @@ TEST outcomes_of_older_and_newer_sizes_are_filled_as_far_as_they_go(void) {
   uvs_id_t id;
 
   CHECK_CALL(stage_open(&f, &thread, 1, true));
-  t.keep = 1;
+  t.keep_outcome = 1;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   for (int way = ALL; way <= ONE; way++) {
     for (size_t k = 0; k < sizeof good / sizeof *good; k++) {

@@ -32,11 +32,11 @@ TEST a_member_that_decides_nothing_wakes_nobody(void) {
 
     fixture_init(&f);
     f.options.concurrency = 1;
-    f.options.error = NULL; /* its log has no room for so many */
+    f.options.on_error = NULL; /* its log has no room for so many */
     CHECK_CALL(stage_start(&f, &thread));
     for (int i = 0; i < N; i++) {
       t[i] = plain(fail_work, NULL);
-      t[i].delay_ns = i < ENDS ? UVS_MS(1) * (i + 1) : UVS_DAY(1);
+      t[i].first_ns = i < ENDS ? UVS_MS(1) * (i + 1) : UVS_DAY(1);
     }
     memset(&g, 0, sizeof g);
     g.s = f.s;
@@ -151,7 +151,7 @@ static void party_main(void *arg) {
       deeds[i].kind = (int)test_random_below(&p->random, 6);
       deeds[i].end_ns = (int64_t)uv_hrtime() + UVS_MS(1);
       t[i] = plain(do_deed, &deeds[i]);
-      t[i].delay_ns = (int64_t)test_random_below(&p->random, 3) * UVS_US(100);
+      t[i].first_ns = (int64_t)test_random_below(&p->random, 3) * UVS_US(100);
       if (test_random_below(&p->random, 4) == 0 && deeds[i].kind != 5)
         t[i].after = work_nothing;
       uvs_outcome_init(&o[i]);
@@ -190,8 +190,8 @@ TEST groups_race_their_members_each_other_and_close(void) {
     f.pool = FAKEPOOL_REAL;
     f.real_clock = true;
     f.options.concurrency = round % 4;
-    f.options.keep_alive = UVS_KEEP_ALWAYS; /* it is fed by other threads only */
-    f.options.error = NULL;
+    f.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS; /* it is fed by other threads only */
+    f.options.on_error = NULL;
     CHECK_CALL(fixture_open_turned(&f));
     s = uvs_retain(f.s);
     for (int i = 0; i < PARTIES; i++) {
@@ -241,7 +241,7 @@ TEST gather_races_close(void) {
     CHECK_CALL(fixture_open_turned(&f));
     for (int i = 0; i < N; i++) {
       t[i] = plain(work_nothing, NULL);
-      t[i].delay_ns = UVS_DAY(1);
+      t[i].first_ns = UVS_DAY(1);
       uvs_outcome_init(&o[i]);
     }
     s = f.s;

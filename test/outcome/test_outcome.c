@@ -57,7 +57,7 @@ TEST an_outcome_becomes_final_once_and_stays(void) {
     for (int i = 0; i < N; i++) {
       uvs_task_t t = i == 4 ? fixture_loop_task(&f, 'a' + i, UVS_MS(10))
                             : fixture_once(&f, 'a' + i, UVS_MS(10));
-      t.keep = 1;
+      t.keep_outcome = 1;
       t.done = looking_done;
       probe_of(&t)->ret = status[i];
       if (i == 5)
@@ -121,7 +121,7 @@ TEST a_periodic_task_is_not_done_before_its_last_run(void) {
   /* ended by: UVS_STOP, a failure, max_runs, until, a cancel between runs, shutdown */
   static const int status[] = {0, UV_EIO, 0, 0, UV_ECANCELED, UV_ECANCELED};
 
-  for (int kind = UVS_RATE; kind <= UVS_DELAY; kind++) {
+  for (int kind = UVS_FIXED_RATE; kind <= UVS_FIXED_DELAY; kind++) {
     for (int way = 0; way < 6; way++) {
       static struct fixture f;
       uvs_outcome_t o;
@@ -131,7 +131,7 @@ TEST a_periodic_task_is_not_done_before_its_last_run(void) {
       CHECK_CALL(fixture_open_turned(&f));
       uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(10));
       t.kind = kind;
-      t.keep = 1;
+      t.keep_outcome = 1;
       t.done = looking_done;
       t.max_runs = way == 2 ? 3 : 0;
       t.until_ns = way == 3 ? UVS_MS(25) : 0;
@@ -149,7 +149,7 @@ TEST a_periodic_task_is_not_done_before_its_last_run(void) {
       fixture_advance_ms(&f, 10);
       if (way == 4) {
         ASSERT_RC(UV_ETIMEDOUT, peek_at(f.s, id, &o));
-        ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+        ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
         ASSERT_RC(0, peek_at(f.s, id, &o)); /* at once */
       }
       if (way == 5)
@@ -188,11 +188,11 @@ TEST cancel_before_the_run_wins_and_after_it_loses(void) {
       else
         CHECK_CALL(fixture_open_turned(&f));
       uvs_task_t t = fixture_once(&f, 'a', UVS_MS(10));
-      t.keep = 1;
+      t.keep_outcome = 1;
       t.result = &value[1];
       t.done = looking_done;
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, flags));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, flags));
       ASSERT_RC(0, peek_at(f.s, id, &o));
       ASSERT_RC(UVS_ENDED, o.state);
       ASSERT_RC(UV_ECANCELED, o.status);
@@ -210,7 +210,7 @@ TEST cancel_before_the_run_wins_and_after_it_loses(void) {
       ASSERT_RC(0, uvs_forget(f.s, id));
 
       uvs_task_t u = fixture_once(&f, 'b', 0);
-      u.keep = 1;
+      u.keep_outcome = 1;
       u.result = &value[2];
       ASSERT_RC(0, uvs_submit(f.s, &u, &ran));
       fixture_turn(&f);
@@ -223,7 +223,7 @@ TEST cancel_before_the_run_wins_and_after_it_loses(void) {
 
       /* Its room is another's now, which must not show anything of it. */
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, flags));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, flags));
       ASSERT_RC(0, peek_at(f.s, id, &o));
       ASSERT_I64(0, o.start_ns + o.end_ns + o.ideal_ns + (int64_t)o.runs);
       CHECK_CALL(fixture_close(&f));
@@ -257,7 +257,7 @@ TEST cancel_in_the_run_settles_at_once_and_is_quiet_when_the_body_has_returned(v
     ASSERT_RC(0, waiter_start(&settled, f.s, id, UVS_NEVER, UVS_WAIT_SETTLED));
     ASSERT_RC(0, waiter_start(&quiet, f.s, id, UVS_NEVER, 0));
     ASSERT(await_asleep(2));
-    ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, flags));
+    ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, flags));
     waiter_join(&settled);
     ASSERT_RC(0, settled.rc);
     ASSERT_RC(UV_ECANCELED, settled.o.status);
@@ -323,7 +323,7 @@ TEST run_finish_and_cancel_release_all_waiters(void) {
       probe_of(&t)->data = &value[1];
     }
     if (way == 3)
-      t.delay_ns = UVS_DAY(1);
+      t.first_ns = UVS_DAY(1);
     uvs_task_t b = held_task(&f, 'b', &busy);
     if (way == 4) {
       ASSERT_RC(0, uvs_submit(f.s, &b, &busy_id));
@@ -348,11 +348,11 @@ TEST run_finish_and_cancel_release_all_waiters(void) {
     if (way >= 3) {
       if (way == 5)
         ASSERT(await_flag(&h.inside));
-      ASSERT_RC(way == 5 ? UVS_RUN_FINISHES : UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+      ASSERT_RC(way == 5 ? UVS_CANCELLED_WHILE_RUNNING : UVS_CANCELLED, uvs_cancel(f.s, id, 0));
       atomic_store(&h.open, 1);
     }
     if (way == 4) { /* P12: the running one as well */
-      ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, busy_id, 0));
+      ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, busy_id, 0));
       atomic_store(&busy.open, 1);
       uvs_outcome_init(&o);
       ASSERT_RC(0, uvs_wait(f.s, busy_id, UVS_NEVER, 0, &o));
@@ -438,8 +438,8 @@ TEST many_waiters_on_many_threads_each_get_their_own(void) {
     t.work = crowd_work;
     arg[i] = (struct crowd_task){i, &c.result[i]};
     t.arg = &arg[i];
-    t.keep = 1;
-    t.delay_ns = i % 3 == 2 ? UVS_DAY(1) : UVS_US(200) * i;
+    t.keep_outcome = 1;
+    t.first_ns = i % 3 == 2 ? UVS_DAY(1) : UVS_US(200) * i;
     ASSERT_RC(0, uvs_submit(f.s, &t, &c.id[i]));
   }
   for (int i = 0; i < THREADS; i++) {
@@ -447,7 +447,7 @@ TEST many_waiters_on_many_threads_each_get_their_own(void) {
     ASSERT_RC(0, uv_thread_create(&threads[i], crowd_main, &w[i]));
   }
   for (int i = 2; i < TASKS; i += 3)
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, c.id[i], 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, c.id[i], 0));
   for (int i = 0; i < THREADS; i++) {
     uv_thread_join(&threads[i]);
     ASSERT_RC(0, w[i].wrong);
@@ -475,7 +475,7 @@ TEST a_wait_that_is_given_up_is_not_early_and_changes_nothing(void) {
   ASSERT_RC(0, uvs_submit(f.s, &t, &id[0]));
   ASSERT(await_flag(&h.inside));
   uvs_task_t d = fixture_once(&f, 'd', UVS_MS(5)); /* virtual: it does not come by itself */
-  d.keep = 1;
+  d.keep_outcome = 1;
   ASSERT_RC(0, uvs_submit(f.s, &d, &id[1]));
   for (size_t i = 0; i < sizeof patience / sizeof *patience; i++) {
     for (unsigned flags = 0; flags <= UVS_WAIT_SETTLED; flags++) {
@@ -519,7 +519,7 @@ TEST no_patience_at_all_is_a_look_and_the_largest_does_not_overflow(void) {
 
   CHECK_CALL(stage_open(&f, &thread, 1, false));
   uvs_task_t t = fixture_once(&f, 'a', UVS_MS(5));
-  t.keep = 1;
+  t.keep_outcome = 1;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   uvs_outcome_init(&o);
   for (size_t i = 0; i < sizeof none / sizeof *none; i++)
@@ -556,8 +556,8 @@ TEST a_delayed_task_gives_its_value_and_never_starts_early(void) {
     uvs_task_init(&t);
     t.work = i % 2 == 0 ? give_arg : work_nothing;
     t.arg = &value[i % 8];
-    t.delay_ns = delay_ns;
-    t.keep = 1;
+    t.first_ns = delay_ns;
+    t.keep_outcome = 1;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     uvs_outcome_init(&o);
     ASSERT_RC(0, uvs_wait(f.s, id, UVS_NEVER, 0, &o));
@@ -615,14 +615,14 @@ TEST who_would_wait_for_himself_is_told_so(void) {
     f.options.concurrency = concurrency;
     CHECK_CALL(fixture_open(&f));
     uvs_task_t far = fixture_once(&f, 'f', UVS_DAY(1));
-    far.keep = 1;
+    far.keep_outcome = 1;
     ASSERT_RC(0, uvs_submit(f.s, &far, &far_id));
     uvs_outcome_init(&o);
     ASSERT_RC(UVS_EDEADLK, uvs_wait(f.s, far_id, UVS_NEVER, 0, &o)); /* before the first turn */
     ASSERT_RC(UV_ETIMEDOUT, uvs_wait(f.s, far_id, 0, 0, &o));
     uvs_task_t w = fixture_once(&f, 'w', 0);
     uvs_task_t l = fixture_loop_task(&f, 'l', 0);
-    w.keep = l.keep = 1;
+    w.keep_outcome = l.keep_outcome = 1;
     probe_of(&w)->act = wait_act;
     probe_of(&l)->act = wait_act;
     probe_of(&w)->id = probe_of(&l)->id = far_id;
@@ -662,7 +662,7 @@ TEST a_body_of_another_scheduler_may_wait(void) {
 
   CHECK_CALL(stage_open(&f, &thread, 1, false));
   uvs_task_t far = fixture_once(&f, 'a', UVS_MS(1));
-  far.keep = 1;
+  far.keep_outcome = 1;
   far.result = &value[1];
   w.s = f.s;
   w.timeout_ns = UVS_NEVER;
@@ -742,10 +742,10 @@ TEST forget_works_once_in_every_state_and_the_task_goes_on(void) {
     else
       CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = fixture_once(&f, 'a', UVS_MS(1));
-    t.keep = 1;
+    t.keep_outcome = 1;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     if (way == 2)
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0)); /* `done` still to come */
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0)); /* `done` still to come */
     if (way == 3)
       fixture_advance_ms(&f, 1);
     ASSERT_RC(0, uvs_forget(f.s, id));
@@ -764,7 +764,7 @@ TEST forget_works_once_in_every_state_and_the_task_goes_on(void) {
       ASSERT_RC(UV_ENOENT, uvs_forget(f.s, id));
       ASSERT_RC(UV_ETIMEDOUT, peek_at(f.s, again, &o));
       ASSERT_RC(0, uvs_forget(f.s, again));
-      ASSERT(uvs_cancel(f.s, again, 0) == UVS_NEVER_RUNS);
+      ASSERT(uvs_cancel(f.s, again, 0) == UVS_CANCELLED);
       fixture_turn(&f);
     }
     CHECK_CALL(fixture_close(&f));
@@ -791,7 +791,7 @@ TEST a_kept_outcome_is_over_for_everything_but_wait_and_forget(void) {
   f.options.max_pending = 1;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', 0);
-  t.keep = 1;
+  t.keep_outcome = 1;
   t.name = "kept";
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_turn(&f);
@@ -836,7 +836,7 @@ TEST immediate_shutdown_leaves_nobody_waiting(void) {
                    : i == 2 ? fixture_once(&f, 'c', UVS_DAY(1))
                    : i == 3 ? fixture_rate(&f, 'd', UVS_SEC(1), UVS_SEC(1))
                             : fixture_loop_task(&f, 'e', UVS_NEVER);
-    t.keep = 1;
+    t.keep_outcome = 1;
     if (i < 2) {
       h[i].give = &value[1];
       h[i].token_ends = true;
@@ -855,7 +855,7 @@ TEST immediate_shutdown_leaves_nobody_waiting(void) {
     ASSERT_EQ(i == 0 ? &value[1] : NULL, (char *)w[i].o.result);
     ASSERT_RC(UVS_ENDED, w[i].o.state);
   }
-  ASSERT_RC(0, uvs_await(f.s, PATIENCE_NS));
+  ASSERT_RC(0, uvs_wait_terminated(f.s, PATIENCE_NS));
   for (int i = 0; i < N; i++) { /* the outcomes outlive the termination */
     ASSERT_RC(0, peek_at(f.s, id[i], &o));
     ASSERT_RC(i == 0 ? 0 : UV_ECANCELED, o.status);
@@ -888,7 +888,7 @@ TEST close_releases_those_who_wait(void) {
   uvs_task_t c = fixture_rate(&f, 'c', UVS_DAY(1), UVS_DAY(1));
   h.give = &value[1];
   h.token_ends = true;
-  b.keep = c.keep = 1;
+  b.keep_outcome = c.keep_outcome = 1;
   ASSERT_RC(0, uvs_submit(f.s, &a, &id[0]));
   ASSERT(fixture_wait_flag(&f, &h.inside));
   ASSERT_RC(0, uvs_submit(f.s, &b, &id[1]));
@@ -928,17 +928,17 @@ TEST keeping_waiting_and_forgetting_stays_in_constant_memory(void) {
   CHECK_CALL(stage_open(&f, &thread, 2, true));
   uvs_task_init(&t);
   t.work = work_nothing;
-  t.keep = 1;
-  t.delay_ns = UVS_DAY(1);
+  t.keep_outcome = 1;
+  t.first_ns = UVS_DAY(1);
   ASSERT_RC(0, uvs_submit(f.s, &t, &far_id));
   ASSERT_RC(0, waiter_start(&sleeper, f.s, far_id, UVS_NEVER, 0)); /* it holds only its own */
   for (int i = 0; i < 100000; i++) {
-    t.delay_ns = i % 4 == 3 ? UVS_DAY(1) : 0;
+    t.first_ns = i % 4 == 3 ? UVS_DAY(1) : 0;
     if (i % 50 != 0)
-      t.delay_ns = UVS_DAY(1); /* most are cancelled: quick */
+      t.first_ns = UVS_DAY(1); /* most are cancelled: quick */
     if (uvs_submit(f.s, &t, &id) != 0)
       FAILm("submit");
-    if (t.delay_ns != 0 && uvs_cancel(f.s, id, 0) != UVS_NEVER_RUNS)
+    if (t.first_ns != 0 && uvs_cancel(f.s, id, 0) != UVS_CANCELLED)
       FAILm("cancel");
     if (i % 3 == 0 && uvs_forget(f.s, id) != 0)
       FAILm("forget before the wait");
@@ -946,7 +946,7 @@ TEST keeping_waiting_and_forgetting_stays_in_constant_memory(void) {
       FAILm("wait or forget");
     if (i % 1000 == 999) { /* the loop comes to it, sooner or later; it need not be woken for it */
       ASSERT_RC(0, uvs_clock_changed(f.s));
-      t.delay_ns = 0;
+      t.first_ns = 0;
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
       ASSERT_RC(0, uvs_wait(f.s, id, UVS_NEVER, 0, NULL));
       ASSERT_RC(0, uvs_forget(f.s, id));
@@ -958,7 +958,7 @@ TEST keeping_waiting_and_forgetting_stays_in_constant_memory(void) {
   }
   ASSERT(counts_of(f.s).slots <= 2 * slots + 4096);
   ASSERT(atomic_load(&f.fault.live_bytes) <= 3 * bytes + (1 << 21));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, far_id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, far_id, 0));
   waiter_join(&sleeper);
   ASSERT_RC(UV_ECANCELED, sleeper.o.status);
   CHECK_CALL(stage_close(&f, &thread));
@@ -977,7 +977,7 @@ TEST a_forgotten_outcome_gives_its_room_back(void) {
   uvs_task_t t = fixture_once(&f, 'a', 0);
   t.work = give_arg;
   t.done = NULL;
-  t.keep = 1;
+  t.keep_outcome = 1;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   slots = counts_of(f.s).slots;
   for (int i = 0; i < 100000; i++) {
@@ -1008,8 +1008,8 @@ TEST a_forgotten_outcome_that_somebody_waited_for_gives_its_room_back(void) {
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_init(&t);
   t.work = work_nothing;
-  t.delay_ns = UVS_DAY(1);
-  t.keep = 1;
+  t.first_ns = UVS_DAY(1);
+  t.keep_outcome = 1;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   slots = counts_of(f.s).slots;
   for (int i = 0; i < 400; i++) {
@@ -1017,7 +1017,7 @@ TEST a_forgotten_outcome_that_somebody_waited_for_gives_its_room_back(void) {
       ASSERT_RC(0, waiter_start(&w[k], f.s, id, UVS_NEVER, 0));
     ASSERT(await_asleep(2));
     ASSERT_RC(0, uvs_forget(f.s, id));
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0)); /* over here and now, while they wake up */
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0)); /* over here and now, while they wake up */
     for (int k = 0; k < 2; k++) {
       waiter_join(&w[k]);
       ASSERT_RC(0, w[k].rc);
@@ -1047,11 +1047,11 @@ TEST bad_input_changes_nothing(void) {
   ASSERT_RC(0, uvs_submit(f.s, &t, &unkept));
   t.result = &value[1]; /* without keep */
   ASSERT_RC(UV_EINVAL, uvs_submit(f.s, &t, &kept));
-  t.keep = 2;
+  t.keep_outcome = 2;
   ASSERT_RC(UV_EINVAL, uvs_submit(f.s, &t, &kept));
-  t.keep = -1;
+  t.keep_outcome = -1;
   ASSERT_RC(UV_EINVAL, uvs_submit(f.s, &t, &kept));
-  t.keep = 1;
+  t.keep_outcome = 1;
   ASSERT_RC(0, uvs_submit(f.s, &t, &kept));
   uvs_outcome_init(&o);
   ASSERT_RC(UV_EINVAL, uvs_wait(NULL, kept, 0, 0, &o));
@@ -1166,11 +1166,11 @@ TEST waits_race_cancel_forget_and_close(void) {
     f.real_clock = true;
     f.options.concurrency = round % 4;
     CHECK_CALL(fixture_open_turned(&f));
-    t.keep = 1;
+    t.keep_outcome = 1;
     for (int i = 0; i < RACE_TASKS; i++) {
       uvs_id_t id;
 
-      t.delay_ns = i % 2 == 0 ? UVS_DAY(1) : 0;
+      t.first_ns = i % 2 == 0 ? UVS_DAY(1) : 0;
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
       atomic_store(&ids[i], id);
     }
@@ -1187,7 +1187,7 @@ TEST waits_race_cancel_forget_and_close(void) {
 
       if (peek_at(s, atomic_load(&ids[k]), &o) != UV_ETIMEDOUT) {
         uvs_forget(s, atomic_load(&ids[k]));
-        t.delay_ns = (int64_t)test_random_below(&random, 3) * UVS_US(100);
+        t.first_ns = (int64_t)test_random_below(&random, 3) * UVS_US(100);
         ASSERT_RC(0, uvs_submit(s, &t, &id));
         atomic_store(&ids[k], id);
       }

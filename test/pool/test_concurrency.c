@@ -290,7 +290,7 @@ static enum greatest_test_res experiment_open(struct fixture *f, int concurrency
   fixture_init(f);
   f->pool = FAKEPOOL_REAL;
   f->options.concurrency = concurrency;
-  f->options.keep_alive = UVS_KEEP_ALWAYS;
+  f->options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
   CHECK_CALL(fixture_open(f));
   gate_init(true);
   uvs_task_t brief = fixture_once(f, 's', UVS_SEC(2));
@@ -357,7 +357,7 @@ static void loop_thread_main(void *arg) {
   struct fixture *f = arg;
 
   f->loop_thread = uv_thread_self();
-  uv_run(&f->loop, UV_RUN_DEFAULT); /* until terminated: UVS_KEEP_ALWAYS */
+  uv_run(&f->loop, UV_RUN_DEFAULT); /* until terminated: UVS_KEEP_ALIVE_ALWAYS */
 }
 
 /* S67 S35 S42 L4 */
@@ -373,14 +373,14 @@ TEST without_runners_the_endless_body_blocks_the_loop_and_its_token_still_reache
   vclock_advance_ns(&f.clock, UVS_SEC(1));
   ASSERT_RC(0, uvs_clock_changed(f.s));
   ASSERT_RC(UV_ETIMEDOUT,
-            uvs_await(f.s, UVS_MS(20))); /* the loop had time to run it, if it could */
+            uvs_wait_terminated(f.s, UVS_MS(20))); /* the loop had time to run it, if it could */
   ASSERT_U64(1, counts_of(f.s).running);
   ASSERT_U64(1, counts_of(f.s).waiting + counts_of(f.s).ready);
   ASSERT_RC(1, gate_inside());
   ASSERT_STR_EQ("e", log_string(&f, EV_WORK));
   ASSERT_STR_EQ("1000", log_runs(&f, EV_WORK, 'e'));
   ASSERT_RC(0, do_shutdown_now(f.s));
-  ASSERT_RC(0, uvs_await(f.s, PATIENCE_NS));
+  ASSERT_RC(0, uvs_wait_terminated(f.s, PATIENCE_NS));
   uv_thread_join(&thread);
   ASSERT_STR_EQ("e", log_string(&f, EV_WORK));
   ASSERT(log_nth(&f, EV_WORK, 'e', 0)->on_loop);

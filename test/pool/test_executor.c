@@ -403,10 +403,10 @@ static int act_inside(struct probe *p, uvs_run_t *run) {
     rc = uvs_submit(s, &inside.another, NULL);
     break;
   case CANCEL_NEXT:
-    rc = uvs_cancel(s, inside.b, 0) == UVS_NEVER_RUNS ? 0 : UV_EIO;
+    rc = uvs_cancel(s, inside.b, 0) == UVS_CANCELLED ? 0 : UV_EIO;
     break;
   case CANCEL_SELF:
-    rc = uvs_cancel(s, run->id, 0) == UVS_RUN_FINISHES ? 0 : UV_EIO;
+    rc = uvs_cancel(s, run->id, 0) == UVS_CANCELLED_WHILE_RUNNING ? 0 : UV_EIO;
     break;
   case SHUT_DOWN:
     rc = uvs_shutdown(s);
@@ -677,7 +677,7 @@ TEST a_lane_with_threads_opens_or_fails_cleanly_at_every_allocation(void) {
     e.at_once = 20; /* runners are made for it */
     uvs_lane_options_init(&o);
     o.width = 0;
-    o.quiet = log_quiet;
+    o.on_quiet = log_quiet;
     o.arg = &f;
     if (own)
       o.threads = 3;
@@ -787,7 +787,7 @@ TEST a_lane_is_through_with_its_executor_when_it_says_that_it_is_quiet(void) {
       o.executor = uvs_threads_executor(lent);
     }
     if (way != LENT_UNTIL_CLEANUP)
-      o.quiet = takes_back_when_quiet;
+      o.on_quiet = takes_back_when_quiet;
     o.arg = &rc;
     ASSERT_RC(0, uvs_lane_open(f.s, &o, &lane));
     if (way == LENT_UNTIL_CLEANUP)

@@ -103,7 +103,7 @@ static enum greatest_test_res ends_at(enum moment moment, enum place place, bool
   if (!with_done)
     t.done = NULL;
   CHECK_CALL(end_at(&f, &e, moment, &t));
-  ASSERT_RC(moment == RUNNING && !end.dispose ? UVS_RUN_FINISHES : 0, end.rc);
+  ASSERT_RC(moment == RUNNING && !end.dispose ? UVS_CANCELLED_WHILE_RUNNING : 0, end.rc);
   ASSERT_RC(UV_ENOENT, state_of(f.s, end.id));
   ASSERT_U64(with_done, log_count(&f, EV_DONE, 'a'));
   if (with_done && !(moment == RUNNING && end.dispose)) /* the loop may hear too late of that */
@@ -170,7 +170,7 @@ TEST a_runner_whose_task_was_cancelled_serves_the_next_one(void) {
     uvs_task_t t = fixture_once(&f, 'x', 0);
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     fixture_turn(&f);
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
   }
   uvs_task_t t = fixture_once(&f, 'a', 0);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -194,7 +194,7 @@ TEST a_limit_passes_while_the_runner_is_on_the_shelf(void) {
   shelf_init(&e);
   CHECK_CALL(shelf_open(&f, &e));
   uvs_task_t t = fixture_once(&f, 'a', 0);
-  t.limit_ns = UVS_MS(5);
+  t.limit.total_ns = UVS_MS(5);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_advance_ms(&f, 5);
   ASSERT_RC(UV_ETIMEDOUT, log_nth(&f, EV_DONE, 'a', 0)->status);
@@ -284,7 +284,7 @@ TEST close_waits_for_every_runner_to_come_home_and_then_calls_back_once(void) {
     e.at_once = 2;
     uvs_lane_options_init(&o);
     o.width = 2;
-    o.quiet = log_quiet;
+    o.on_quiet = log_quiet;
     o.arg = &f;
     if (place == LANE_WITH_ITS_OWN)
       o.executor = &e.table;

@@ -43,19 +43,19 @@ static uvs_task_t task_of(struct fixture *f, enum kind kind) {
     t.after = probe_after;
   if (kind == NAMED)
     t.name = "named";
-  t.keep = kind == KEPT;
+  t.keep_outcome = kind == KEPT;
   if (kind == GOES_ON_BUT_GIVES_UP)
-    t.failure = UVS_FAIL_GO_ON;
+    t.failure_policy = UVS_FAIL_CONTINUE;
   if (kind == RETRIED_BUT_GIVES_UP || kind == ONCE_RETRIED) {
-    t.failure = UVS_FAIL_RETRY;
-    t.retry_ns = UVS_MS(1);
+    t.failure_policy = UVS_FAIL_RETRY;
+    t.retry.wait_ns = UVS_MS(1);
   }
-  if (t.failure != 0)
+  if (t.failure_policy != 0)
     t.max_failures = 1;
-  t.limit_ns = kind == LIMITED ? UVS_MS(5) : 0;
+  t.limit.total_ns = kind == LIMITED ? UVS_MS(5) : 0;
   if (kind == AT_AN_INSTANT) {
     t.from = UVS_FROM_WALL;
-    t.delay_ns = VCLOCK_WALL_NS;
+    t.first_ns = VCLOCK_WALL_NS;
   }
   t.flags = kind == UNREFD ? UVS_UNREF : 0;
   return t;
@@ -126,7 +126,7 @@ TEST the_outcome_of_a_kept_task_is_the_refusal_and_no_run(void) {
   CHECK_CALL(shelf_open(&f, &e));
   e.refuses = UV_ENOSPC;
   uvs_task_t t = fixture_once(&f, 'a', 0);
-  t.keep = 1;
+  t.keep_outcome = 1;
   t.result = &f;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_turn(&f);
@@ -150,13 +150,13 @@ TEST without_an_error_hook_done_still_hears_of_it(void) {
   struct shelf e;
 
   fixture_init(&f);
-  f.options.error = NULL;
+  f.options.on_error = NULL;
   shelf_init(&e);
   CHECK_CALL(shelf_open(&f, &e));
   e.refuses = UV_EBUSY;
   for (enum kind kind = 0; kind < KINDS; kind++) {
     uvs_task_t t = task_of(&f, kind);
-    t.keep = 0;
+    t.keep_outcome = 0;
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   }
   fixture_advance_ms(&f, 5);
@@ -183,7 +183,7 @@ TEST a_periodic_task_that_goes_on_has_its_next_point_and_the_refused_one_was_no_
     CHECK_CALL(shelf_open(&f, &e));
     e.refuses = UV_EBUSY;
     uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(10));
-    t.failure = UVS_FAIL_GO_ON;
+    t.failure_policy = UVS_FAIL_CONTINUE;
     t.max_runs = 2;
     if (!with_done)
       t.done = NULL;
@@ -217,7 +217,7 @@ TEST a_fixed_delay_counts_from_the_refusal(void) {
   CHECK_CALL(shelf_open(&f, &e));
   e.refuses = UV_EBUSY;
   uvs_task_t t = fixture_delay(&f, 'a', 0, UVS_MS(10));
-  t.failure = UVS_FAIL_GO_ON;
+  t.failure_policy = UVS_FAIL_CONTINUE;
   t.max_failures = 3;
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_jump_ms(&f, 13);
@@ -243,8 +243,8 @@ TEST a_refused_task_is_retried_as_one_that_failed(void) {
     e.refuses = UV_EBUSY;
     e.refuse_first = 3;
     uvs_task_t t = periodic ? fixture_rate(&f, 'a', 0, UVS_MS(100)) : fixture_once(&f, 'a', 0);
-    t.failure = UVS_FAIL_RETRY;
-    t.retry_ns = UVS_MS(1);
+    t.failure_policy = UVS_FAIL_RETRY;
+    t.retry.wait_ns = UVS_MS(1);
     t.max_runs = periodic ? 1 : 0;
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
     fixture_advance_ms(&f, 6); /* refused at 0, 1 and 3 */
@@ -274,8 +274,8 @@ TEST a_task_that_was_only_refused_never_ran(void) {
       e.refuses = UV_EBUSY;
       e.refuse_first = 1;
       uvs_task_t t = periodic ? fixture_rate(&f, 'a', 0, UVS_MS(10)) : fixture_once(&f, 'a', 0);
-      t.failure = UVS_FAIL_RETRY;
-      t.retry_ns = UVS_MS(10);
+      t.failure_policy = UVS_FAIL_RETRY;
+      t.retry.wait_ns = UVS_MS(10);
       probe_of(&t)->ret = UV_EIO; /* so that it waits again */
       ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
       fixture_turn(&f);
@@ -308,8 +308,8 @@ TEST the_limit_of_a_refused_run_is_taken_back(void) {
   e.refuses = UV_EBUSY;
   e.refuse_first = 1;
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(10));
-  t.failure = UVS_FAIL_GO_ON;
-  t.limit_ns = UVS_MS(4);
+  t.failure_policy = UVS_FAIL_CONTINUE;
+  t.limit.total_ns = UVS_MS(4);
   t.max_runs = 1;
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_turn(&f);
@@ -565,7 +565,7 @@ TEST of_ten_thousand_tasks_each_ends_in_one_done_if_every_second_call_is_refused
   e.self = &asked;
   f.options.executor = &e;
   f.options.budget_ns = UVS_US(1);
-  f.options.error = ignore_error;
+  f.options.on_error = ignore_error;
   CHECK_CALL(fixture_open_turned(&f));
   for (int i = 0; i < MANY; i++) {
     uvs_task_t t;
@@ -604,7 +604,7 @@ TEST refusals_leave_the_loop_to_others_after_the_budget(void) {
   struct shelf e;
 
   fixture_init(&f);
-  f.options.error = slow_error;
+  f.options.on_error = slow_error;
   shelf_init(&e);
   CHECK_CALL(shelf_open(&f, &e));
   e.refuses = UV_EBUSY;
@@ -694,8 +694,9 @@ static const struct {
   int status[4];
   const char *never_ran;
 } scenes[DEEDS] = {
-    [CANCEL_IT] = {UVS_RUN_FINISHES, "abc", "", "abc", {UV_ECANCELED, UV_EBUSY, UV_EBUSY}, ""},
-    [CANCEL_NEXT] = {UVS_NEVER_RUNS, "ac", "", "bac", {UV_ECANCELED, UV_EBUSY, UV_EBUSY}, ""},
+    [CANCEL_IT] =
+        {UVS_CANCELLED_WHILE_RUNNING, "abc", "", "abc", {UV_ECANCELED, UV_EBUSY, UV_EBUSY}, ""},
+    [CANCEL_NEXT] = {UVS_CANCELLED, "ac", "", "bac", {UV_ECANCELED, UV_EBUSY, UV_EBUSY}, ""},
     [FINISH_IT] = {0, "abc", "", "abc", {UV_EBUSY, UV_EBUSY, UV_EBUSY}, ""},
     [MOVE_IT] = {UV_EBUSY, "abc", "", "abc", {UV_EBUSY, UV_EBUSY, UV_EBUSY}, ""},
     [FORGET_IT] = {0, "abc", "", "abc", {UV_EBUSY, UV_EBUSY, UV_EBUSY}, ""},
@@ -721,7 +722,7 @@ TEST the_error_hook_may_do_anything_inside_a_refusal(void) {
       memset(&hook, 0, sizeof hook);
       hook.f = &f;
       hook.deed = deed;
-      f.options.error = hook_error;
+      f.options.on_error = hook_error;
       if (place != LANE_WITH_ITS_OWN)
         f.options.executor = &e.table;
       CHECK_CALL(fixture_open_turned(&f));
@@ -731,7 +732,7 @@ TEST the_error_hook_may_do_anything_inside_a_refusal(void) {
       for (int i = 0; i < 3; i++) {
         uvs_task_t t = fixture_once(&f, 'a' + i, 0);
         t.lane = hook.lane;
-        t.keep = deed == FORGET_IT && i == 0;
+        t.keep_outcome = deed == FORGET_IT && i == 0;
         ASSERT_RC(0, uvs_submit(f.s, &t, i == 0 ? &hook.a : i == 1 ? &hook.b : NULL));
       }
       hook.another = fixture_once(&f, 'd', 0);

@@ -133,8 +133,8 @@ TEST a_limit_that_has_passed_is_seen(void) {
   f.options.concurrency = 2;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t l = fixture_once(&f, 'l', 0);
-  l.keep = 1;
-  l.limit_ns = UVS_MS(10);
+  l.keep_outcome = 1;
+  l.limit.total_ns = UVS_MS(10);
   probe_of(&l)->ret = UVS_PENDING;
   ASSERT_RC(0, uvs_submit(f.s, &l, &id));
   fixture_turn(&f);
@@ -194,10 +194,10 @@ TEST the_hooks_hear_of_missed_points(void) {
   struct fixture f;
 
   fixture_init(&f);
-  f.options.missed = logs_missed;
+  f.hooks.on_missed = logs_missed;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(10), UVS_MS(10));
-  t.missed = UVS_MISSED_SKIP;
+  t.missed_policy = UVS_MISSED_SKIP;
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   CHECK_CALL(send_any(&f));
   silently(&f, 35);
@@ -215,7 +215,7 @@ TEST a_task_whose_end_time_has_come_is_done(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(10), UVS_MS(10));
-  t.missed = UVS_MISSED_SKIP;
+  t.missed_policy = UVS_MISSED_SKIP;
   t.until_ns = UVS_MS(12);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   CHECK_CALL(send_any(&f));
@@ -425,7 +425,7 @@ TEST a_limit_of_a_task_that_the_body_submitted_is_kept(void) {
 
   CHECK_CALL(open_real_clock(&f, FAKEPOOL_STEPPED, 2));
   uvs_task_t t = fixture_once(&f, 'a', 0);
-  t.limit_ns = UVS_MS(20);
+  t.limit.total_ns = UVS_MS(20);
   probe_of(&t)->ret = UVS_PENDING;
   uvs_task_t r = fixture_once(&f, 'r', 0);
   r.done = NULL;
@@ -435,7 +435,7 @@ TEST a_limit_of_a_task_that_the_body_submitted_is_kept(void) {
   CHECK_CALL(home_after(&f, 2)); /* the runner takes the new task, too */
   fixture_turn(&f);
   id = log_nth(&f, EV_WORK, 'a', 0)->id;
-  ASSERT_RC(0, attach(&f, id, 'c', UVS_WHEN_SETTLED));
+  ASSERT_RC(0, attach(&f, id, 'c', UVS_CLEANUP_WHEN_SETTLED));
   ASSERT(fixture_wait_log(&f, EV_USER, 'c', 1));
   ASSERT_U64(1, counts_of(f.s).timed_out);
   ASSERT_RC(0, uvs_finish(f.s, id, 0));
@@ -453,7 +453,7 @@ TEST a_wall_clock_task_that_the_body_submitted_starts(void) {
   ASSERT_RC(0, clock_gettime(CLOCK_REALTIME, &now));
   uvs_task_t w = fixture_once(&f, 'w', 0);
   w.from = UVS_FROM_WALL;
-  w.delay_ns = UVS_SEC(now.tv_sec) + now.tv_nsec + UVS_MS(20);
+  w.first_ns = UVS_SEC(now.tv_sec) + now.tv_nsec + UVS_MS(20);
   uvs_task_t r = fixture_once(&f, 'r', 0);
   r.done = NULL;
   probe_of(&r)->act = act_submit;
@@ -523,7 +523,7 @@ TEST bodies_that_wait_for_each_other_all_come_to_run(void) {
       t.work = meet;
       if (way == 2) {
         t.work = meet_in_the_second_run;
-        t.kind = UVS_DELAY;
+        t.kind = UVS_FIXED_DELAY;
         t.period_ns = 1;
         t.max_runs = 2;
       }
@@ -590,7 +590,7 @@ TEST a_task_that_is_never_due_is_heard_of(void) {
     ASSERT_RC(0, submit_elsewhere(f.s, t, &id));
     fixture_turn(&f);
     ASSERT(fixture_alive(&f));
-    ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, id));
+    ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, id));
     ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL));
     ASSERT_U64(1, log_count(&f, EV_DONE, 'n'));
     CHECK_CALL(fixture_close(&f));

@@ -23,7 +23,7 @@ static void loop_main(void *arg) {
   uvs_options_t o;
 
   uvs_options_init(&o);
-  o.keep_alive = UVS_KEEP_ALWAYS;
+  o.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
   o.concurrency = c->concurrency;
   uvs_open(&c->loop, &o, &c->s);
   uv_sem_post(&c->opened);
@@ -44,7 +44,7 @@ static enum greatest_test_res start(struct scene *c, int concurrency) {
 /* Shut down, wait for the loop's thread to end, and close from ours. */
 static enum greatest_test_res finish(struct scene *c) {
   ASSERT_RC(0, uvs_shutdown(c->s));
-  ASSERT_RC(0, uvs_await(c->s, PATIENCE_NS));
+  ASSERT_RC(0, uvs_wait_terminated(c->s, PATIENCE_NS));
   uv_thread_join(&c->thread);
   ASSERT_RC(0, uvs_close(c->s, NULL));
   ASSERT_RC(0, uv_run(&c->loop, UV_RUN_DEFAULT));
@@ -81,7 +81,7 @@ static void stranger_main(void *arg) {
   struct stranger *x = arg;
 
   x->rc = uvs_close(x->c->s, NULL);
-  x->await_rc = uvs_await(x->c->s, 0);
+  x->await_rc = uvs_wait_terminated(x->c->s, 0);
 }
 
 /* L3 A later thread, which may well lie at the same address, is not taken for the loop's. */
@@ -116,7 +116,7 @@ static void pairs_main(void *arg) {
     uvs_id_t id;
 
     if (uvs_schedule(c->s, UVS_HOUR(1), count_run, c, &id) != 0 ||
-        uvs_cancel(c->s, id, 0) != UVS_NEVER_RUNS)
+        uvs_cancel(c->s, id, 0) != UVS_CANCELLED)
       atomic_fetch_add(&bad_pairs, 1);
   }
 }
@@ -179,7 +179,7 @@ static void count_over(void *arg) {
 static void decorate_with_over(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
   (void)s;
   (void)id;
-  d->over = count_over;
+  d->release = count_over;
 }
 
 struct far_task {
@@ -202,7 +202,7 @@ TEST a_cancel_off_the_loop_wakes_it_for_a_wrappers_end(void) {
 
   atomic_store(&overs, 0);
   fixture_init(&f);
-  f.options.decorate = decorate_with_over;
+  f.hooks.decorate = decorate_with_over;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t keep = fixture_once(&f, 'k', UVS_HOUR(2)); /* so that it is not the last one */
   ASSERT_RC(0, uvs_submit(f.s, &keep, NULL));
@@ -211,7 +211,7 @@ TEST a_cancel_off_the_loop_wakes_it_for_a_wrappers_end(void) {
   fixture_turn(&f);
   ASSERT_RC(0, uv_thread_create(&thread, cancel_main, &x));
   uv_thread_join(&thread);
-  ASSERT_RC(UVS_NEVER_RUNS, x.rc);
+  ASSERT_RC(UVS_CANCELLED, x.rc);
   fixture_turn(&f); /* no time passes */
   ASSERT_RC(1, atomic_load(&overs));
   CHECK_CALL(fixture_close(&f));

@@ -47,7 +47,7 @@ TEST it_is_unbounded_and_size_is_exact(void) {
     if (poll_tag(q) < 0 || uvs_queue_size(q) != i - 1)
       FAILm("a value is missing, or the size is wrong");
   }
-  ASSERT_RC(MANY / 2, uvs_queue_drain(q, UVS_ALL, forget_value, NULL));
+  ASSERT_RC(MANY / 2, uvs_queue_drain(q, UVS_QUEUE_ALL, forget_value, NULL));
   ASSERT_RC(0, uvs_queue_size(q));
   ASSERT_RC(UV_EAGAIN, poll_tag(q));
   ASSERT_U64(0, counts_of(f.s).submitted); /* values are no tasks */
@@ -273,7 +273,7 @@ TEST a_head_at_the_end_of_time_is_seen_and_never_given(void) {
     ASSERT_RC(UV_ETIMEDOUT, uvs_queue_poll_within(q, 0, NULL, &e));
     ASSERT_RC(0, taker_start(&t, q, NULL, UVS_SEC(5)));
     ASSERT_RC(UV_ETIMEDOUT, taker_join(&t));
-    ASSERT_RC(0, uvs_queue_drain(q, UVS_ALL, logs_value, &f));
+    ASSERT_RC(0, uvs_queue_drain(q, UVS_QUEUE_ALL, logs_value, &f));
     ASSERT_RC(0, uvs_queue_consume(q, logs_value, &f)); /* nor to a callback */
     fixture_jump_ns(&f, 0);
     ASSERT_I64(-1, fixture_next_ms(&f));
@@ -432,22 +432,22 @@ TEST drain_moves_what_is_due_in_order_and_the_queue_is_reusable(void) {
 
   fixture_init(&f);
   CHECK_CALL(queue_open(&f, &q));
-  ASSERT_RC(0, uvs_queue_drain(q, UVS_ALL, logs_value, &f));
+  ASSERT_RC(0, uvs_queue_drain(q, UVS_QUEUE_ALL, logs_value, &f));
   for (int round = 0; round < 2; round++) {
     log_clear(&f);
     ASSERT_RC(0, put_ms(q, 'c', 30));
     ASSERT_RC(0, put_ms(q, 'a', 10));
     ASSERT_RC(0, put_ms(q, 'b', 20));
     ASSERT_RC(0, put_ms(q, 'd', 31));
-    ASSERT_RC(0, uvs_queue_drain(q, UVS_ALL, logs_value, &f)); /* nothing is due */
+    ASSERT_RC(0, uvs_queue_drain(q, UVS_QUEUE_ALL, logs_value, &f)); /* nothing is due */
     ASSERT_RC(4, uvs_queue_size(q));
     vclock_advance_ns(&f.clock, UVS_MS(30));
-    ASSERT_RC(3, uvs_queue_drain(q, UVS_ALL, logs_value, &f));
+    ASSERT_RC(3, uvs_queue_drain(q, UVS_QUEUE_ALL, logs_value, &f));
     ASSERT_STR_EQ("abc", log_string(&f, EV_USER));
     ASSERT_STR_EQ("d", tags_in(q));
-    ASSERT_RC(0, uvs_queue_drain(q, UVS_ALL, logs_value, &f));
+    ASSERT_RC(0, uvs_queue_drain(q, UVS_QUEUE_ALL, logs_value, &f));
     vclock_advance_ns(&f.clock, UVS_MS(1));
-    ASSERT_RC(1, uvs_queue_drain(q, UVS_ALL, logs_value, &f));
+    ASSERT_RC(1, uvs_queue_drain(q, UVS_QUEUE_ALL, logs_value, &f));
     ASSERT_RC(0, uvs_queue_size(q));
   }
   CHECK_CALL(queue_close(&f, q));
@@ -492,7 +492,7 @@ TEST a_callback_may_use_the_queue(void) {
   CHECK_CALL(queue_open(&f, &q));
   ASSERT_RC(0, put_ms(q, 'a', 0));
   ASSERT_RC(0, put_ms(q, 'b', 0));
-  ASSERT_RC(2, uvs_queue_drain(q, UVS_ALL, puts_back_later, &f));
+  ASSERT_RC(2, uvs_queue_drain(q, UVS_QUEUE_ALL, puts_back_later, &f));
   ASSERT_STR_EQ("ab", log_string(&f, EV_USER));
   ASSERT_RC(2, uvs_queue_clear(q, puts_back_later, &f));
   ASSERT_STR_EQ("abab", log_string(&f, EV_USER));
@@ -530,7 +530,7 @@ TEST a_callback_may_close_the_queue(void) {
     ASSERT_RC(0, put_ms(q, 'b', 0));
     ASSERT_RC(0, put_ms(q, 'c', 10));
     if (way == 0)
-      ASSERT_RC(2, uvs_queue_drain(q, UVS_ALL, closes_it, &f));
+      ASSERT_RC(2, uvs_queue_drain(q, UVS_QUEUE_ALL, closes_it, &f));
     else if (way == 1)
       ASSERT_RC(3, uvs_queue_clear(q, closes_it, &f));
     else

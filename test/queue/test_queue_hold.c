@@ -66,7 +66,7 @@ static uvs_queue_options_t counting_options(void) {
   uvs_queue_options_t o;
 
   uvs_queue_options_init(&o);
-  o.left = drop_left;
+  o.on_left = drop_left;
   o.hold = hold_value;
   o.drop = drop_value;
   o.arg = &f;
@@ -153,7 +153,7 @@ TEST taking_out_holds_nothing(void) {
   ASSERT_RC(1, uvs_queue_clear(q, drop_left, NULL));
   CHECK_CALL(put_three(v));
   vclock_advance_ns(&f.clock, UVS_MS(10));
-  ASSERT_RC(3, uvs_queue_drain(q, UVS_ALL, drop_left, NULL));
+  ASSERT_RC(3, uvs_queue_drain(q, UVS_QUEUE_ALL, drop_left, NULL));
   CHECK_CALL(put_three(v)); /* for close */
   CHECK_CALL(end());
   ASSERT_RC(0, atomic_load(&holds) + atomic_load(&drops));

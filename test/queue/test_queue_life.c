@@ -182,7 +182,7 @@ static int all_answer(struct fixture *f, int rc) {
   ANSWERS(uvs_queue_poll_within(q, 0, &wa, &e));
   ANSWERS(uvs_queue_abandon(q, &wa));
   ANSWERS(uvs_queue_consume(q, logs_value, f));
-  ANSWERS(uvs_queue_drain(q, UVS_ALL, logs_value, f));
+  ANSWERS(uvs_queue_drain(q, UVS_QUEUE_ALL, logs_value, f));
   ANSWERS(uvs_queue_drain(q, 0, logs_value, f));
   ANSWERS(uvs_queue_clear(q, logs_value, f));
   ANSWERS(uvs_queue_remove(q, 7, &e));
@@ -317,7 +317,7 @@ TEST the_queues_are_closed_if_the_last_callback_closes_and_turns_the_loop(void) 
   struct fixture f;
 
   fixture_init(&f);
-  f.options.terminated = close_and_turn;
+  f.options.on_terminated = close_and_turn;
   CHECK_CALL(begin(&f));
   ASSERT_RC(0, put_ms(q, 'a', 10));
   ASSERT_RC(0, uvs_shutdown(f.s));
@@ -369,7 +369,7 @@ TEST a_queue_opened_while_the_queues_are_closed_is_refused(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_queue_options_init(&o);
-  o.left = opens_another;
+  o.on_left = opens_another;
   o.arg = &f;
   ASSERT_RC(0, uvs_queue_open(f.s, &o, &queue));
   ASSERT_RC(0, put_ms(queue, 'a', 0));
@@ -418,7 +418,7 @@ TEST after_close_nothing_more_is_called_back(void) {
   ASSERT_RC(0, uv_sem_init(&go, 0));
   ASSERT_RC(0, uv_sem_init(&in_left, 0));
   uvs_queue_options_init(&o);
-  o.left = waits_in_left;
+  o.on_left = waits_in_left;
   o.arg = &f;
   ASSERT_RC(0, uvs_queue_open(f.s, &o, &q));
   ASSERT_RC(0, uvs_queue_consume(q, is_closed_meanwhile, &f));
@@ -622,14 +622,14 @@ TEST keep_alive_never_and_always_hold_for_queues(void) {
   struct fixture f;
 
   fixture_init(&f);
-  f.options.keep_alive = UVS_KEEP_NEVER;
+  f.options.keep_alive = UVS_KEEP_ALIVE_NEVER;
   CHECK_CALL(begin(&f));
   ASSERT_FALSE(fixture_alive(&f));
   ASSERT_RC(1, uvs_queue_has_ref(q));
   CHECK_CALL(queue_close(&f, q));
 
   fixture_init(&f);
-  f.options.keep_alive = UVS_KEEP_ALWAYS;
+  f.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
   CHECK_CALL(begin(&f));
   ASSERT_RC(0, uvs_shutdown(f.s));
   fixture_turn(&f);
@@ -752,7 +752,7 @@ TEST each_call_refuses_bad_input_with_its_own_code(void) {
   ASSERT_RC(UV_EINVAL, uvs_queue_abandon(q, NULL));
   ASSERT_RC(UV_EINVAL, uvs_queue_abandon(q, &raw));
   ASSERT_RC(UV_EPERM, elsewhere(consume_elsewhere, &f));
-  ASSERT_RC(UV_EINVAL, uvs_queue_drain(q, UVS_ALL, NULL, NULL));
+  ASSERT_RC(UV_EINVAL, uvs_queue_drain(q, UVS_QUEUE_ALL, NULL, NULL));
   ASSERT_RC(UV_EINVAL, uvs_queue_drain(q, 0, NULL, NULL));
   ASSERT_RC(UV_EINVAL, uvs_queue_peek(q, NULL));
   ASSERT_RC(UV_EINVAL, uvs_queue_each(q, NULL, NULL));

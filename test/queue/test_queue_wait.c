@@ -152,7 +152,7 @@ TEST who_finds_a_value_due_hands_it_to_those_who_wait_first(void) {
   ASSERT_RC(0, put_ms(q, 'c', 10));
   ASSERT_RC(0, put_ms(q, 'd', 11));
   vclock_advance_ns(&f.clock, UVS_MS(20));
-  ASSERT_RC(1, uvs_queue_drain(q, UVS_ALL, logs_value, &f));
+  ASSERT_RC(1, uvs_queue_drain(q, UVS_QUEUE_ALL, logs_value, &f));
   ASSERT_STR_EQ("d", log_string(&f, EV_USER));
   ASSERT_RC('c', taker_join(&a));
   CHECK_CALL(queue_close(&f, q));

@@ -51,7 +51,7 @@ static enum greatest_test_res change_ref_on_the_pool(bool ref) {
   ASSERT_FALSE(fixture_alive(&f));
   ASSERT_RC(0, uvs_ref(f.s, b));
   ASSERT(fixture_alive(&f));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, b, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, b, 0));
   ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL));
   ASSERT_STR_EQ("b", log_string(&f, EV_DONE));
   CHECK_CALL(fixture_close(&f));
@@ -102,7 +102,7 @@ TEST a_light_task_on_the_loop_may_change_its_own_ref_in_its_run(void) {
     ASSERT(fixture_alive(&f)); /* for b */
     ASSERT_RC(0, uvs_unref(f.s, b));
     ASSERT_FALSE(fixture_alive(&f));
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, b, 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, b, 0));
     ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL));
     ASSERT_STR_EQ("b", log_string(&f, EV_DONE));
     CHECK_CALL(fixture_close(&f));
@@ -164,7 +164,7 @@ TEST the_done_of_a_cancelled_unref_d_task_comes_before_uv_run_returns(void) {
     ASSERT_RC(0, uvs_submit(f.s, &a, &id));
     ASSERT_FALSE(fixture_alive(&f));
     if (where == OUTSIDE) {
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
       ASSERT_U64(0, log_count(&f, EV_DONE, 'a')); /* never from inside a call */
     } else {
       probe_of(&b)->id = id;
@@ -247,7 +247,7 @@ static enum greatest_test_res submit_due_at_once(struct fixture *f, bool loop_ta
     uvs_task_t t = loop_tasks ? fixture_loop_task(f, 'a' + i, UVS_MS(10))
                               : fixture_once(f, 'a' + i, UVS_MS(10));
     t.kind = kind;
-    t.period_ns = kind == UVS_ONCE ? 0 : UVS_MS(10);
+    t.period_ns = kind == UVS_ONE_SHOT ? 0 : UVS_MS(10);
     if (i == 0)
       probe_of(&t)->act = act;
     ASSERT_RC(0, uvs_submit(f->s, &t, NULL));
@@ -259,7 +259,7 @@ static enum greatest_test_res submit_due_at_once(struct fixture *f, bool loop_ta
 TEST a_loop_body_that_calls_immediate_shutdown_is_the_last_to_run(void) {
   for (int i = 0; i < 6; i++) {
     bool loop_tasks = i % 2 == 0;
-    int kind = i / 2 == 0 ? UVS_ONCE : i / 2 == 1 ? UVS_RATE : UVS_DELAY;
+    int kind = i / 2 == 0 ? UVS_ONE_SHOT : i / 2 == 1 ? UVS_FIXED_RATE : UVS_FIXED_DELAY;
     struct fixture f;
 
     fixture_init(&f);
@@ -270,7 +270,7 @@ TEST a_loop_body_that_calls_immediate_shutdown_is_the_last_to_run(void) {
     ASSERT_STR_EQ("a", log_string(&f, loop_tasks ? EV_AFTER : EV_WORK));
     ASSERT_STR_EQ("bcd", log_string(&f, EV_NEVER_RAN));
     ASSERT_U64(4, log_count(&f, EV_DONE, 0));
-    ASSERT_RC(kind == UVS_ONCE ? 0 : UV_ECANCELED, log_nth(&f, EV_DONE, 'a', 0)->status);
+    ASSERT_RC(kind == UVS_ONE_SHOT ? 0 : UV_ECANCELED, log_nth(&f, EV_DONE, 'a', 0)->status);
     for (int tag = 'b'; tag <= 'd'; tag++)
       ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, tag, 0)->status);
     ASSERT_U64(1, log_count(&f, EV_TERMINATED, 0));
@@ -285,7 +285,7 @@ TEST a_loop_body_that_calls_immediate_shutdown_is_the_last_to_run(void) {
 TEST a_loop_body_that_calls_shutdown_is_the_last_of_the_periodic_ones(void) {
   for (int i = 0; i < 6; i++) {
     bool loop_tasks = i % 2 == 0;
-    int kind = i / 2 == 0 ? UVS_ONCE : i / 2 == 1 ? UVS_RATE : UVS_DELAY;
+    int kind = i / 2 == 0 ? UVS_ONE_SHOT : i / 2 == 1 ? UVS_FIXED_RATE : UVS_FIXED_DELAY;
     struct fixture f;
 
     fixture_init(&f);
@@ -294,11 +294,12 @@ TEST a_loop_body_that_calls_shutdown_is_the_last_of_the_periodic_ones(void) {
     CHECK_CALL(submit_due_at_once(&f, loop_tasks, kind, 4, act_shutdown));
     fixture_jump_ms(&f, 10);
     fixture_advance_ms(&f, 50);
-    ASSERT_STR_EQ(kind == UVS_ONCE ? "abcd" : "a", log_string(&f, loop_tasks ? EV_AFTER : EV_WORK));
+    ASSERT_STR_EQ(kind == UVS_ONE_SHOT ? "abcd" : "a",
+                  log_string(&f, loop_tasks ? EV_AFTER : EV_WORK));
     ASSERT_U64(0, log_count(&f, EV_NEVER_RAN, 0));
     ASSERT_U64(4, log_count(&f, EV_DONE, 0));
     for (int tag = 'a'; tag <= 'd'; tag++)
-      ASSERT_RC(kind == UVS_ONCE ? 0 : UV_ECANCELED, log_nth(&f, EV_DONE, tag, 0)->status);
+      ASSERT_RC(kind == UVS_ONE_SHOT ? 0 : UV_ECANCELED, log_nth(&f, EV_DONE, tag, 0)->status);
     ASSERT_U64(1, log_count(&f, EV_TERMINATED, 0));
     CHECK_CALL(fixture_close(&f));
   }
@@ -445,7 +446,7 @@ TEST the_wall_clocks_handle_closed_in_the_last_turn_of_close_outlives_its_end(vo
     f.pool = FAKEPOOL_REAL;
     f.real_clock = true;
     if (place == IN_TERMINATED)
-      f.options.terminated = terminated_wrecks;
+      f.options.on_terminated = terminated_wrecks;
     CHECK_CALL(fixture_open_turned(&f));
     wreck = (struct wreck){&f, true, 0, 0, 1};
     uvs_task_t w = fixture_once(&f, 'w', UVS_NEVER - 1), q = fixture_once(&f, 'q', 0);
@@ -591,7 +592,7 @@ static uvs_task_t far_task(struct fixture *f) {
   uvs_task_t t;
 
   uvs_task_init(&t);
-  t.delay_ns = UVS_HOUR(1);
+  t.first_ns = UVS_HOUR(1);
   t.after = probe_loop_body;
   t.done = done_slowly;
   t.arg = f;
@@ -618,14 +619,14 @@ TEST what_is_over_is_called_back_although_ever_more_comes_in(void) {
   memset(&shares, 0, sizeof shares);
   fixture_init(&f);
   f.options.budget_ns = UVS_MS(10);
-  f.options.decorate = decorate_slowly;
-  f.options.keep_alive = UVS_KEEP_ALWAYS;
+  f.hooks.decorate = decorate_slowly;
+  f.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = far_task(&f);
   for (int i = 0; i < OVER; i++)
     ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
   for (int i = 0; i < OVER; i++)
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, ids[i], 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, ids[i], 0));
   ASSERT_RC(0, elsewhere(send_many, &f)); /* last: calls on the loop would take them in */
   for (int turn = 0; turn < 6; turn++) {
     int64_t before_ns = vclock_now(&f.clock);

@@ -80,7 +80,7 @@ TEST a_run_never_says_that_it_started_before_its_ideal_time(void) {
   atomic_store(&l.hook, hold_the_runner);
   uvs_task_t a = fixture_once(&f, 'a', 0), b = fixture_once(&f, 'b', UVS_MS(10));
   uvs_task_t c = fixture_rate(&f, 'c', UVS_MS(10), UVS_MS(100));
-  c.missed = UVS_MISSED_ONCE;
+  c.missed_policy = UVS_MISSED_ONCE;
   c.max_runs = 1;
   probe_of(&a)->act = act_arm;
   ASSERT_RC(0, uvs_submit(f.s, &a, NULL));
@@ -219,7 +219,7 @@ TEST one_run_for_all_counts_no_points_after_the_end_time_as_missed(void) {
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t a = fixture_rate(&f, 'a', UVS_MS(10), UVS_MS(10));
   uvs_task_t b = fixture_rate(&f, 'b', UVS_MS(10), UVS_MS(10));
-  a.missed = b.missed = UVS_MISSED_ONCE;
+  a.missed_policy = b.missed_policy = UVS_MISSED_ONCE;
   a.until_ns = UVS_MS(45);
   b.until_ns = UVS_MS(40); /* that very point still counts */
   ASSERT_RC(0, uvs_submit(f.s, &a, NULL));
@@ -245,7 +245,7 @@ static enum greatest_test_res skip_late(bool loop_tasks, int64_t until_ns, const
   uvs_task_t b = fixture_once(&f, 'b', UVS_MS(10));
   uvs_task_t t = fixture_rate(&f, 's', UVS_MS(10), UVS_MS(10));
   probe_of(&b)->takes_ns = UVS_MS(35);
-  t.missed = UVS_MISSED_SKIP;
+  t.missed_policy = UVS_MISSED_SKIP;
   t.until_ns = until_ns;
   ASSERT_RC(0, uvs_submit(f.s, &b, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -300,7 +300,7 @@ TEST wall_clock_and_relative_tasks_run_in_the_order_in_which_they_became_due(voi
       uvs_task_t t = fixture_once(&f, tasks[i].tag, UVS_MS(tasks[i].due_ms));
       if (tasks[i].wall) {
         t.from = UVS_FROM_WALL;
-        t.delay_ns += VCLOCK_WALL_NS;
+        t.first_ns += VCLOCK_WALL_NS;
       }
       ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
     }
@@ -333,7 +333,7 @@ TEST a_turn_looks_at_a_bounded_number_of_late_skip_tasks(void) {
   put_in_front(&l, &f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', UVS_HOUR(1), UVS_HOUR(1));
-  t.missed = UVS_MISSED_SKIP;
+  t.missed_policy = UVS_MISSED_SKIP;
   t.done = NULL;
   for (int i = 0; i < MANY; i++)
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -363,7 +363,7 @@ static int submit_a_crowd(uvs_run_t *run) {
     uvs_task_init(&t);
     t.after = work_nothing;
     t.from = UVS_FROM_MONOTONIC;
-    t.delay_ns = *(int64_t *)run->arg - i;
+    t.first_ns = *(int64_t *)run->arg - i;
     if (uvs_submit(run->scheduler, &t, NULL) < 0)
       return UV_ENOMEM;
   }
@@ -518,14 +518,14 @@ TEST next_due_is_now_while_callbacks_are_owed(void) {
   ASSERT_RC(0, uvs_submit(f.s, &a, &id));
   ASSERT_RC(0, uvs_submit(f.s, &b, NULL));
   ASSERT_I64(3600 * 1000, fixture_next_ms(&f));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
   ASSERT_I64(0, fixture_next_ms(&f));
   fixture_turn(&f);
   ASSERT_STR_EQ("a", log_string(&f, EV_DONE));
   ASSERT_I64(2 * 3600 * 1000, fixture_next_ms(&f));
   /* The same for one that the loop has not seen yet. */
   ASSERT_RC(0, submit_elsewhere(f.s, fixture_once(&f, 'c', UVS_HOUR(1)), &id));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
   ASSERT_I64(0, fixture_next_ms(&f));
   fixture_turn(&f);
   ASSERT_STR_EQ("ac", log_string(&f, EV_DONE));
@@ -616,7 +616,7 @@ TEST a_refused_crowd_never_takes_the_room_of_one_that_fits(void) {
     if (n == CAP && uvs_submit(f.s, &t, NULL) == UV_EAGAIN)
       refused++;
     for (int k = 0; k < n; k++)
-      unfair += uvs_cancel(f.s, ids[k], 0) != UVS_NEVER_RUNS;
+      unfair += uvs_cancel(f.s, ids[k], 0) != UVS_CANCELLED;
   }
   atomic_store(&h.stop, 1);
   uv_thread_join(&thread);
@@ -642,7 +642,7 @@ static enum greatest_test_res open_with_one_in_the_inbox(struct fixture *f, int 
   CHECK_CALL(fixture_open_turned(f));
   uvs_task_t x = fixture_once(f, 'x', UVS_HOUR(1)), a = fixture_once(f, 'a', UVS_HOUR(2));
   if (variant == 1) {
-    a.kind = UVS_RATE;
+    a.kind = UVS_FIXED_RATE;
     a.period_ns = UVS_HOUR(1);
   }
   if (variant == 2)
@@ -681,7 +681,7 @@ TEST a_cancel_on_the_loop_acts_at_once_on_what_is_in_the_inbox(void) {
     uvs_id_t id;
 
     CHECK_CALL(open_with_one_in_the_inbox(&f, variant, &id));
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
     ASSERT_U64(1, counts_of(f.s).cancelled);
     ASSERT_U64(1, counts_of(f.s).waiting);
     ASSERT_U64(0, log_total(&f)); /* not from inside the call */

@@ -27,7 +27,7 @@ static uvs_task_t any_spec(struct fixture *f, int i) {
 
   if (i % 6 == 2) {
     t.from = UVS_FROM_WALL;
-    t.delay_ns = 1;
+    t.first_ns = 1;
   }
   if (i % 6 == 4) {
     t.after = probe_after;
@@ -46,7 +46,7 @@ TEST a_discarded_task_is_accepted_and_ends_without_a_run(void) {
       struct fixture f;
 
       prepare(&f, 2, UVS_REJECT_DISCARD);
-      f.options.decorate = decorated ? count_decorations : NULL;
+      f.hooks.decorate = decorated ? count_decorations : NULL;
       CHECK_CALL(fill(&f));
       fixture_turn(&f); /* the hook hears of those that fill it */
       decorations = 0;
@@ -168,7 +168,7 @@ TEST the_outcome_of_a_discarded_task_is_kept(void) {
 
       CHECK_CALL(open_full(&f, 1, UVS_REJECT_DISCARD));
       uvs_task_t t = fixture_once(&f, 'a', 0);
-      t.keep = 1;
+      t.keep_outcome = 1;
       t.result = &f;
       k.s = f.s;
       ASSERT_RC(0, submit_from(off_loop, f.s, &t, 1, &k.id));
@@ -284,7 +284,7 @@ TEST a_done_of_a_discarded_task_comes_promptly(void) {
   ASSERT(fixture_run(&f, UV_RUN_ONCE, &dones));
   ASSERT_U64(1, dones);
   /* On the loop: it stays for it, whatever else there is. */
-  ASSERT_RC(0, uvs_set_rejection(f.s, UVS_REJECT_DISCARD));
+  ASSERT_RC(0, uvs_set_rejection_policy(f.s, UVS_REJECT_DISCARD));
   t.flags = UVS_UNREF;
   ASSERT_RC(0, submit_from(false, f.s, &t, 1, NULL));
   ASSERT(fixture_run(&f, UV_RUN_ONCE, &dones));
@@ -518,13 +518,13 @@ TEST nobody_goes_if_there_is_room(void) {
     uvs_task_t t = fixture_once(&f, 'a', UVS_MS(10)), b = fixture_once(&f, 'b', UVS_MS(20));
     for (int i = 0; i < 3; i++)
       ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
-    ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, ids[0]));
-    ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, ids[1]));
+    ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, ids[0]));
+    ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, ids[1]));
     ASSERT_RC(0, submit_from(off_loop, f.s, &b, 1, NULL));
     ASSERT_RC(0, submit_from(off_loop, f.s, &b, 1, &ids[0]));
     ASSERT_U64(0, counts_of(f.s).dropped);
     ASSERT_U64(3, counts_of(f.s).waiting);
-    ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, ids[0])); /* a newcomer makes room, too */
+    ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, ids[0])); /* a newcomer makes room, too */
     ASSERT_RC(0, submit_from(off_loop, f.s, &b, 1, NULL));
     ASSERT_U64(0, counts_of(f.s).dropped);
     ASSERT_RC(0, submit_from(off_loop, f.s, &b, 1, NULL)); /* now one goes, at once */
@@ -553,7 +553,7 @@ TEST a_cancelled_head_is_not_dropped_as_well(void) {
     fixture_turn(&f);
     ASSERT_U64(ready ? 4 : 0, counts_of(f.s).ready);
     uvs_task_t n = fixture_once(&f, 'n', UVS_MS(50));
-    ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, ids[0])); /* makes room for one of two */
+    ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, ids[0])); /* makes room for one of two */
     ASSERT_RC(0, submit_from(true, f.s, &n, 1, NULL));
     ASSERT_RC(0, submit_from(true, f.s, &n, 1, NULL));
     ASSERT_U64(1, counts_of(f.s).dropped);
@@ -652,7 +652,7 @@ TEST who_waits_for_a_task_that_has_to_go_is_released(void) {
   prepare(&f, 1, UVS_REJECT_DISCARD_OLDEST);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t a = fixture_once(&f, 'a', UVS_MS(10)), b = fixture_once(&f, 'b', UVS_MS(10));
-  a.keep = 1;
+  a.keep_outcome = 1;
   k.s = f.s;
   ASSERT_RC(0, uvs_submit(f.s, &a, &k.id));
   ASSERT_RC(0, uv_thread_create(&thread, errand_main, &waiter));
@@ -679,7 +679,7 @@ static void count_over(void *arg) {
 static void wrap_over(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
   (void)s;
   (void)id;
-  d->over = count_over;
+  d->release = count_over;
 }
 
 TEST a_wrapped_victim_hears_of_its_end(void) {
@@ -687,7 +687,7 @@ TEST a_wrapped_victim_hears_of_its_end(void) {
     struct fixture f;
 
     prepare(&f, 1, UVS_REJECT_DISCARD_OLDEST);
-    f.options.decorate = wrap_over;
+    f.hooks.decorate = wrap_over;
     overs = 0;
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t a = fixture_once(&f, 'a', UVS_MS(10)), b = fixture_once(&f, 'b', UVS_MS(10));

@@ -40,7 +40,7 @@ static enum greatest_test_res open_asking(struct fixture *f, uint32_t cap, int s
   ask.f = f;
   ask.says = says;
   prepare(f, cap, 0);
-  f->options.rejected = asked;
+  f->hooks.on_rejected = asked;
   CHECK_CALL(fill(f));
   PASS();
 }
@@ -55,29 +55,29 @@ TEST the_policy_reads_back_can_be_replaced_and_unknown_ones_are_refused(void) {
 
   fixture_init(&f);
   CHECK_CALL(fixture_open(&f));
-  ASSERT_RC(UVS_REJECT_ABORT, uvs_rejection(f.s));
+  ASSERT_RC(UVS_REJECT_ABORT, uvs_rejection_policy(f.s));
   ASSERT(uvs_rejection_handler(f.s) == NULL);
   for (int policy = UVS_REJECT_ABORT; policy < UVS_REJECT_ASK; policy++) {
-    ASSERT_RC(0, uvs_set_rejection(f.s, policy));
-    ASSERT_RC(policy, uvs_rejection(f.s));
+    ASSERT_RC(0, uvs_set_rejection_policy(f.s, policy));
+    ASSERT_RC(policy, uvs_rejection_policy(f.s));
     for (int i = 0; i < 5; i++)
-      ASSERT_RC(UV_EINVAL, uvs_set_rejection(f.s, unknown[i]));
-    ASSERT_RC(UV_EINVAL, uvs_set_rejection(f.s, UVS_REJECT_ASK)); /* whom? */
-    ASSERT_RC(policy, uvs_rejection(f.s));
+      ASSERT_RC(UV_EINVAL, uvs_set_rejection_policy(f.s, unknown[i]));
+    ASSERT_RC(UV_EINVAL, uvs_set_rejection_policy(f.s, UVS_REJECT_ASK)); /* whom? */
+    ASSERT_RC(policy, uvs_rejection_policy(f.s));
   }
-  ASSERT_RC(UV_EINVAL, uvs_rejection(NULL));
-  ASSERT_RC(UV_EINVAL, uvs_set_rejection(NULL, UVS_REJECT_ABORT));
+  ASSERT_RC(UV_EINVAL, uvs_rejection_policy(NULL));
+  ASSERT_RC(UV_EINVAL, uvs_set_rejection_policy(NULL, UVS_REJECT_ABORT));
   ASSERT(uvs_rejection_handler(NULL) == NULL);
   /* Shut down it can still be set, closed no more. */
   ASSERT_RC(0, uvs_shutdown(f.s));
-  ASSERT_RC(0, uvs_set_rejection(f.s, UVS_REJECT_DISCARD));
-  ASSERT_RC(UVS_REJECT_DISCARD, uvs_rejection(f.s));
+  ASSERT_RC(0, uvs_set_rejection_policy(f.s, UVS_REJECT_DISCARD));
+  ASSERT_RC(UVS_REJECT_DISCARD, uvs_rejection_policy(f.s));
   uvs_t *s = uvs_retain(f.s);
   ASSERT_RC(0, uvs_close(s, note_closed));
   f.s = NULL;
   fixture_turn_until_closed(&f);
-  ASSERT_RC(UV_ESHUTDOWN, uvs_rejection(s));
-  ASSERT_RC(UV_ESHUTDOWN, uvs_set_rejection(s, UVS_REJECT_ABORT));
+  ASSERT_RC(UV_ESHUTDOWN, uvs_rejection_policy(s));
+  ASSERT_RC(UV_ESHUTDOWN, uvs_set_rejection_policy(s, UVS_REJECT_ABORT));
   uvs_release(s);
   CHECK_CALL(fixture_close(&f));
   PASS();
@@ -86,32 +86,35 @@ TEST the_policy_reads_back_can_be_replaced_and_unknown_ones_are_refused(void) {
 /* S19 S13 */
 TEST the_handler_is_fixed_at_open_and_reads_back(void) {
   uvs_options_t o;
+  uvs_hooks_t hooks;
   uv_loop_t loop;
   uvs_t *s = NULL;
 
   ASSERT_RC(0, uv_loop_init(&loop));
+  uvs_hooks_init(&hooks);
   uvs_options_init(&o);
+  o.hooks = &hooks;
   for (int i = 0; i < 5; i++) {
-    o.rejection = unknown[i];
+    o.rejection_policy = unknown[i];
     ASSERT_RC(UV_EINVAL, uvs_open(&loop, &o, &s));
-    o.rejected = asked;
+    hooks.on_rejected = asked;
     ASSERT_RC(UV_EINVAL, uvs_open(&loop, &o, &s));
-    o.rejected = NULL;
+    hooks.on_rejected = NULL;
   }
-  o.rejection = UVS_REJECT_ASK;
+  o.rejection_policy = UVS_REJECT_ASK;
   ASSERT_RC(UV_EINVAL, uvs_open(&loop, &o, &s));
   ASSERT(s == NULL);
   for (int policy = UVS_REJECT_ABORT; policy <= UVS_REJECT_ASK; policy++) {
-    o.rejection = policy;
-    o.rejected = asked;
+    o.rejection_policy = policy;
+    hooks.on_rejected = asked;
     ASSERT_RC(0, uvs_open(&loop, &o, &s));
     /* Nothing said: ask whom we were given. */
-    ASSERT_RC(policy == UVS_REJECT_ABORT ? UVS_REJECT_ASK : policy, uvs_rejection(s));
+    ASSERT_RC(policy == UVS_REJECT_ABORT ? UVS_REJECT_ASK : policy, uvs_rejection_policy(s));
     ASSERT(uvs_rejection_handler(s) == asked);
-    ASSERT_RC(0, uvs_set_rejection(s, UVS_REJECT_ABORT));
-    ASSERT_RC(UVS_REJECT_ABORT, uvs_rejection(s)); /* said at run time, it is meant */
-    ASSERT_RC(0, uvs_set_rejection(s, UVS_REJECT_ASK));
-    ASSERT_RC(UVS_REJECT_ASK, uvs_rejection(s));
+    ASSERT_RC(0, uvs_set_rejection_policy(s, UVS_REJECT_ABORT));
+    ASSERT_RC(UVS_REJECT_ABORT, uvs_rejection_policy(s)); /* said at run time, it is meant */
+    ASSERT_RC(0, uvs_set_rejection_policy(s, UVS_REJECT_ASK));
+    ASSERT_RC(UVS_REJECT_ASK, uvs_rejection_policy(s));
     ASSERT_RC(0, uvs_close(s, NULL));
     ASSERT_RC(0, uv_run(&loop, UV_RUN_DEFAULT));
   }
@@ -128,9 +131,9 @@ TEST once_shut_down_every_policy_refuses(void) {
 
       memset(&ask, 0, sizeof ask);
       ask.f = &f;
-      ask.says = full ? UVS_DROP : UVS_RUN_HERE;
+      ask.says = full ? UVS_REJECT_DISCARD : UVS_REJECT_CALLER_RUNS;
       prepare(&f, 2, policy);
-      f.options.rejected = policy == UVS_REJECT_ASK ? asked : NULL;
+      f.hooks.on_rejected = policy == UVS_REJECT_ASK ? asked : NULL;
       CHECK_CALL(full ? fill(&f) : fixture_open_turned(&f));
       uvs_task_t t = fixture_once(&f, 'a', 0);
       ASSERT_RC(0, uvs_shutdown(f.s));
@@ -161,7 +164,7 @@ TEST the_handler_is_asked_once_per_submission_with_spec_and_code(void) {
   uvs_task_t three[3];
   uvs_id_t id = UNTOUCHED;
 
-  CHECK_CALL(open_asking(&f, 2, UVS_REFUSE));
+  CHECK_CALL(open_asking(&f, 2, UVS_REJECT_ABORT));
   uvs_task_t t = fixture_once(&f, 'a', 0);
   for (int form = 0; form < FORMS; form++) {
     ASSERT_RC(UV_EAGAIN, submit_form(f.s, form, &t, &id));
@@ -169,7 +172,7 @@ TEST the_handler_is_asked_once_per_submission_with_spec_and_code(void) {
     ASSERT_U64(1, ask.n);
     ASSERT(ask.t.arg == t.arg);
     ASSERT_U64(sizeof t, ask.t.size);
-    ASSERT_RC(form == 4 ? UVS_RATE : form == 5 ? UVS_DELAY : UVS_ONCE, ask.t.kind);
+    ASSERT_RC(form == 4 ? UVS_FIXED_RATE : form == 5 ? UVS_FIXED_DELAY : UVS_ONE_SHOT, ask.t.kind);
   }
   for (int i = 0; i < 3; i++)
     three[i] = t;
@@ -188,7 +191,8 @@ TEST the_handler_is_asked_once_per_submission_with_spec_and_code(void) {
   /* A spec that is wrong is no refusal, nor is one that finds room. */
   three[1].work = NULL;
   ASSERT_RC(UV_EINVAL, uvs_submit_many(f.s, three, 3, NULL));
-  ASSERT_RC(0, uvs_set_rejection(f.s, UVS_REJECT_ABORT)); /* not asked under another policy */
+  ASSERT_RC(0,
+            uvs_set_rejection_policy(f.s, UVS_REJECT_ABORT)); /* not asked under another policy */
   ASSERT_RC(UV_EAGAIN, uvs_submit(f.s, &t, NULL));
   ASSERT_RC(FORMS + 2, ask.calls);
   CHECK_CALL(close_checked(&f));
@@ -200,17 +204,17 @@ TEST the_handler_sees_the_specs_of_a_group_as_they_were_given(void) {
   struct fixture f;
   struct gathering g = {.f = &f};
 
-  CHECK_CALL(open_asking(&f, 1, UVS_REFUSE));
+  CHECK_CALL(open_asking(&f, 1, UVS_REJECT_ABORT));
   g.t[0] = fixture_once(&f, 'a', 0);
   g.t[1] = fixture_once(&f, 'b', 0);
   ASSERT_RC(UV_EAGAIN, elsewhere(do_all, &g));
   ASSERT_RC(1, ask.calls);
   ASSERT_U64(2, ask.n);
-  ASSERT_RC(0, ask.t.keep); /* how we keep them is our business */
+  ASSERT_RC(0, ask.t.keep_outcome); /* how we keep them is our business */
   ASSERT_RC(UV_EAGAIN, elsewhere(do_any, &g));
   ASSERT_RC(2, ask.calls);
   ASSERT_U64(0, log_count(&f, EV_DONE, 0));
-  ask.says = UVS_DROP;
+  ask.says = UVS_REJECT_DISCARD;
   ASSERT_RC(0, elsewhere(do_all, &g));
   ASSERT_RC(UV_ECANCELED, g.o[1].status);
   CHECK_CALL(close_checked(&f));
@@ -218,8 +222,9 @@ TEST the_handler_sees_the_specs_of_a_group_as_they_were_given(void) {
 }
 
 /* S14 V10 S18 */
-TEST an_answer_that_is_neither_drop_nor_run_leaves_the_refusal_standing(void) {
-  static const int answers[] = {UVS_REFUSE, -1, 3, UVS_REJECT_ASK, UV_EINVAL, INT_MAX, INT_MIN};
+TEST an_unknown_answer_leaves_the_refusal_standing(void) {
+  static const int answers[] = {UVS_REJECT_ABORT, -1,      99,     UVS_REJECT_ASK,
+                                UV_EINVAL,        INT_MAX, INT_MIN};
 
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     for (int i = 0; i < 7; i++) {
@@ -250,7 +255,7 @@ TEST a_handler_that_answers_drop_discards(void) {
     uvs_id_t ids[3] = {0};
     uvs_task_t t[3];
 
-    CHECK_CALL(open_asking(&f, 2, UVS_DROP));
+    CHECK_CALL(open_asking(&f, 2, UVS_REJECT_DISCARD));
     for (int i = 0; i < 3; i++)
       t[i] = fixture_once(&f, 'a' + i, UVS_MS(5));
     ASSERT_RC(0, submit_from(off_loop, f.s, t, 3, ids));
@@ -294,7 +299,7 @@ static int act_make_room(uvs_t *s, const uvs_task_t *t) {
 static int act_nested(uvs_t *s, const uvs_task_t *t) {
   if (ask.depth > 3)
     return 0;
-  ask.says = UVS_DROP;
+  ask.says = UVS_REJECT_DISCARD;
   return uvs_submit(s, t, NULL);
 }
 
@@ -303,12 +308,12 @@ static int act_everything(uvs_t *s, const uvs_task_t *t) {
   int bad = 0;
 
   bad += !adds_up(&c);
-  bad += uvs_set_rejection(s, UVS_REJECT_DISCARD_OLDEST) != 0;
-  bad += uvs_rejection(s) != UVS_REJECT_DISCARD_OLDEST;
+  bad += uvs_set_rejection_policy(s, UVS_REJECT_DISCARD_OLDEST) != 0;
+  bad += uvs_rejection_policy(s) != UVS_REJECT_DISCARD_OLDEST;
   bad += uvs_reschedule(s, victim, UVS_HOUR(2)) != 0;
   bad += state_of(s, victim) != UVS_WAITING;
   bad += uvs_submit(s, t, NULL) != 0; /* pushes the head out */
-  bad += uvs_set_rejection(s, UVS_REJECT_ASK) != 0;
+  bad += uvs_set_rejection_policy(s, UVS_REJECT_ASK) != 0;
   bad += uvs_set_concurrency(s, 2) != 0;
   bad += uvs_clock_changed(s) != 0;
   return bad;
@@ -320,13 +325,13 @@ TEST a_handler_may_call_back_into_the_scheduler(void) {
     struct fixture f;
 
     /* Make room, and use it. The own answer still holds for the submission that was refused. */
-    CHECK_CALL(open_asking(&f, 1, UVS_REFUSE));
+    CHECK_CALL(open_asking(&f, 1, UVS_REJECT_ABORT));
     uvs_task_t t = fixture_once(&f, 'a', UVS_MS(5));
     uvs_task_t v = fixture_once(&f, 'v', UVS_HOUR(1));
-    ASSERT_RC(0, uvs_set_rejection(f.s, UVS_REJECT_DISCARD_OLDEST));
+    ASSERT_RC(0, uvs_set_rejection_policy(f.s, UVS_REJECT_DISCARD_OLDEST));
     ASSERT_RC(0, uvs_submit(f.s, &v, &victim));
     fixture_turn(&f);
-    ASSERT_RC(0, uvs_set_rejection(f.s, UVS_REJECT_ASK));
+    ASSERT_RC(0, uvs_set_rejection_policy(f.s, UVS_REJECT_ASK));
     ask.act = act_make_room;
     ASSERT_RC(UV_EAGAIN, submit_from(off_loop, f.s, &t, 1, NULL));
     ASSERT_RC(0, ask.act_rc);
@@ -336,7 +341,7 @@ TEST a_handler_may_call_back_into_the_scheduler(void) {
     CHECK_CALL(close_checked(&f));
 
     /* A refused submission inside the handler of another. */
-    CHECK_CALL(open_asking(&f, 1, UVS_REFUSE));
+    CHECK_CALL(open_asking(&f, 1, UVS_REJECT_ABORT));
     t = fixture_once(&f, 'a', UVS_MS(5));
     ask.act = act_nested;
     ASSERT_RC(0, submit_from(off_loop, f.s, &t, 1, NULL));
@@ -348,14 +353,14 @@ TEST a_handler_may_call_back_into_the_scheduler(void) {
     CHECK_CALL(close_checked(&f));
 
     /* Whatever else there is. */
-    CHECK_CALL(open_asking(&f, 2, UVS_DROP));
+    CHECK_CALL(open_asking(&f, 2, UVS_REJECT_DISCARD));
     t = fixture_once(&f, 'a', UVS_MS(5));
     v = fixture_once(&f, 'v', UVS_HOUR(1));
-    ASSERT_RC(0, uvs_set_rejection(f.s, UVS_REJECT_DISCARD_OLDEST));
+    ASSERT_RC(0, uvs_set_rejection_policy(f.s, UVS_REJECT_DISCARD_OLDEST));
     ASSERT_RC(0, uvs_submit(f.s, &v, &victim));
     fixture_turn(&f);
     log_clear(&f);
-    ASSERT_RC(0, uvs_set_rejection(f.s, UVS_REJECT_ASK));
+    ASSERT_RC(0, uvs_set_rejection_policy(f.s, UVS_REJECT_ASK));
     ask.act = act_everything;
     ASSERT_RC(0, submit_from(off_loop, f.s, &t, 1, NULL));
     ASSERT_RC(0, ask.act_rc);
@@ -372,7 +377,7 @@ TEST a_handler_may_shut_down_and_its_answer_then_changes_nothing(void) {
   static int (*const acts[])(uvs_t *, const uvs_task_t *) = {act_shutdown, act_shutdown_now};
 
   for (int off_loop = 0; off_loop < 2; off_loop++) {
-    for (int says = UVS_REFUSE; says <= UVS_RUN_HERE; says++) {
+    for (int says = UVS_REJECT_ABORT; says <= UVS_REJECT_CALLER_RUNS; says++) {
       for (int i = 0; i < 2; i++) {
         struct fixture f;
         uvs_id_t id = UNTOUCHED;
@@ -380,7 +385,7 @@ TEST a_handler_may_shut_down_and_its_answer_then_changes_nothing(void) {
         CHECK_CALL(open_asking(&f, 1, says));
         ask.act = acts[i];
         uvs_task_t t = fixture_once(&f, 'a', 0);
-        ASSERT_RC(says == UVS_REFUSE ? UV_EAGAIN : UV_ESHUTDOWN,
+        ASSERT_RC(says == UVS_REJECT_ABORT ? UV_EAGAIN : UV_ESHUTDOWN,
                   submit_from(off_loop, f.s, &t, 1, &id));
         ASSERT_RC(0, ask.act_rc);
         ASSERT_RC(1, ask.calls); /* and not once more for the other code */
@@ -402,7 +407,7 @@ static int act_submits(struct probe *p, uvs_run_t *run) {
 
 /* S13 L2 */
 TEST a_handler_on_the_loop_may_close(void) {
-  for (int says = UVS_REFUSE; says <= UVS_RUN_HERE; says++) {
+  for (int says = UVS_REJECT_ABORT; says <= UVS_REJECT_CALLER_RUNS; says++) {
     for (int inside = 0; inside < 2; inside++) { /* from a callback of ours, or from outside */
       struct fixture f;
 
@@ -410,14 +415,14 @@ TEST a_handler_on_the_loop_may_close(void) {
       ask.act = act_close;
       uvs_task_t t = fixture_once(&f, 'a', 0), l = fixture_loop_task(&f, 'l', 0);
       if (inside) {
-        ASSERT_RC(0, uvs_set_rejection(f.s, UVS_REJECT_DISCARD_OLDEST));
+        ASSERT_RC(0, uvs_set_rejection_policy(f.s, UVS_REJECT_DISCARD_OLDEST));
         probe_of(&l)->act = act_submits;
         probe_of(&l)->data = &t;
         ASSERT_RC(0, uvs_submit(f.s, &l, NULL));
-        ASSERT_RC(0, uvs_set_rejection(f.s, UVS_REJECT_ASK));
+        ASSERT_RC(0, uvs_set_rejection_policy(f.s, UVS_REJECT_ASK));
         fixture_turn(&f);
       } else {
-        ASSERT_RC(says == UVS_REFUSE ? UV_EAGAIN : UV_ESHUTDOWN, uvs_submit(f.s, &t, NULL));
+        ASSERT_RC(says == UVS_REJECT_ABORT ? UV_EAGAIN : UV_ESHUTDOWN, uvs_submit(f.s, &t, NULL));
       }
       ASSERT_RC(0, ask.act_rc);
       ASSERT_RC(1, ask.calls);
@@ -455,7 +460,7 @@ static int do_submit_two(void *arg) {
 
 /* S13 L17 */
 TEST close_may_finish_while_a_handler_on_another_thread_thinks(void) {
-  for (int says = UVS_REFUSE; says <= UVS_RUN_HERE; says++) {
+  for (int says = UVS_REJECT_ABORT; says <= UVS_REJECT_CALLER_RUNS; says++) {
     for (int group = 0; group < 2; group++) {
       struct fixture f;
       struct gathering g = {.f = &f};
@@ -480,7 +485,7 @@ TEST close_may_finish_while_a_handler_on_another_thread_thinks(void) {
       ASSERT(f.closed);
       uv_sem_post(&closed);
       uv_thread_join(&thread);
-      ASSERT_RC(says == UVS_REFUSE ? UV_EAGAIN : UV_ESHUTDOWN, e.rc);
+      ASSERT_RC(says == UVS_REJECT_ABORT ? UV_EAGAIN : UV_ESHUTDOWN, e.rc);
       ASSERT_U64(0, log_count(&f, 0, 'a') + log_count(&f, 0, 'b'));
       f.s = NULL;
       CHECK_CALL(fixture_close(&f)); /* all memory is back: the submitter's call held it */
@@ -507,13 +512,13 @@ static int act_changes_the_spec(uvs_t *s, const uvs_task_t *t) {
 TEST a_spec_that_the_handler_changes_is_looked_at_again(void) {
   struct fixture f;
 
-  CHECK_CALL(open_asking(&f, 1, UVS_DROP));
+  CHECK_CALL(open_asking(&f, 1, UVS_REJECT_DISCARD));
   uvs_task_t t = fixture_once(&f, 'a', 0);
   ask.act = act_spoils_the_spec;
   ASSERT_RC(UV_EINVAL, uvs_submit(f.s, &t, NULL));
   ASSERT_U64(0, counts_of(f.s).rejected + counts_of(f.s).dropped);
   t.work = probe_work;
-  ask.says = UVS_RUN_HERE;
+  ask.says = UVS_REJECT_CALLER_RUNS;
   ask.act = act_changes_the_spec;
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_turn(&f);
@@ -537,9 +542,9 @@ static enum greatest_test_res survives(int policy, bool many, bool off_loop) {
 
   memset(&ask, 0, sizeof ask);
   ask.f = &f;
-  ask.says = UVS_RUN_HERE;
+  ask.says = UVS_REJECT_CALLER_RUNS;
   prepare(&f, BATCH, policy);
-  f.options.rejected = policy == UVS_REJECT_ASK ? asked : NULL;
+  f.hooks.on_rejected = policy == UVS_REJECT_ASK ? asked : NULL;
   CHECK_CALL(fill(&f));
   for (unsigned i = 0; i < BATCH; i++) {
     if (i < 2)
@@ -547,7 +552,7 @@ static enum greatest_test_res survives(int policy, bool many, bool off_loop) {
     else
       t[i] = t[i % 2];
     t[i].name = i % 2 == 0 ? "cold" : NULL;
-    t[i].delay_ns = policy == UVS_REJECT_DISCARD_OLDEST ? UVS_HOUR(2) : 0; /* behind 'x' */
+    t[i].first_ns = policy == UVS_REJECT_DISCARD_OLDEST ? UVS_HOUR(2) : 0; /* behind 'x' */
     t[i].flags = i % 3 == 0 ? UVS_UNREF : 0;
   }
   for (;; failures++) {
@@ -621,7 +626,7 @@ static void rush_main(void *arg) {
   uvs_task_t t;
 
   uvs_task_init(&t);
-  t.delay_ns = UVS_DAY(1);
+  t.first_ns = UVS_DAY(1);
   t.work = work_nothing;
   t.done = count_done;
   t.arg = p->dones;
@@ -675,7 +680,8 @@ TEST the_cap_is_exact_under_four_producers(void) {
 static int answer_at_random(uvs_t *s, const uvs_task_t *t, size_t n, int code) {
   (void)s;
   (void)n;
-  return code == UV_ESHUTDOWN ? UVS_DROP : (int)((uintptr_t)t / 16 + (uintptr_t)uv_hrtime()) % 4;
+  return code == UV_ESHUTDOWN ? UVS_REJECT_DISCARD
+                              : (int)((uintptr_t)t / 16 + (uintptr_t)uv_hrtime()) % 4;
 }
 
 static int mixed_body(uvs_run_t *run) {
@@ -693,9 +699,9 @@ static void producer_main(void *arg) {
 
     for (size_t k = 0; k < n; k++) {
       uvs_task_init(&t[k]);
-      t[k].kind = test_random_below(&p->seed, 8) == 0 ? UVS_DELAY : UVS_ONCE;
-      t[k].period_ns = t[k].kind == UVS_ONCE ? 0 : UVS_US(20);
-      t[k].delay_ns =
+      t[k].kind = test_random_below(&p->seed, 8) == 0 ? UVS_FIXED_DELAY : UVS_ONE_SHOT;
+      t[k].period_ns = t[k].kind == UVS_ONE_SHOT ? 0 : UVS_US(20);
+      t[k].first_ns =
           test_random_below(&p->seed, 3) == 0 ? (int64_t)test_random_below(&p->seed, 100000) : 0;
       t[k].work = mixed_body;
       t[k].after = test_random_below(&p->seed, 4) == 0 ? work_nothing : NULL;
@@ -710,7 +716,7 @@ static void producer_main(void *arg) {
     if (rc == 0 && i % 5 == 0)
       uvs_reschedule(p->s, ids[n - 1], UVS_US(50));
     if (i % 16 == 0)
-      uvs_set_rejection(p->s, (int)test_random_below(&p->seed, UVS_REJECT_ASK + 1));
+      uvs_set_rejection_policy(p->s, (int)test_random_below(&p->seed, UVS_REJECT_ASK + 1));
   }
   atomic_fetch_sub(p->left, 1);
 }
@@ -753,9 +759,9 @@ TEST every_accepted_task_has_one_done_while_the_policy_changes_under_four_produc
   f.pool = FAKEPOOL_REAL;
   f.real_clock = true;
   f.options.concurrency = 2;
-  f.options.keep_alive = UVS_KEEP_ALWAYS;
-  f.options.survive_periodic = 1;
-  f.options.rejected = answer_at_random;
+  f.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
+  f.options.periodic_after_shutdown = 1;
+  f.hooks.on_rejected = answer_at_random;
   CHECK_CALL(fixture_open(&f));
   m.s = f.s;
   ASSERT_RC(0, uv_thread_create(&sampling, sampler_main, &m));
@@ -804,7 +810,7 @@ TEST a_shutdown_among_four_producers_loses_nothing(void) {
       f.pool = FAKEPOOL_REAL;
       f.real_clock = true;
       f.options.concurrency = 2;
-      f.options.keep_alive = UVS_KEEP_ALWAYS;
+      f.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
       CHECK_CALL(fixture_open(&f));
       for (int i = 0; i < THREADS; i++) {
         p[i] = (struct producer){f.s, test_seed + (uint64_t)i, 1000, 0, 0, &dones, &left};
@@ -840,7 +846,7 @@ SUITE(policy) {
 SUITE(handler) {
   RUN_TEST(the_handler_is_asked_once_per_submission_with_spec_and_code);
   RUN_TEST(the_handler_sees_the_specs_of_a_group_as_they_were_given);
-  RUN_TEST(an_answer_that_is_neither_drop_nor_run_leaves_the_refusal_standing);
+  RUN_TEST(an_unknown_answer_leaves_the_refusal_standing);
   RUN_TEST(a_handler_that_answers_drop_discards);
   RUN_TEST(a_handler_may_call_back_into_the_scheduler);
   RUN_TEST(a_handler_may_shut_down_and_its_answer_then_changes_nothing);

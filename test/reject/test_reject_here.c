@@ -54,7 +54,7 @@ TEST the_body_runs_on_the_submitting_thread_inside_the_call(void) {
       uvs_task_t t = fixture_once(&f, 'a', asks ? -5 : 0);
       if (asks) {
         t.from = UVS_FROM_MONOTONIC;
-        t.delay_ns = uvs_now(f.s);
+        t.first_ns = uvs_now(f.s);
       }
       probe_of(&t)->act = act_looks;
       ASSERT_RC(0, submit_from(off_loop, f.s, &t, 1, &id));
@@ -130,7 +130,7 @@ TEST nothing_starts_early_and_what_is_no_plain_run_is_refused(void) {
 
     /* Only the loop may decorate. */
     prepare(&f, 1, UVS_REJECT_CALLER_RUNS);
-    f.options.decorate = no_decoration;
+    f.hooks.decorate = no_decoration;
     CHECK_CALL(fill(&f));
     uvs_task_t t = fixture_once(&f, 'a', 0);
     ASSERT_RC(UV_EAGAIN, submit_from(off_loop, f.s, &t, 1, ids));
@@ -182,7 +182,7 @@ TEST after_done_and_outcome_are_as_usual(void) {
       CHECK_CALL(open_here(&f));
       uvs_task_t t = fixture_once(&f, 'a', 0), u = fixture_once(&f, 'b', 0);
       t.after = probe_after;
-      t.keep = u.keep = 1;
+      t.keep_outcome = u.keep_outcome = 1;
       t.result = &f;
       probe_of(&t)->ret = ret * 5; /* UV_EIO */
       probe_of(&t)->data = &f;
@@ -310,7 +310,7 @@ TEST a_dump_right_after_a_run_elsewhere_has_all_tasks(void) {
   CHECK_CALL(open_here(&f));
   uvs_task_t t = fixture_once(&f, 'a', 0);
   t.done = NULL;
-  t.keep = 1;
+  t.keep_outcome = 1;
   ASSERT_RC(0, submit_from(true, f.s, &t, 1, &id));
   out = open_memstream(&text, &size);
   ASSERT(out != NULL);
@@ -381,7 +381,7 @@ static int act_waits(struct probe *p, uvs_run_t *run) {
   log_add(p->f, EV_USER, 'w', 0, uvs_wait(s, p->id, UVS_NEVER, 0, NULL));
   log_add(p->f, EV_USER, 'a', 0, uvs_all(s, &t, 1, UVS_NEVER, NULL));
   log_add(p->f, EV_USER, 'y', 0, uvs_any(s, &t, 1, UVS_NEVER, NULL, NULL));
-  log_add(p->f, EV_USER, 't', 0, uvs_await(s, UVS_NEVER));
+  log_add(p->f, EV_USER, 't', 0, uvs_wait_terminated(s, UVS_NEVER));
   return 0;
 }
 
@@ -393,7 +393,7 @@ TEST a_wait_inside_such_a_body_would_deadlock_and_is_refused(void) {
     prepare(&f, 1, UVS_REJECT_CALLER_RUNS);
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t x = fixture_once(&f, 'x', UVS_HOUR(1)), t = fixture_once(&f, 'a', 0);
-    x.keep = 1;
+    x.keep_outcome = 1;
     probe_of(&t)->act = act_waits;
     ASSERT_RC(0, uvs_submit(f.s, &x, &probe_of(&t)->id));
     ASSERT_RC(0, submit_from(off_loop, f.s, &t, 1, NULL));
@@ -451,7 +451,7 @@ TEST a_body_inside_a_body_may_wait_for_neither(void) {
   o = f.options;
   ASSERT_RC(0, uvs_open(&f.loop, &o, &w.inner));
   uvs_task_t x = fixture_once(&f, 'x', UVS_HOUR(1));
-  x.keep = 1;
+  x.keep_outcome = 1;
   ASSERT_RC(0, uvs_submit(f.s, &x, &w.kept));
   ASSERT_RC(0, uvs_submit(w.inner, &x, &w.inner_kept));
   w.outer_task = fixture_once(&f, 'a', 0);
@@ -582,7 +582,7 @@ static enum greatest_test_res open_three(struct fixture *f, int (*act)(uvs_t *, 
   first.elsewhere = is_elsewhere;
   for (int i = 0; i < 3; i++) {
     t[i] = fixture_once(f, 'a' + i, 0);
-    t[i].keep = act == forgets && i == 1;
+    t[i].keep_outcome = act == forgets && i == 1;
   }
   probe_of(&t[0])->act = act_first;
   PASS();
@@ -600,7 +600,7 @@ TEST several_run_in_order_and_one_may_cancel_the_next(void) {
 
     CHECK_CALL(open_three(&f, cancels, other, t));
     ASSERT_RC(0, submit_from(off_loop, f.s, t, 3, first.ids));
-    ASSERT_RC(UVS_NEVER_RUNS, first.rc);
+    ASSERT_RC(UVS_CANCELLED, first.rc);
     ASSERT_STR_EQ("ac", log_string(&f, EV_WORK));
     ASSERT_U64(0, log_count(&f, EV_DONE, 0));
     ASSERT_U64(1, counts_of(f.s).cancelled);
@@ -658,7 +658,7 @@ TEST several_go_on_through_an_orderly_shutdown(void) {
     uvs_task_t t[3];
 
     CHECK_CALL(open_three(&f, shuts_down, other, t));
-    ASSERT_RC(0, uvs_set_survive(f.s, UVS_SURVIVE_DELAYED, 0));
+    ASSERT_RC(0, uvs_set_after_shutdown(f.s, UVS_DELAYED_TASKS, 0));
     ASSERT_RC(0, submit_from(off_loop, f.s, t, 3, first.ids));
     ASSERT_RC(0, first.rc);
     ASSERT_STR_EQ("abc", log_string(&f, EV_WORK));
@@ -821,7 +821,7 @@ TEST a_body_that_runs_here_can_be_cancelled_from_elsewhere(void) {
     ASSERT_RC(UVS_RUNNING, state_of(f.s, id));
     ASSERT_U64(1, counts_of(f.s).running);
     ASSERT_RC(UV_EBUSY, uvs_reschedule(f.s, id, 0));
-    ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, UVS_CANCEL_TOKEN));
+    ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, UVS_CANCEL_TOKEN));
     ASSERT_RC(0, caller_join(&c));
     fixture_turn(&f);
     ASSERT_U64(0, log_count(&f, EV_ERROR, 0));
@@ -850,7 +850,7 @@ TEST nobody_terminates_or_closes_under_a_body_that_runs_here(void) {
       ASSERT(gate_await(1));
       uvs_t *s = uvs_retain(f.s);
       if (how == 0) {
-        ASSERT_RC(0, uvs_set_survive(s, UVS_SURVIVE_DELAYED, 0));
+        ASSERT_RC(0, uvs_set_after_shutdown(s, UVS_DELAYED_TASKS, 0));
         ASSERT_RC(0, uvs_shutdown(s));
       } else if (how == 1) {
         ASSERT_RC(0, uvs_shutdown_now(s, NULL, NULL));
@@ -920,7 +920,7 @@ TEST what_runs_here_takes_room_above_the_cap(void) {
   ASSERT(gate_await(2));
   ASSERT_U64(2, counts_of(f.s).running);
   ASSERT_U64(2, counts_of(f.s).waiting);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, x, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, x, 0));
   ASSERT_RC(UV_EAGAIN, uvs_submit(f.s, &w, NULL)); /* three are still more than two */
   gate_let(2);
   ASSERT_RC(0, caller_join(&c[0]));
@@ -941,7 +941,7 @@ static int run_here(uvs_t *s, const uvs_task_t *t, size_t n, int code) {
   (void)n;
   (void)code;
   asked_times++;
-  return UVS_RUN_HERE;
+  return UVS_REJECT_CALLER_RUNS;
 }
 
 /* S13 S17 V7 */
@@ -951,7 +951,7 @@ TEST a_handler_that_answers_run_here_is_obeyed_unless_that_were_early(void) {
 
     asked_times = 0;
     prepare(&f, 1, 0);
-    f.options.rejected = run_here;
+    f.hooks.on_rejected = run_here;
     CHECK_CALL(fill(&f));
     uvs_task_t t = fixture_once(&f, 'a', 0), late = fixture_once(&f, 'b', 1);
     ASSERT_RC(0, submit_from(off_loop, f.s, &t, 1, NULL));
@@ -976,7 +976,7 @@ static int run_here_after_5ms(uvs_t *s, const uvs_task_t *t, size_t n, int code)
   (void)n;
   (void)code;
   vclock_advance_ns(slow, UVS_MS(5));
-  return UVS_RUN_HERE;
+  return UVS_REJECT_CALLER_RUNS;
 }
 
 /* the header: UVS_STAT_... It is ready when it runs, however long the handler took. */
@@ -987,7 +987,7 @@ TEST what_runs_here_is_in_the_histograms(void) {
       struct fixture f;
 
       prepare(&f, 1, 0);
-      f.options.rejected = run_here_after_5ms;
+      f.hooks.on_rejected = run_here_after_5ms;
       slow = &f.clock;
       CHECK_CALL(fill(&f));
       uvs_task_t t = fixture_once(&f, 'a', 0);

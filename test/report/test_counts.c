@@ -112,11 +112,12 @@ TEST each_outcome_is_counted_where_it_belongs(void) {
   fixture_advance_ms(&f, 2);
   ASSERT_STR_EQ("5 = 2+1+0 + 1+0+1", counts_text(f.s)); /* a run of a periodic task is no task */
   ASSERT_U64(6, counts_of(f.s).runs);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, waiting, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, waiting, 0));
   ASSERT_STR_EQ("5 = 2+1+1 + 0+0+1", counts_text(f.s));
-  ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, pending, 0));
+  ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, pending, 0));
   ASSERT_STR_EQ("5 = 2+1+2 + 0+0+0", counts_text(f.s)); /* cancelled ones do not count as running */
-  ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, pending, 0)); /* and only once as cancelled */
+  ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING,
+            uvs_cancel(f.s, pending, 0)); /* and only once as cancelled */
   ASSERT_RC(0, uvs_finish(f.s, pending, 0));
   fixture_turn(&f);
   ASSERT_STR_EQ("5 = 2+1+2 + 0+0+0", counts_text(f.s));
@@ -150,7 +151,7 @@ TEST a_ready_task_that_is_cancelled_is_ready_no_more(void) {
     fakepool_unpin();
     uint64_t ready = counts_of(f.s).ready;
     ASSERT_U64(on_loop ? 3 : 4, ready);
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, ids[2], 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, ids[2], 0));
     ASSERT_U64(ready - 1, counts_of(f.s).ready);
     ASSERT_STR_EQ(on_loop ? "4 = 1+0+1 + 0+2+0" : "4 = 0+0+1 + 0+3+0", counts_text(f.s));
     fakepool_release();
@@ -321,7 +322,7 @@ TEST who_sees_a_task_completed_never_finds_its_runner_busy(void) {
   fixture_init(&f);
   f.pool = FAKEPOOL_REAL;
   f.options.concurrency = 3;
-  f.options.keep_alive = UVS_KEEP_ALWAYS;
+  f.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
   CHECK_CALL(fixture_open(&f));
   r = (struct relay){f.s, 500, 0, 0};
   ASSERT_RC(0, uv_thread_create(&thread, relay_main, &r));
@@ -342,7 +343,7 @@ TEST runs_and_missed_points_are_counted_apart_from_tasks(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(10));
-  t.missed = UVS_MISSED_ONCE;
+  t.missed_policy = UVS_MISSED_ONCE;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_jump_ms(&f, 0);
   fixture_jump_ms(&f, 45); /* 10, 20, 30, 40: one run stands for them */
@@ -410,7 +411,7 @@ TEST removing_succeeds_once_fails_for_a_running_task_and_leaves_neighbours_alone
   fixture_turn(&f);
   for (int i = 4; i >= 0; i -= 2) {
     uint64_t before = counts_of(f.s).waiting;
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, ids[i], UVS_CANCEL_IF_WAITING));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, ids[i], UVS_CANCEL_IF_WAITING));
     ASSERT_U64(before - 1, counts_of(f.s).waiting); /* already */
     ASSERT_RC(UV_ENOENT, uvs_cancel(f.s, ids[i], UVS_CANCEL_IF_WAITING));
     ASSERT_U64(before - 1, counts_of(f.s).waiting);
@@ -461,7 +462,7 @@ TEST a_cancel_off_the_loop_lowers_the_count_before_it_answers(void) {
       fixture_turn(&f);
     ASSERT_RC(0, uv_thread_create(&thread, cancel_main, &a));
     uv_thread_join(&thread);
-    ASSERT_RC(UVS_NEVER_RUNS, a.rc);
+    ASSERT_RC(UVS_CANCELLED, a.rc);
     ASSERT_U64(2, a.waiting_before);
     ASSERT_U64(1, a.waiting_after);
     ASSERT_STR_EQ("2 = 0+0+1 + 1+0+0", counts_text(f.s));
@@ -527,8 +528,8 @@ static void crowd_main(void *arg) {
     uvs_task_t t;
     uvs_task_init(&t);
     t.kind = (int)test_random_below(&m->seed, 3);
-    t.period_ns = t.kind == UVS_ONCE ? 0 : UVS_US(50);
-    t.delay_ns = (int64_t)test_random_below(&m->seed, (uint64_t)UVS_US(300));
+    t.period_ns = t.kind == UVS_ONE_SHOT ? 0 : UVS_US(50);
+    t.first_ns = (int64_t)test_random_below(&m->seed, (uint64_t)UVS_US(300));
     t.arg = (void *)(uintptr_t)test_random_below(&m->seed, 100);
     if (pick % 4 == 0)
       t.after = some_body;
@@ -556,9 +557,9 @@ TEST the_counts_add_up_at_every_instant(void) {
   f.pool = FAKEPOOL_REAL;
   f.real_clock = true;
   f.options.concurrency = 3;
-  f.options.keep_alive = UVS_KEEP_ALWAYS;
-  f.options.survive_periodic = 1;
-  f.options.error = NULL;
+  f.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
+  f.options.periodic_after_shutdown = 1;
+  f.options.on_error = NULL;
   CHECK_CALL(fixture_open(&f));
   memset(&m, 0, sizeof m);
   m.s = f.s;
@@ -622,7 +623,7 @@ TEST the_loops_own_tasks_add_up_at_every_instant(void) {
   ASSERT_RC(0, uv_thread_create(&sampling, few_sampler_main, &m));
   for (int i = 0; i < ROUNDS; i++) {
     ASSERT_RC(0, uvs_schedule(f.s, UVS_HOUR(1), some_body, NULL, &id[3]));
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id[i % 3], 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id[i % 3], 0));
     id[i % 3] = id[3];
   }
   atomic_store(&m.stop, 1);
@@ -648,9 +649,9 @@ TEST the_counts_add_up_and_never_go_back_while_submissions_are_refused(void) {
   fixture_init(&f);
   f.pool = FAKEPOOL_REAL;
   f.real_clock = true;
-  f.options.keep_alive = UVS_KEEP_ALWAYS;
+  f.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
   f.options.max_pending = 4;
-  f.options.error = NULL;
+  f.options.on_error = NULL;
   CHECK_CALL(fixture_open(&f));
   memset(&m, 0, sizeof m);
   m.s = f.s;
@@ -711,12 +712,12 @@ TEST the_cap_is_exact_and_room_comes_back_with_every_end(void) {
   ASSERT_U64(7, x);
   ASSERT_U64(7, counts_of(f.s).rejected);
   /* A cancel makes room for one, on the spot. */
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, ids[3], 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, ids[3], 0));
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   ASSERT_RC(UV_EAGAIN, uvs_submit(f.s, &t, NULL));
   /* So does an end, and a run that goes on does not. */
   uvs_task_t rate = fixture_rate(&f, 'r', UVS_MS(10), UVS_MS(10));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, ids[4], 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, ids[4], 0));
   ASSERT_RC(0, uvs_submit(f.s, &rate, NULL));
   fixture_advance_ms(&f, 10);
   ASSERT_U64(CAP - 1, log_count(&f, EV_WORK, 'a'));
@@ -775,7 +776,7 @@ TEST running_and_pending_tasks_take_room_and_cancelled_ones_do_not(void) {
   fixture_turn(&f);
   ASSERT_RC(UVS_RUNNING, look_at(f.s, id).info.state);
   ASSERT_RC(UV_EAGAIN, uvs_submit(f.s, &u, NULL));
-  ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, 0));
   ASSERT_RC(0, uvs_submit(f.s, &u, NULL));
   fixture_turn(&f);
   ASSERT_RC(0, uvs_finish(f.s, id, 0));
@@ -842,14 +843,14 @@ TEST the_work_of_the_heaps_and_the_wake_ups_are_counted(void) {
   uvs_task_t wall = fixture_once(&f, 'w', VCLOCK_WALL_NS + UVS_MS(10));
   uvs_task_t limited = fixture_once(&f, 't', UVS_HOUR(1));
   wall.from = UVS_FROM_WALL;
-  limited.limit_ns = UVS_SEC(1);
+  limited.limit.total_ns = UVS_SEC(1);
   ASSERT_RC(0, uvs_submit(f.s, &loop, &id));
   ASSERT_RC(0, uvs_submit(f.s, &wall, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &limited, NULL));
   now = counts_of(f.s);
   ASSERT_U64(3, now.heap_ops); /* in */
   ASSERT_U64(before.wakeups, now.wakeups);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
   ASSERT_U64(4, counts_of(f.s).heap_ops); /* out */
   fixture_turn(&f);
   ASSERT_U64(before.wakeups + 1, counts_of(f.s).wakeups); /* for its `done` */

@@ -26,7 +26,7 @@ TEST info_tells_every_field_of_a_waiting_task(void) {
     ASSERT_U64(sizeof(uvs_info_t), l.info.size);
     ASSERT_U64(id, l.info.id);
     ASSERT_RC(UVS_WAITING, l.info.state);
-    ASSERT_RC(UVS_RATE, l.info.kind);
+    ASSERT_RC(UVS_FIXED_RATE, l.info.kind);
     ASSERT_RC(UVS_FROM_MONOTONIC, l.info.from);
     ASSERT_RC(0, l.info.cancelled);
     ASSERT_I64(VCLOCK_START_NS + UVS_MS(30), l.info.due_ns);
@@ -86,7 +86,7 @@ TEST info_follows_a_task_through_its_states(void) {
   fixture_jump_ms(&f, 7);
   ASSERT_RC(UVS_READY, look_at(f.s, id).info.state);
   ASSERT_I64(-UVS_MS(2), look_at(f.s, id).info.remaining_ns);
-  ASSERT_RC(UVS_ONCE, look_at(f.s, id).info.kind);
+  ASSERT_RC(UVS_ONE_SHOT, look_at(f.s, id).info.kind);
   fakepool_release();
   fixture_turn(&f);
   ASSERT_RC(UVS_RUNNING, log_nth(&f, EV_USER, 's', 0)->status);
@@ -151,7 +151,7 @@ TEST info_of_wall_clock_and_never_tasks_counts_on_their_own_clock(void) {
   vclock_step_wall(&f.clock, -UVS_SEC(1));
   ASSERT_I64(UVS_SEC(10), look_at(f.s, wall).info.remaining_ns);
   l = look_at(f.s, never);
-  ASSERT_RC(UVS_DELAY, l.info.kind);
+  ASSERT_RC(UVS_FIXED_DELAY, l.info.kind);
   ASSERT_I64(UVS_NEVER, l.info.due_ns);
   ASSERT_I64(UVS_NEVER, l.info.remaining_ns);
   ASSERT_STR_EQ("", l.info.name);
@@ -172,7 +172,7 @@ TEST info_of_a_stale_id_and_of_no_id_says_so_and_writes_nothing(void) {
   uvs_task_t t = fixture_once(&f, 'a', UVS_MS(5));
   ASSERT_RC(0, uvs_submit(f.s, &t, &old));
   fixture_turn(&f);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, old, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, old, 0));
   fixture_turn(&f);
   ASSERT_RC(0, uvs_submit(f.s, &t, &id)); /* most likely in the same slot */
   memset(&info, 0x5a, sizeof info);
@@ -243,7 +243,7 @@ TEST each_ends_when_told_and_may_call_anything_but_itself(void) {
   ASSERT(log_count(&f, EV_USER, 'a') == 3);
   for (unsigned i = 0; i < 3; i++) {
     ASSERT_RC(UV_EBUSY, log_nth(&f, EV_USER, 'a', i)->status);
-    ASSERT_RC(UVS_NEVER_RUNS, log_nth(&f, EV_USER, 'c', i)->status);
+    ASSERT_RC(UVS_CANCELLED, log_nth(&f, EV_USER, 'c', i)->status);
   }
   fixture_advance_ms(&f, 10);
   ASSERT_U64(3, log_count(&f, EV_DONE, 'a'));
@@ -328,7 +328,7 @@ TEST the_dump_tells_state_counters_and_tasks_with_the_next_due_first(void) {
   ASSERT_RC(0, uvs_submit(f.s, &specs[4], &gone));
   ASSERT_RC(UV_EAGAIN, uvs_submit(f.s, &specs[5], NULL));
   fixture_turn(&f);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, gone, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, gone, 0));
   ASSERT_RC(0, uvs_submit(f.s, &specs[5], NULL));
   fixture_turn(&f);
 
@@ -354,7 +354,7 @@ TEST the_dump_tells_state_counters_and_tasks_with_the_next_due_first(void) {
   free(text);
 
   ASSERT_RC(0, uvs_finish(f.s, log_nth(&f, EV_WORK, 'p', 0)->id, 0));
-  ASSERT_RC(0, uvs_set_survive(f.s, UVS_SURVIVE_DELAYED, 0));
+  ASSERT_RC(0, uvs_set_after_shutdown(f.s, UVS_DELAYED_TASKS, 0));
   fixture_turn(&f);
   out = open_memstream(&text, &size);
   ASSERT_RC(0, uvs_dump(f.s, out));
@@ -414,7 +414,7 @@ TEST the_dump_marks_a_run_that_was_cancelled_and_an_overdue_task(void) {
   ASSERT_RC(0, uvs_submit(f.s, &p, &id));
   ASSERT_RC(0, uvs_submit(f.s, &late, NULL));
   fixture_turn(&f);
-  ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, 0));
   vclock_advance_ns(&f.clock, UVS_SEC(3));
   out = open_memstream(&text, &size);
   ASSERT_RC(0, uvs_dump(f.s, out));

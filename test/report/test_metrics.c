@@ -423,7 +423,7 @@ static enum greatest_test_res open_filled(struct fixture *f) {
   fixture_turn(f);
   e = fixture_once(f, 'e', UVS_HOUR(2));
   ASSERT_RC(0, uvs_submit(f->s, &e, &id));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f->s, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f->s, id, 0));
   fixture_turn(f);
 
   /* Whatever the runs themselves have left. */
@@ -489,7 +489,7 @@ TEST prometheus_can_read_what_is_written_for_it(void) {
 
   CHECK_CALL(open_filled(&f));
   allocations = atomic_load(&f.fault.total);
-  ASSERT_RC(0, write_page(f.s, UVS_PROMETHEUS, &page));
+  ASSERT_RC(0, write_page(f.s, UVS_FORMAT_PROMETHEUS, &page));
   ASSERT_I64(allocations, atomic_load(&f.fault.total));
   CHECK_CALL(is_well_formed());
   for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
@@ -506,7 +506,7 @@ TEST the_text_fits_a_screen(void) {
   struct fixture f;
 
   CHECK_CALL(open_filled(&f));
-  ASSERT_RC(0, write_page(f.s, UVS_TEXT, &page));
+  ASSERT_RC(0, write_page(f.s, UVS_FORMAT_TEXT, &page));
   ASSERT_FALSE(page.broken);
   ASSERT_STR_EQ("tasks\n"
                 "  submitted                5\n"
@@ -547,7 +547,7 @@ TEST without_a_run_the_text_has_no_causes(void) {
 
   fixture_init(&f);
   CHECK_CALL(fixture_open(&f));
-  ASSERT_RC(0, write_page(f.s, UVS_TEXT, &page));
+  ASSERT_RC(0, write_page(f.s, UVS_FORMAT_TEXT, &page));
   ASSERT(
       strstr(page.text, "  late                     0      0 ns      0 ns      0 ns      0 ns\n"));
   ASSERT(strstr(page.text, "because") == NULL);
@@ -583,7 +583,7 @@ TEST durations_read_with_three_digits_and_a_unit(void) {
 
     inspect_stat_clear(f.s, INSPECT_LOOP);
     inspect_stat_end(f.s, INSPECT_LOOP, cases[i].ns);
-    ASSERT_RC(0, write_page(f.s, UVS_TEXT, &page));
+    ASSERT_RC(0, write_page(f.s, UVS_FORMAT_TEXT, &page));
     row = strstr(page.text, "\n  run  ");
     ASSERT(row != NULL);
     row[1 + strcspn(row + 1, "\n") + 1] = '\0';
@@ -599,7 +599,7 @@ TEST an_answer_that_is_not_0_ends_the_writing(void) {
   struct fixture f;
 
   CHECK_CALL(open_filled(&f));
-  for (int format = UVS_TEXT; format <= UVS_PROMETHEUS; format++) {
+  for (int format = UVS_FORMAT_TEXT; format <= UVS_FORMAT_PROMETHEUS; format++) {
     int all;
 
     ASSERT_RC(0, write_page(f.s, format, &page));
@@ -624,10 +624,10 @@ TEST an_unknown_format_or_no_writer_is_refused(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open(&f));
   ASSERT_RC(UV_EINVAL, write_page(f.s, -1, &page));
-  ASSERT_RC(UV_EINVAL, write_page(f.s, UVS_PROMETHEUS + 1, &page));
-  ASSERT_RC(UV_EINVAL, write_page(NULL, UVS_TEXT, &page));
+  ASSERT_RC(UV_EINVAL, write_page(f.s, UVS_FORMAT_PROMETHEUS + 1, &page));
+  ASSERT_RC(UV_EINVAL, write_page(NULL, UVS_FORMAT_TEXT, &page));
   ASSERT_RC(0, page.calls);
-  ASSERT_RC(UV_EINVAL, uvs_stats_write(f.s, UVS_TEXT, NULL, NULL));
+  ASSERT_RC(UV_EINVAL, uvs_stats_write(f.s, UVS_FORMAT_TEXT, NULL, NULL));
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
@@ -661,10 +661,10 @@ static int call_back(const char *data, size_t size, void *arg) {
   must(c, uvs_set_concurrency(c->s, 1 + c->calls % 4), 0);
   if (!c->shut) {
     must(c, uvs_submit(c->s, &c->t, &id), 0);
-    must(c, uvs_cancel(c->s, id, 0), UVS_NEVER_RUNS);
+    must(c, uvs_cancel(c->s, id, 0), UVS_CANCELLED);
   }
   if (c->calls == 2)
-    must(c, write_page(c->s, UVS_PROMETHEUS, &page), 0);
+    must(c, write_page(c->s, UVS_FORMAT_PROMETHEUS, &page), 0);
   if (c->calls++ == 3) {
     c->shut = true;
     must(c, uvs_shutdown(c->s), 0);
@@ -676,7 +676,7 @@ static int call_back(const char *data, size_t size, void *arg) {
 static int write_and_call_back(void *arg) {
   struct caller *c = arg;
 
-  return uvs_stats_write(c->s, UVS_PROMETHEUS, call_back, c);
+  return uvs_stats_write(c->s, UVS_FORMAT_PROMETHEUS, call_back, c);
 }
 
 TEST who_writes_may_call_back_into_the_scheduler(void) {
@@ -687,7 +687,7 @@ TEST who_writes_may_call_back_into_the_scheduler(void) {
     fixture_init(&f);
     CHECK_CALL(fixture_open_turned(&f));
     c.s = f.s;
-    c.t = (uvs_task_t){.size = sizeof c.t, .work = work_nothing, .delay_ns = UVS_HOUR(1)};
+    c.t = (uvs_task_t){.size = sizeof c.t, .work = work_nothing, .first_ns = UVS_HOUR(1)};
     ASSERT_RC(0, off_loop ? elsewhere(write_and_call_back, &c) : write_and_call_back(&c));
     ASSERT_RC(0, c.rc);
     ASSERT(c.calls > 4);
@@ -741,7 +741,7 @@ TEST a_scrape_is_consistent_while_four_threads_write(void) {
     unsigned long long now = 0;
 
     last = atomic_load(&writing) == 0;
-    ASSERT_RC(0, write_page(f.s, UVS_PROMETHEUS, &page));
+    ASSERT_RC(0, write_page(f.s, UVS_FORMAT_PROMETHEUS, &page));
     CHECK_CALL(is_well_formed());
     for (int cause = 0; cause < UVS_LATE_CAUSES; cause++) {
       char series[80];

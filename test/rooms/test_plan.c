@@ -40,7 +40,7 @@ struct row {
 };
 
 enum { CATCH_UP = UVS_MISSED_CATCH_UP, MERGE = UVS_MISSED_ONCE, SKIP = UVS_MISSED_SKIP };
-enum { STOP = UVS_FAIL_STOP, GO_ON = UVS_FAIL_GO_ON, RETRY = UVS_FAIL_RETRY };
+enum { STOP = UVS_FAIL_STOP, GO_ON = UVS_FAIL_CONTINUE, RETRY = UVS_FAIL_RETRY };
 
 /* The first wait of a retry is 10, the longest 35; no chance. */
 static const struct row rows[] = {
@@ -54,113 +54,119 @@ static const struct row rows[] = {
 #define NEXT(due, f) .goes_on = true, .due_ns = (due), .failures_then = (f)
 #define MISSED(n, why) .missed = (n), .reason = (why)
 
-    {"a one-shot ends with its success", TASK(UVS_ONCE, 0, STOP, 0, NEVER, 0, 0),
+    {"a one-shot ends with its success", TASK(UVS_ONE_SHOT, 0, STOP, 0, NEVER, 0, 0),
      RUN(1, 0, 50, 0, 0, 60, 61), ENDS(0)},
-    {"a one-shot ends with its failure", TASK(UVS_ONCE, 0, STOP, 0, NEVER, 0, 0),
+    {"a one-shot ends with its failure", TASK(UVS_ONE_SHOT, 0, STOP, 0, NEVER, 0, 0),
      RUN(1, 0, 50, 0, UV_EIO, 60, 61), ENDS(1)},
-    {"a one-shot is retried from the end of its body", TASK(UVS_ONCE, 0, RETRY, 0, NEVER, 0, 0),
+    {"a one-shot is retried from the end of its body", TASK(UVS_ONE_SHOT, 0, RETRY, 0, NEVER, 0, 0),
      RUN(1, 0, 50, 0, UV_EIO, 60, 65), NEXT(70, 1)},
-    {"the second wait is twice the first", TASK(UVS_ONCE, 0, RETRY, 0, NEVER, 0, 0),
+    {"the second wait is twice the first", TASK(UVS_ONE_SHOT, 0, RETRY, 0, NEVER, 0, 0),
      RUN(2, 1, 50, 0, UV_EIO, 60, 65), NEXT(80, 2)},
-    {"the third is the longest that is allowed", TASK(UVS_ONCE, 0, RETRY, 0, NEVER, 0, 0),
+    {"the third is the longest that is allowed", TASK(UVS_ONE_SHOT, 0, RETRY, 0, NEVER, 0, 0),
      RUN(3, 2, 50, 0, UV_EIO, 60, 65), NEXT(95, 3)},
-    {"so is any later one", TASK(UVS_ONCE, 0, RETRY, 0, NEVER, 0, 0),
+    {"so is any later one", TASK(UVS_ONE_SHOT, 0, RETRY, 0, NEVER, 0, 0),
      RUN(90, 80, 50, 0, UV_EIO, 60, 65), NEXT(95, 81)},
-    {"the count of failures does not overflow", TASK(UVS_ONCE, 0, RETRY, 0, NEVER, 0, 0),
+    {"the count of failures does not overflow", TASK(UVS_ONE_SHOT, 0, RETRY, 0, NEVER, 0, 0),
      RUN(90, UINT32_MAX, 50, 0, UV_EIO, 60, 65), NEXT(95, UINT32_MAX)},
-    {"a retried one-shot ends with its success", TASK(UVS_ONCE, 0, RETRY, 0, NEVER, 0, 0),
+    {"a retried one-shot ends with its success", TASK(UVS_ONE_SHOT, 0, RETRY, 0, NEVER, 0, 0),
      RUN(4, 3, 50, 0, 0, 60, 65), ENDS(0)},
-    {"no retry after the end time", TASK(UVS_ONCE, 0, RETRY, 0, 69, 0, 0),
+    {"no retry after the end time", TASK(UVS_ONE_SHOT, 0, RETRY, 0, 69, 0, 0),
      RUN(1, 0, 50, 0, UV_EIO, 60, 65), ENDS(1)},
-    {"a retry at the end time", TASK(UVS_ONCE, 0, RETRY, 0, 70, 0, 0),
+    {"a retry at the end time", TASK(UVS_ONE_SHOT, 0, RETRY, 0, 70, 0, 0),
      RUN(1, 0, 50, 0, UV_EIO, 60, 65), NEXT(70, 1)},
-    {"the last failure that is allowed", TASK(UVS_ONCE, 0, RETRY, 0, NEVER, 0, 3),
+    {"the last failure that is allowed", TASK(UVS_ONE_SHOT, 0, RETRY, 0, NEVER, 0, 3),
      RUN(3, 2, 50, 0, UV_EIO, 60, 65), ENDS(3)},
-    {"the last but one", TASK(UVS_ONCE, 0, RETRY, 0, NEVER, 0, 3), RUN(2, 1, 50, 0, UV_EIO, 60, 65),
-     NEXT(80, 2)},
-    {"max_runs ends retries, too", TASK(UVS_ONCE, 0, RETRY, 0, NEVER, 2, 0),
+    {"the last but one", TASK(UVS_ONE_SHOT, 0, RETRY, 0, NEVER, 0, 3),
+     RUN(2, 1, 50, 0, UV_EIO, 60, 65), NEXT(80, 2)},
+    {"max_runs ends retries, too", TASK(UVS_ONE_SHOT, 0, RETRY, 0, NEVER, 2, 0),
      RUN(2, 1, 50, 0, UV_EIO, 60, 65), ENDS(2)},
-    {"UVS_STOP ends a task that would be retried", TASK(UVS_ONCE, 0, RETRY, 0, NEVER, 0, 0),
+    {"UVS_STOP ends a task that would be retried", TASK(UVS_ONE_SHOT, 0, RETRY, 0, NEVER, 0, 0),
      RUN(2, 1, 50, 0, UVS_STOP, 60, 65), ENDS(1)},
 
-    {"a wall-clock task is retried by the wall clock", TASK(UVS_ONCE, 0, RETRY, 0, NEVER, 0, 0),
+    {"a wall-clock task is retried by the wall clock", TASK(UVS_ONE_SHOT, 0, RETRY, 0, NEVER, 0, 0),
      RUN(1, 0, 9000, 0, UV_EIO, 60, 65), .wall_ns = 9100, NEXT(9105, 1)},
-    {"and by its zero if the clock was set back so far", TASK(UVS_ONCE, 0, RETRY, 0, NEVER, 0, 0),
-     RUN(1, 0, 9000, 0, UV_EIO, 60, 65), .wall_ns = 3, NEXT(10, 1)},
-    {"and not after its end time", TASK(UVS_ONCE, 0, RETRY, 0, 9104, 0, 0),
+    {"and by its zero if the clock was set back so far",
+     TASK(UVS_ONE_SHOT, 0, RETRY, 0, NEVER, 0, 0), RUN(1, 0, 9000, 0, UV_EIO, 60, 65), .wall_ns = 3,
+     NEXT(10, 1)},
+    {"and not after its end time", TASK(UVS_ONE_SHOT, 0, RETRY, 0, 9104, 0, 0),
      RUN(1, 0, 9000, 0, UV_EIO, 60, 65), .wall_ns = 9100, ENDS(1)},
 
-    {"a fixed delay counts from the end of the body", TASK(UVS_DELAY, 0, STOP, 100, NEVER, 0, 0),
-     RUN(1, 0, 50, 0, 0, 60, 65), NEXT(160, 0), MISSED(0, UVS_LATE_OVERLAP)},
-    {"a fixed delay ends with UVS_STOP", TASK(UVS_DELAY, 0, GO_ON, 100, NEVER, 0, 0),
+    {"a fixed delay counts from the end of the body",
+     TASK(UVS_FIXED_DELAY, 0, STOP, 100, NEVER, 0, 0), RUN(1, 0, 50, 0, 0, 60, 65), NEXT(160, 0),
+     MISSED(0, UVS_LATE_OVERLAP)},
+    {"a fixed delay ends with UVS_STOP", TASK(UVS_FIXED_DELAY, 0, GO_ON, 100, NEVER, 0, 0),
      RUN(1, 0, 50, 0, UVS_STOP, 60, 65), ENDS(0)},
-    {"a fixed delay ends with a failure", TASK(UVS_DELAY, 0, STOP, 100, NEVER, 0, 0),
+    {"a fixed delay ends with a failure", TASK(UVS_FIXED_DELAY, 0, STOP, 100, NEVER, 0, 0),
      RUN(1, 0, 50, 0, UV_EIO, 60, 65), ENDS(1)},
-    {"a fixed delay goes on after a failure", TASK(UVS_DELAY, 0, GO_ON, 100, NEVER, 0, 0),
+    {"a fixed delay goes on after a failure", TASK(UVS_FIXED_DELAY, 0, GO_ON, 100, NEVER, 0, 0),
      RUN(1, 0, 50, 0, UV_EIO, 60, 65), NEXT(160, 1), MISSED(0, UVS_LATE_OVERLAP)},
-    {"a fixed delay is retried", TASK(UVS_DELAY, 0, RETRY, 100, NEVER, 0, 0),
+    {"a fixed delay is retried", TASK(UVS_FIXED_DELAY, 0, RETRY, 100, NEVER, 0, 0),
      RUN(1, 0, 50, 0, UV_EIO, 60, 65), NEXT(70, 1)},
-    {"and counts on from the retry that succeeded", TASK(UVS_DELAY, 0, RETRY, 100, NEVER, 0, 0),
-     RUN(2, 1, 70, 0, 0, 75, 75), NEXT(175, 0), MISSED(0, UVS_LATE_RETRY)},
-    {"a fixed delay at its end time", TASK(UVS_DELAY, 0, STOP, 100, 160, 0, 0),
+    {"and counts on from the retry that succeeded",
+     TASK(UVS_FIXED_DELAY, 0, RETRY, 100, NEVER, 0, 0), RUN(2, 1, 70, 0, 0, 75, 75), NEXT(175, 0),
+     MISSED(0, UVS_LATE_RETRY)},
+    {"a fixed delay at its end time", TASK(UVS_FIXED_DELAY, 0, STOP, 100, 160, 0, 0),
      RUN(1, 0, 50, 0, 0, 60, 65), NEXT(160, 0), MISSED(0, UVS_LATE_OVERLAP)},
-    {"a fixed delay after its end time", TASK(UVS_DELAY, 0, STOP, 100, 159, 0, 0),
+    {"a fixed delay after its end time", TASK(UVS_FIXED_DELAY, 0, STOP, 100, 159, 0, 0),
      RUN(1, 0, 50, 0, 0, 60, 65), ENDS(0)},
-    {"a fixed delay that saturates", TASK(UVS_DELAY, 0, STOP, NEVER, NEVER, 0, 0),
+    {"a fixed delay that saturates", TASK(UVS_FIXED_DELAY, 0, STOP, NEVER, NEVER, 0, 0),
      RUN(1, 0, 50, 0, 0, 60, 65), NEXT(NEVER, 0), MISSED(0, UVS_LATE_OVERLAP)},
-    {"max_runs is reached", TASK(UVS_DELAY, 0, STOP, 100, NEVER, 3, 0), RUN(3, 0, 50, 0, 0, 60, 65),
-     ENDS(0)},
-    {"max_runs is not reached", TASK(UVS_DELAY, 0, STOP, 100, NEVER, 3, 0),
+    {"max_runs is reached", TASK(UVS_FIXED_DELAY, 0, STOP, 100, NEVER, 3, 0),
+     RUN(3, 0, 50, 0, 0, 60, 65), ENDS(0)},
+    {"max_runs is not reached", TASK(UVS_FIXED_DELAY, 0, STOP, 100, NEVER, 3, 0),
      RUN(2, 0, 50, 0, 0, 60, 65), NEXT(160, 0), MISSED(0, UVS_LATE_OVERLAP)},
-    {"max_runs counts failures as well", TASK(UVS_DELAY, 0, GO_ON, 100, NEVER, 3, 0),
+    {"max_runs counts failures as well", TASK(UVS_FIXED_DELAY, 0, GO_ON, 100, NEVER, 3, 0),
      RUN(3, 1, 50, 0, UV_EIO, 60, 65), ENDS(2)},
 
-    {"a rate keeps its grid", TASK(UVS_RATE, CATCH_UP, STOP, 100, NEVER, 0, 0),
+    {"a rate keeps its grid", TASK(UVS_FIXED_RATE, CATCH_UP, STOP, 100, NEVER, 0, 0),
      RUN(1, 0, 1000, 0, 0, 1050, 1060), NEXT(1100, 0), MISSED(0, UVS_LATE_OVERLAP)},
-    {"a rate that catches up leaves nothing out", TASK(UVS_RATE, CATCH_UP, STOP, 100, NEVER, 0, 0),
-     RUN(1, 0, 1000, 0, 0, 1850, 1860), NEXT(1100, 0), MISSED(0, UVS_LATE_OVERLAP)},
+    {"a rate that catches up leaves nothing out",
+     TASK(UVS_FIXED_RATE, CATCH_UP, STOP, 100, NEVER, 0, 0), RUN(1, 0, 1000, 0, 0, 1850, 1860),
+     NEXT(1100, 0), MISSED(0, UVS_LATE_OVERLAP)},
     {"a rate that merges goes on after its last point",
-     TASK(UVS_RATE, MERGE, STOP, 100, NEVER, 0, 0), RUN(1, 0, 1000, 3, 0, 1350, 1360),
+     TASK(UVS_FIXED_RATE, MERGE, STOP, 100, NEVER, 0, 0), RUN(1, 0, 1000, 3, 0, 1350, 1360),
      NEXT(1400, 0), MISSED(0, UVS_LATE_OVERLAP)},
-    {"and its next run will merge what passed since", TASK(UVS_RATE, MERGE, STOP, 100, NEVER, 0, 0),
-     RUN(1, 0, 1000, 3, 0, 1950, 1960), NEXT(1400, 0), MISSED(0, UVS_LATE_OVERLAP)},
-    {"a rate that skips, on time", TASK(UVS_RATE, SKIP, STOP, 100, NEVER, 0, 0),
+    {"and its next run will merge what passed since",
+     TASK(UVS_FIXED_RATE, MERGE, STOP, 100, NEVER, 0, 0), RUN(1, 0, 1000, 3, 0, 1950, 1960),
+     NEXT(1400, 0), MISSED(0, UVS_LATE_OVERLAP)},
+    {"a rate that skips, on time", TASK(UVS_FIXED_RATE, SKIP, STOP, 100, NEVER, 0, 0),
      RUN(1, 0, 1000, 0, 0, 1100, 1199), NEXT(1100, 0), MISSED(0, UVS_LATE_OVERLAP)},
-    {"a rate that skips one point", TASK(UVS_RATE, SKIP, STOP, 100, NEVER, 0, 0),
+    {"a rate that skips one point", TASK(UVS_FIXED_RATE, SKIP, STOP, 100, NEVER, 0, 0),
      RUN(1, 0, 1000, 0, 0, 1101, 1199), NEXT(1200, 0), MISSED(1, UVS_LATE_OVERLAP)},
     {"a point at the very end of the run is not missed",
-     TASK(UVS_RATE, SKIP, STOP, 100, NEVER, 0, 0), RUN(1, 0, 1000, 0, 0, 1500, 1501), NEXT(1500, 0),
-     MISSED(4, UVS_LATE_OVERLAP)},
-    {"points after the end time are not missed", TASK(UVS_RATE, SKIP, STOP, 100, 1499, 0, 0),
+     TASK(UVS_FIXED_RATE, SKIP, STOP, 100, NEVER, 0, 0), RUN(1, 0, 1000, 0, 0, 1500, 1501),
+     NEXT(1500, 0), MISSED(4, UVS_LATE_OVERLAP)},
+    {"points after the end time are not missed", TASK(UVS_FIXED_RATE, SKIP, STOP, 100, 1499, 0, 0),
      RUN(1, 0, 1000, 0, 0, 1450, 1501), ENDS(0)},
-    {"a rate ends with a failure", TASK(UVS_RATE, SKIP, STOP, 100, NEVER, 0, 0),
+    {"a rate ends with a failure", TASK(UVS_FIXED_RATE, SKIP, STOP, 100, NEVER, 0, 0),
      RUN(1, 0, 1000, 0, UV_EIO, 1101, 1199), ENDS(1)},
     {"a rate goes on after a failure as after a success",
-     TASK(UVS_RATE, SKIP, GO_ON, 100, NEVER, 0, 0), RUN(1, 4, 1000, 0, UV_EIO, 1101, 1199),
+     TASK(UVS_FIXED_RATE, SKIP, GO_ON, 100, NEVER, 0, 0), RUN(1, 4, 1000, 0, UV_EIO, 1101, 1199),
      NEXT(1200, 5), MISSED(1, UVS_LATE_OVERLAP)},
-    {"a rate gives up after max_failures in a row", TASK(UVS_RATE, SKIP, GO_ON, 100, NEVER, 0, 5),
-     RUN(1, 4, 1000, 0, UV_EIO, 1101, 1199), ENDS(5)},
-    {"a success in between sets them to 0", TASK(UVS_RATE, SKIP, GO_ON, 100, NEVER, 0, 5),
+    {"a rate gives up after max_failures in a row",
+     TASK(UVS_FIXED_RATE, SKIP, GO_ON, 100, NEVER, 0, 5), RUN(1, 4, 1000, 0, UV_EIO, 1101, 1199),
+     ENDS(5)},
+    {"a success in between sets them to 0", TASK(UVS_FIXED_RATE, SKIP, GO_ON, 100, NEVER, 0, 5),
      RUN(1, 4, 1000, 0, 0, 1050, 1051), NEXT(1100, 0), MISSED(0, UVS_LATE_OVERLAP)},
 
-    {"the first retry remembers the grid", TASK(UVS_RATE, CATCH_UP, RETRY, 100, NEVER, 0, 0),
+    {"the first retry remembers the grid", TASK(UVS_FIXED_RATE, CATCH_UP, RETRY, 100, NEVER, 0, 0),
      RUN(1, 0, 1000, 0, UV_EIO, 1005, 1006), NEXT(1015, 1), .grid_then_ns = 1000},
-    {"with what was merged", TASK(UVS_RATE, MERGE, RETRY, 100, NEVER, 0, 0),
+    {"with what was merged", TASK(UVS_FIXED_RATE, MERGE, RETRY, 100, NEVER, 0, 0),
      RUN(1, 0, 1000, 3, UV_EIO, 1305, 1306), NEXT(1315, 1), .grid_then_ns = 1300},
-    {"the second retry leaves it alone", TASK(UVS_RATE, CATCH_UP, RETRY, 100, NEVER, 0, 0),
+    {"the second retry leaves it alone", TASK(UVS_FIXED_RATE, CATCH_UP, RETRY, 100, NEVER, 0, 0),
      RUN(2, 1, 1015, 0, UV_EIO, 1020, 1021), .grid_ns = 1000, NEXT(1040, 2), .grid_then_ns = 1000},
-    {"a retry that succeeds returns to the grid", TASK(UVS_RATE, CATCH_UP, RETRY, 100, NEVER, 0, 0),
-     RUN(3, 2, 1040, 0, 0, 1060, 1061), .grid_ns = 1000, NEXT(1100, 0), MISSED(0, UVS_LATE_RETRY),
-     .grid_then_ns = 1000},
-    {"points that passed meanwhile are used up", TASK(UVS_RATE, CATCH_UP, RETRY, 100, NEVER, 0, 0),
+    {"a retry that succeeds returns to the grid",
+     TASK(UVS_FIXED_RATE, CATCH_UP, RETRY, 100, NEVER, 0, 0), RUN(3, 2, 1040, 0, 0, 1060, 1061),
+     .grid_ns = 1000, NEXT(1100, 0), MISSED(0, UVS_LATE_RETRY), .grid_then_ns = 1000},
+    {"points that passed meanwhile are used up",
+     TASK(UVS_FIXED_RATE, CATCH_UP, RETRY, 100, NEVER, 0, 0), RUN(3, 2, 1315, 0, 0, 1320, 1321),
+     .grid_ns = 1000, NEXT(1400, 0), MISSED(3, UVS_LATE_RETRY), .grid_then_ns = 1000},
+    {"also where points are merged", TASK(UVS_FIXED_RATE, MERGE, RETRY, 100, NEVER, 0, 0),
      RUN(3, 2, 1315, 0, 0, 1320, 1321), .grid_ns = 1000, NEXT(1400, 0), MISSED(3, UVS_LATE_RETRY),
      .grid_then_ns = 1000},
-    {"also where points are merged", TASK(UVS_RATE, MERGE, RETRY, 100, NEVER, 0, 0),
-     RUN(3, 2, 1315, 0, 0, 1320, 1321), .grid_ns = 1000, NEXT(1400, 0), MISSED(3, UVS_LATE_RETRY),
-     .grid_then_ns = 1000},
-    {"but not past the end time", TASK(UVS_RATE, CATCH_UP, RETRY, 100, 1399, 0, 0),
+    {"but not past the end time", TASK(UVS_FIXED_RATE, CATCH_UP, RETRY, 100, 1399, 0, 0),
      RUN(3, 2, 1315, 0, 0, 1320, 1321), .grid_ns = 1000, ENDS(0), .grid_then_ns = 1000},
-    {"a rate at the end of time", TASK(UVS_RATE, CATCH_UP, STOP, 100, NEVER, 0, 0),
+    {"a rate at the end of time", TASK(UVS_FIXED_RATE, CATCH_UP, STOP, 100, NEVER, 0, 0),
      RUN(3, 0, NEVER - 50, 0, 0, NEVER - 40, NEVER - 40), NEXT(NEVER, 0),
      MISSED(0, UVS_LATE_OVERLAP)},
 };
@@ -274,7 +280,7 @@ TEST every_jitter_up_to_the_greatest_is_equally_likely(void) {
 
 /* The grid must not drift with it, and the end of time is not passed. */
 TEST jitter_is_added_to_the_deadline_and_not_to_the_ideal_time(void) {
-  struct row r = {"", TASK(UVS_RATE, CATCH_UP, STOP, 1000, NEVER, 0, 0),
+  struct row r = {"", TASK(UVS_FIXED_RATE, CATCH_UP, STOP, 1000, NEVER, 0, 0),
                   RUN(0, 0, 5000, 0, 0, 0, 0)};
   struct uvs__task t;
   struct uvs__extra x;
@@ -306,7 +312,7 @@ TEST jitter_is_added_to_the_deadline_and_not_to_the_ideal_time(void) {
 
 /* The end time is compared with the ideal time. */
 TEST jitter_may_pass_the_end_time_and_a_retry_has_none(void) {
-  struct row r = {"", TASK(UVS_DELAY, 0, RETRY, 100, 160, 0, 0), RUN(1, 0, 50, 0, 0, 60, 60)};
+  struct row r = {"", TASK(UVS_FIXED_DELAY, 0, RETRY, 100, 160, 0, 0), RUN(1, 0, 50, 0, 0, 60, 60)};
   struct uvs__run_end good = {0, 60, 60, 0}, bad = {UV_EIO, 60, 60, 0};
   bool passed = false;
 
@@ -330,7 +336,7 @@ TEST jitter_may_pass_the_end_time_and_a_retry_has_none(void) {
 }
 
 TEST chance_takes_off_up_to_retry_jitter_percent_of_a_wait(void) {
-  struct row r = {"", TASK(UVS_ONCE, 0, RETRY, 0, NEVER, 0, 0), RUN(1, 0, 50, 0, 0, 60, 60)};
+  struct row r = {"", TASK(UVS_ONE_SHOT, 0, RETRY, 0, NEVER, 0, 0), RUN(1, 0, 50, 0, 0, 60, 60)};
   struct uvs__run_end bad = {UV_EIO, 60, 60, 0};
   uint64_t least = UINT64_MAX, greatest = 0;
 
@@ -398,9 +404,9 @@ static void naive_next(struct model *m, const struct uvs__task *t, const struct 
     uint64_t from_ns = (e->wall_ns != 0 ? e->wall_ns : e->over_ns) - (e->over_ns - e->end_ns);
 
     m->ideal_ns = from_ns + naive_wait(m->failures);
-  } else if (t->kind == UVS_ONCE) {
+  } else if (t->kind == UVS_ONE_SHOT) {
     return;
-  } else if (t->kind == UVS_DELAY) {
+  } else if (t->kind == UVS_FIXED_DELAY) {
     m->ideal_ns = e->end_ns + x->period_ns;
   } else {
     m->ideal_ns = m->grid_ns + x->period_ns;
@@ -428,8 +434,8 @@ static enum greatest_test_res random_life(uint64_t *random) {
   struct uvs__task t;
   struct uvs__extra x;
 
-  if (r.kind == UVS_ONCE) {
-    if (r.failure == UVS_FAIL_GO_ON) /* is refused at submission */
+  if (r.kind == UVS_ONE_SHOT) {
+    if (r.failure == UVS_FAIL_CONTINUE) /* is refused at submission */
       r.failure = UVS_FAIL_RETRY;
     r.wall_ns = test_random_below(random, 2);
   }

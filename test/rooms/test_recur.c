@@ -26,7 +26,7 @@ static const char *row(const char *table, size_t i) {
   } while (0)
 
 static struct uvs__recur rate(int policy, uint32_t max_burst, uint64_t period_ns) {
-  return (struct uvs__recur){UVS_RATE, policy, max_burst, period_ns};
+  return (struct uvs__recur){UVS_FIXED_RATE, policy, max_burst, period_ns};
 }
 
 TEST later_saturates_and_what_is_not_positive_is_now(void) {
@@ -91,7 +91,7 @@ TEST steps_later_saturates(void) {
 }
 
 TEST once_is_never_moved(void) {
-  struct uvs__recur r = {UVS_ONCE, UVS_MISSED_SKIP, 3,
+  struct uvs__recur r = {UVS_ONE_SHOT, UVS_MISSED_SKIP, 3,
                          0}; /* what the other fields say is nothing to it */
   static const uint64_t now_ns[] = {0, 99, 100, 101, 1000000, UVS__NEVER};
 
@@ -103,7 +103,7 @@ TEST once_is_never_moved(void) {
 }
 
 TEST fixed_delay_counts_from_the_end_of_the_run(void) {
-  struct uvs__recur r = {UVS_DELAY, UVS_MISSED_SKIP, 3, 100};
+  struct uvs__recur r = {UVS_FIXED_DELAY, UVS_MISSED_SKIP, 3, 100};
   static const uint64_t now_ns[] = {0, 100, 150, 250, 100000, UVS__NEVER};
 
   for (size_t i = 0; i < N(now_ns); i++) {
@@ -215,7 +215,7 @@ TEST skip_goes_on_at_the_first_point_that_is_not_before_the_end(void) {
 TEST the_end_of_time_is_reached_but_not_passed(void) {
   static const int policy[] = {UVS_MISSED_CATCH_UP, UVS_MISSED_ONCE, UVS_MISSED_SKIP};
   static const uint64_t period_ns[] = {1, 2, 100, UVS__NEVER / 2, UVS__NEVER - 1, UVS__NEVER};
-  struct uvs__recur delay = {UVS_DELAY, 0, 0, UVS__NEVER};
+  struct uvs__recur delay = {UVS_FIXED_DELAY, 0, 0, UVS__NEVER};
 
   for (size_t i = 0; i < N(policy); i++)
     for (size_t j = 0; j < N(period_ns); j++) {
@@ -366,7 +366,7 @@ TEST no_times_however_extreme_go_back_or_beyond_the_end(void) {
   uint64_t random = test_seed;
 
   for (int i = 0; i < 100000; i++) {
-    struct uvs__recur r = {test_random_below(&random, 2) == 0 ? UVS_RATE : UVS_DELAY,
+    struct uvs__recur r = {test_random_below(&random, 2) == 0 ? UVS_FIXED_RATE : UVS_FIXED_DELAY,
                            (int)test_random_below(&random, 3), (uint32_t)some_time(&random),
                            some_time(&random) | 1};
     uint64_t ideal_ns = some_time(&random), now_ns = some_time(&random);
@@ -381,11 +381,11 @@ TEST no_times_however_extreme_go_back_or_beyond_the_end(void) {
     if (start.ideal_ns != ideal_ns)
       ASSERT(start.ideal_ns <= now_ns);
     ASSERT(next.ideal_ns <= UVS__NEVER);
-    if (r.kind == UVS_DELAY)
+    if (r.kind == UVS_FIXED_DELAY)
       ASSERT(next.ideal_ns > now_ns || next.ideal_ns == UVS__NEVER);
     else
       ASSERT(next.ideal_ns > ideal_ns || next.ideal_ns == UVS__NEVER);
-    if (r.kind == UVS_RATE && r.policy == UVS_MISSED_SKIP)
+    if (r.kind == UVS_FIXED_RATE && r.policy == UVS_MISSED_SKIP)
       ASSERT(next.ideal_ns >= now_ns);
   }
   PASS();

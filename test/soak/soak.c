@@ -29,6 +29,8 @@
 #include <unistd.h>
 
 #include "uvsched.h"
+#include "uvsched/outcome.h"
+#include "uvsched/stats.h"
 #include "uvsched/lane.h"
 #include "uvsched/queue.h"
 
@@ -224,7 +226,7 @@ static uvs_task_t plain(struct producer *p, int64_t delay_ns) {
   uvs_task_t t;
 
   uvs_task_init(&t);
-  t.delay_ns = delay_ns;
+  t.first_ns = delay_ns;
   t.done = done_plain;
   t.arg = (void *)(uintptr_t)++p->number;
   if (p->number % 2 == 0)
@@ -253,10 +255,10 @@ static uvs_id_t submit(struct producer *p, const uvs_task_t *t) {
 static void cancel(struct producer *p, uvs_id_t id, uint64_t number) {
   int rc = uvs_cancel(S, id, 0);
 
-  if (rc == UVS_NEVER_RUNS) {
+  if (rc == UVS_CANCELLED) {
     add(&p->never, number);
     p->cancels++;
-  } else if (rc == UVS_RUN_FINISHES) {
+  } else if (rc == UVS_CANCELLED_WHILE_RUNNING) {
     p->finishes++;
     p->cancels++;
   } else if (rc != UV_ENOENT) {
@@ -356,9 +358,9 @@ static int work_rich(uvs_run_t *run) {
 
   if (run->start_ns < run->ideal_ns || broken == EARLY)
     wrong("a run started %" PRId64 " ns early", run->ideal_ns - run->start_ns);
-  if (r->kind == UVS_RATE)
+  if (r->kind == UVS_FIXED_RATE)
     look_at_grid(run->ideal_ns, r->base_ns, r->period_ns);
-  if (r->kind == UVS_DELAY && r->end_ns != 0 && run->ideal_ns != r->end_ns + r->period_ns)
+  if (r->kind == UVS_FIXED_DELAY && r->end_ns != 0 && run->ideal_ns != r->end_ns + r->period_ns)
     wrong("a fixed delay was off by %" PRId64 " ns", run->ideal_ns - r->end_ns - r->period_ns);
   atomic_fetch_add_explicit(&r->runs, 1, memory_order_relaxed);
   return 0;
@@ -393,13 +395,13 @@ static uvs_id_t submit_rich(struct producer *p, uvs_task_t *t, uint64_t expected
     die("calloc", UV_ENOMEM);
   *r = (struct rich){.number = number, .expected = expected, .p = p, .kind = t->kind};
   r->period_ns = t->period_ns;
-  if (t->kind == UVS_RATE) {
+  if (t->kind == UVS_FIXED_RATE) {
     t->from = UVS_FROM_MONOTONIC;
-    t->delay_ns += uvs_now(S);
-    r->base_ns = t->delay_ns;
+    t->first_ns += uvs_now(S);
+    r->base_ns = t->first_ns;
   }
   t->work = work_rich;
-  t->after = t->kind == UVS_DELAY ? after_rich : NULL;
+  t->after = t->kind == UVS_FIXED_DELAY ? after_rich : NULL;
   t->done = done_rich;
   t->arg = r;
   atomic_fetch_add(&p->rich, 1);
@@ -419,12 +421,12 @@ static void submit_periodic(struct producer *p) {
   uvs_id_t id;
 
   uvs_task_init(&t);
-  t.kind = draw(p, 2) == 0 ? UVS_RATE : UVS_DELAY;
-  t.delay_ns = (int64_t)draw(p, (uint64_t)UVS_MS(1));
+  t.kind = draw(p, 2) == 0 ? UVS_FIXED_RATE : UVS_FIXED_DELAY;
+  t.first_ns = (int64_t)draw(p, (uint64_t)UVS_MS(1));
   t.period_ns = UVS_US(100) + (int64_t)draw(p, (uint64_t)UVS_MS(1));
   t.max_runs = 5;
-  if (t.kind == UVS_RATE)
-    t.missed = missed[draw(p, 3)];
+  if (t.kind == UVS_FIXED_RATE)
+    t.missed_policy = missed[draw(p, 3)];
   id = submit_rich(p, &t, 5);
   if (id != 0 && draw(p, 2) == 0)
     p->cancels += uvs_cancel(S, id, UVS_CANCEL_TOKEN) >= 0;
@@ -449,7 +451,7 @@ static void submit_to_lane(struct producer *p) {
   }
   uvs_task_init(&t);
   t.lane = p->lane;
-  t.delay_ns = (int64_t)draw(p, (uint64_t)UVS_MS(1));
+  t.first_ns = (int64_t)draw(p, (uint64_t)UVS_MS(1));
   t.priority = (int)draw(p, 3) - 1;
   submit_rich(p, &t, 1);
 }
@@ -461,9 +463,9 @@ static void submit_kept(struct producer *p) {
   int rc;
 
   uvs_task_init(&t);
-  t.keep = 1;
+  t.keep_outcome = 1;
   t.name = "kept";
-  t.limit_ns = UVS_SEC(600);
+  t.limit.total_ns = UVS_SEC(600);
   id = submit_rich(p, &t, 1);
   if (id == 0)
     return;
@@ -575,7 +577,7 @@ static void one_side(uv_loop_t *on, unsigned round) {
     uvs_id_t id;
 
     uvs_task_init(&t);
-    t.delay_ns = UVS_US(10 * i);
+    t.first_ns = UVS_US(10 * i);
     t.work = nothing;
     t.done = count_done;
     t.arg = &dones;
@@ -697,11 +699,11 @@ static void begin_lives(void) {
     uvs_task_init(&t);
     lives[i].period_ns = UVS_MS(7) + UVS_US(333) * i;
     lives[i].base_ns = uvs_now(S) + lives[i].period_ns;
-    t.kind = UVS_RATE;
+    t.kind = UVS_FIXED_RATE;
     t.from = UVS_FROM_MONOTONIC;
-    t.delay_ns = lives[i].base_ns;
+    t.first_ns = lives[i].base_ns;
     t.period_ns = lives[i].period_ns;
-    t.missed = i % 2 == 0 ? UVS_MISSED_ONCE : UVS_MISSED_CATCH_UP;
+    t.missed_policy = i % 2 == 0 ? UVS_MISSED_ONCE : UVS_MISSED_CATCH_UP;
     t.priority = UVS_PRIORITY_HIGH;
     t.work = work_life;
     t.done = done_life;
@@ -774,7 +776,7 @@ static void open_world(void) {
 
   uvs_options_init(&o);
   o.concurrency = 2;
-  o.keep_alive = UVS_KEEP_ALWAYS;
+  o.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
   o.max_pending = (uint32_t)cap;
   if (uv_loop_init(&loop) < 0)
     die("uv_loop_init", UV_ENOMEM);
@@ -782,7 +784,7 @@ static void open_world(void) {
   if (rc < 0)
     die("uvs_open", rc);
   uvs_queue_options_init(&qo);
-  qo.left = give_back;
+  qo.on_left = give_back;
   rc = uvs_queue_open(S, &qo, &Q);
   if (rc < 0)
     die("uvs_queue_open", rc);

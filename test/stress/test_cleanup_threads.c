@@ -91,7 +91,7 @@ static void on_cleanup(uvs_t *s, void *arg) {
 static void attach(struct producer *p, struct job *job, uvs_id_t id, uvs_lane_t lane, bool settled,
                    bool by_body) {
   int n = atomic_fetch_add(&p->attached, 1);
-  unsigned flags = settled ? UVS_WHEN_SETTLED : 0;
+  unsigned flags = settled ? UVS_CLEANUP_WHEN_SETTLED : 0;
   struct action *a;
   int rc;
 
@@ -148,17 +148,17 @@ static void submit(struct producer *p) {
   t.done = (r & 1) != 0 ? on_done : NULL;
   t.after = (r & 6) == 6 ? on_after : NULL;
   t.lane = (r & 24) == 0 ? world.lanes[(r >> 5) % LANES] : 0;
-  t.keep = (r >> 7 & 3) == 0;
-  t.delay_ns = (r >> 9 & 3) == 0 ? UVS_DAY(1) : (int64_t)(r >> 11 & 0xffff);
+  t.keep_outcome = (r >> 7 & 3) == 0;
+  t.first_ns = (r >> 9 & 3) == 0 ? UVS_DAY(1) : (int64_t)(r >> 11 & 0xffff);
   if ((r >> 27 & 7) == 0) {
-    t.kind = UVS_DELAY;
+    t.kind = UVS_FIXED_DELAY;
     t.period_ns = UVS_US(50);
     t.max_runs = 5;
   }
   if ((r >> 30 & 7) == 0)
-    t.limit_ns = UVS_US(300);
+    t.limit.total_ns = UVS_US(300);
   j->pends = (r >> 33 & 3) == 0;
-  j->attaches = (r >> 35 & 1) != 0 && t.kind == UVS_ONCE;
+  j->attaches = (r >> 35 & 1) != 0 && t.kind == UVS_ONE_SHOT;
   j->p = p;
   if (uvs_submit(world.s, &t, &id) != 0)
     return;
@@ -236,7 +236,7 @@ static enum greatest_test_res open_world(uint64_t *random) {
   uvs_options_init(&o);
   o.concurrency = (int)test_random_below(random, 4);
   o.allocator = fault_option(&world.fault);
-  o.keep_alive = UVS_KEEP_ALWAYS;
+  o.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
   o.budget_ns = UVS_US(1) << test_random_below(random, 11);
   ASSERT_RC(0, uvs_open(&world.loop, &o, &world.s));
   uv_run(&world.loop, UV_RUN_NOWAIT);

@@ -108,7 +108,7 @@ TEST own_threads_of_a_lane_end_when_it_is_quiet(void) {
     o.threads = 2;
     o.thread_name = i == 0 ? "first" : "second";
     o.width = 0;
-    o.quiet = log_quiet;
+    o.on_quiet = log_quiet;
     o.arg = &f;
     ASSERT_RC(0, uvs_lane_open(f.s, &o, &lane[i]));
   }
@@ -143,7 +143,7 @@ TEST a_lane_with_own_threads_is_quiet_only_when_its_bodies_have_returned(void) {
   uvs_lane_options_init(&o);
   o.threads = 2;
   o.width = 2;
-  o.quiet = log_quiet;
+  o.on_quiet = log_quiet;
   o.arg = &f;
   ASSERT_RC(0, uvs_lane_open(f.s, &o, &lane));
   gate_init(false);
@@ -570,8 +570,8 @@ TEST of_ten_thousand_tasks_on_a_pool_that_refuses_every_second_time_none_is_lost
   f.real_clock = true;
   f.options.executor = &h.table;
   f.options.budget_ns = UVS_US(1); /* runners come home all the time */
-  f.options.error = on_refused;
-  f.options.terminated = NULL;
+  f.options.on_error = on_refused;
+  f.options.on_terminated = NULL;
   f.options.data = &errors;
   CHECK_CALL(fixture_open(&f));
   for (int i = 0; i < MANY; i++) {
@@ -693,7 +693,7 @@ static void crowd_lane(uint64_t *random, uvs_lane_t *lane) {
   if (*lane != 0)
     uvs_lane_dispose(*lane, test_random_below(random, 2) == 0 ? UVS_DISPOSE_TOKEN : 0);
   uvs_lane_options_init(&o);
-  o.quiet = crowd_quiet;
+  o.on_quiet = crowd_quiet;
   o.width = (uint32_t)test_random_below(random, 3);
   switch (test_random_below(random, 4)) {
   case 0:
@@ -729,7 +729,7 @@ static void crowd_main(void *arg) {
     t.work = work_nothing;
     t.done = crowd_done;
     t.lane = test_random_below(&random, 4) == 0 ? 0 : lane;
-    t.delay_ns = test_random_below(&random, 3) == 0 ? UVS_US(200) : 0;
+    t.first_ns = test_random_below(&random, 3) == 0 ? UVS_US(200) : 0;
     if (uvs_submit(crowd.s, &t, &id) != 0) {
       atomic_fetch_add(&crowd.wrong, 1);
       continue;

@@ -310,7 +310,7 @@ static void open_one(struct actor *a, size_t place) {
   o->width = (uint32_t)below(a, 4);
   uvs_lane_options_init(&options);
   options.width = o->width;
-  options.quiet = lane_quiet;
+  options.on_quiet = lane_quiet;
   options.arg = o;
   atomic_fetch_add(&a->w->opened, 1);
   rc = uvs_lane_open(a->w->s, &options, &lane); /* close may have it quiet before this returns */
@@ -346,12 +346,12 @@ static void submit_some(struct actor *a, size_t place) {
     t.after = below(a, 4) == 0 ? job_after : NULL;
     t.done = job_done;
     t.arg = j;
-    t.delay_ns = below(a, 2) == 0 ? 0 : (int64_t)below(a, (uint64_t)UVS_MS(2));
+    t.first_ns = below(a, 2) == 0 ? 0 : (int64_t)below(a, (uint64_t)UVS_MS(2));
     if (below(a, 8) == 0) {
-      t.kind = UVS_RATE;
+      t.kind = UVS_FIXED_RATE;
       t.period_ns = UVS_US(200);
       t.max_runs = 3;
-      t.failure = UVS_FAIL_GO_ON;
+      t.failure_policy = UVS_FAIL_CONTINUE;
     }
     t.lane = below(a, 2) == 0 ? lane : 0;
     atomic_fetch_add(&a->w->accepted, 1);
@@ -525,7 +525,7 @@ TEST two_dispose_one_lane_at_the_same_time(void) {
     uvs_task_t t;
 
     uvs_lane_options_init(&o);
-    o.quiet = count_quiet;
+    o.on_quiet = count_quiet;
     o.arg = &w;
     ASSERT_RC(0, uvs_lane_open(w.s, &o, &lane));
     atomic_fetch_add(&w.opened, 1);
@@ -538,7 +538,7 @@ TEST two_dispose_one_lane_at_the_same_time(void) {
     t.done = count_done;
     t.arg = &w;
     for (int i = 0; i < 5; i++) {
-      t.delay_ns = i < 3 ? 0 : UVS_HOUR(1);
+      t.first_ns = i < 3 ? 0 : UVS_HOUR(1);
       ASSERT_RC(0, uvs_lane_submit(lane, &t, NULL));
       atomic_fetch_add(&w.accepted, 1);
     }

@@ -332,7 +332,7 @@ static enum greatest_test_res world_open(struct world *w, bool consumes, bool cl
   ASSERT_RC(0, uvs_open(&w->loop, &o, &w->s));
   uvs_retain(w->s); /* for uvs_now, to the last */
   uvs_queue_options_init(&qo);
-  qo.left = left;
+  qo.on_left = left;
   qo.arg = w;
   ASSERT_RC(0, uvs_queue_open(w->s, &qo, &w->q));
   memset(values, 0, sizeof values);

@@ -213,9 +213,9 @@ static void describe(struct producer *p, struct job *j) {
 
   uvs_task_init(t);
   t->arg = j;
-  t->delay_ns = any(p, 12) == 0 ? UVS_HOUR(1) : delay_ns;
-  t->kind = kind < 6 ? UVS_ONCE : kind < 8 ? UVS_RATE : UVS_DELAY;
-  t->period_ns = t->kind == UVS_ONCE ? 0 : UVS_US(50) + (int64_t)any(p, (uint64_t)UVS_MS(1));
+  t->first_ns = any(p, 12) == 0 ? UVS_HOUR(1) : delay_ns;
+  t->kind = kind < 6 ? UVS_ONE_SHOT : kind < 8 ? UVS_FIXED_RATE : UVS_FIXED_DELAY;
+  t->period_ns = t->kind == UVS_ONE_SHOT ? 0 : UVS_US(50) + (int64_t)any(p, (uint64_t)UVS_MS(1));
   t->flags = any(p, 5) == 0 ? UVS_UNREF : 0;
   if (any(p, 5) == 0)
     t->after = body;
@@ -225,27 +225,27 @@ static void describe(struct producer *p, struct job *j) {
     t->after = after;
   if (any(p, 5) != 0)
     t->done = done; /* those without take shorter ways */
-  if (t->kind == UVS_RATE) {
-    t->missed = (int)any(p, 3);
-    t->max_burst = t->missed == UVS_MISSED_CATCH_UP ? (uint32_t)any(p, 3) : 0;
+  if (t->kind == UVS_FIXED_RATE) {
+    t->missed_policy = (int)any(p, 3);
+    t->max_burst = t->missed_policy == UVS_MISSED_CATCH_UP ? (uint32_t)any(p, 3) : 0;
     t->jitter_ns = any(p, 3) == 0 ? t->period_ns / 2 : 0;
   }
-  if (t->kind != UVS_ONCE && any(p, 5) == 0)
+  if (t->kind != UVS_ONE_SHOT && any(p, 5) == 0)
     t->max_runs = 1 + (uint32_t)any(p, 5);
-  if (t->kind != UVS_ONCE && any(p, 5) == 0)
-    t->until_ns = t->delay_ns + UVS_MS(2);
+  if (t->kind != UVS_ONE_SHOT && any(p, 5) == 0)
+    t->until_ns = t->first_ns + UVS_MS(2);
   if (any(p, 6) == 0)
     t->name = "stressed";
-  if (t->kind == UVS_ONCE && any(p, 8) == 0) {
+  if (t->kind == UVS_ONE_SHOT && any(p, 8) == 0) {
     uv_timeval64_t now;
     uv_gettimeofday(&now);
     t->from = UVS_FROM_WALL;
-    t->delay_ns = UVS_SEC(now.tv_sec) + UVS_US(now.tv_usec) + delay_ns;
+    t->first_ns = UVS_SEC(now.tv_sec) + UVS_US(now.tv_usec) + delay_ns;
     j->wall = true;
   }
   j->pends = t->until_ns == 0 && any(p, 6) == 0;
-  j->lives = t->kind == UVS_ONCE ? 1 : any(p, 6);
-  j->ret = any(p, 4) == 0 ? UV_EIO : t->kind == UVS_ONCE ? 0 : UVS_STOP;
+  j->lives = t->kind == UVS_ONE_SHOT ? 1 : any(p, 6);
+  j->ret = any(p, 4) == 0 ? UV_EIO : t->kind == UVS_ONE_SHOT ? 0 : UVS_STOP;
   if (j->pends)
     j->ret = 0; /* what uvs_finish says */
 }
@@ -260,7 +260,7 @@ static void submit_one(struct producer *p) {
   p->used++;
   j->side = &p->sides[side];
   describe(p, j);
-  j->not_before_ns = j->spec.delay_ns == 0 ? 0 : uvs_now(j->side->s) + j->spec.delay_ns;
+  j->not_before_ns = j->spec.first_ns == 0 ? 0 : uvs_now(j->side->s) + j->spec.first_ns;
   j->accepted = true; /* before it can run */
   rc = uvs_submit(j->side->s, &j->spec, &j->id);
   expect(p, "submit", rc, 0, UV_EAGAIN, 0);
@@ -279,9 +279,9 @@ static void cancel_one(struct producer *p, struct job *j) {
   expect(p, "cancel", rc, 0, 1, UV_ENOENT == rc || UV_EBUSY == rc ? rc : 0);
   if (rc == UV_EBUSY && (flags & UVS_CANCEL_IF_WAITING) == 0)
     p->wrong++;
-  if (rc == UVS_NEVER_RUNS && get(&j->never))
+  if (rc == UVS_CANCELLED && get(&j->never))
     p->wrong++; /* twice */
-  if (rc == UVS_NEVER_RUNS)
+  if (rc == UVS_CANCELLED)
     set(&j->never, 1);
   if (rc >= 0)
     set(&j->cancelled, 1);
@@ -297,7 +297,7 @@ static void finish_one(struct job *j, int *wrong) {
   id = atomic_load_explicit(&j->run_id, memory_order_relaxed);
   bool last = j->lives != 0 && (uint64_t)get(&j->runs) >= j->lives;
   set(&j->busy, 0);
-  if (uvs_finish(j->side->s, id, last && j->spec.kind != UVS_ONCE ? UVS_STOP : 0) != 0)
+  if (uvs_finish(j->side->s, id, last && j->spec.kind != UVS_ONE_SHOT ? UVS_STOP : 0) != 0)
     ++*wrong; /* it was running, and only we may finish it */
 }
 
@@ -332,11 +332,11 @@ static void configure(struct producer *p, struct side *side) {
     expect(p, "set_concurrency", uvs_set_concurrency(s, (int)any(p, 5)), 0, 0, 0);
     break;
   case 1:
-    expect(p, "set_survive", uvs_set_survive(s, (int)any(p, 2), (int)any(p, 2)), 0, 0, 0);
+    expect(p, "set_survive", uvs_set_after_shutdown(s, (int)any(p, 2), (int)any(p, 2)), 0, 0, 0);
     break;
   case 2:
-    expect(p, "await", uvs_await(s, (int64_t)any(p, (uint64_t)UVS_US(100)) - UVS_US(50)), 0,
-           UV_ETIMEDOUT, 0);
+    expect(p, "await", uvs_wait_terminated(s, (int64_t)any(p, (uint64_t)UVS_US(100)) - UVS_US(50)),
+           0, UV_ETIMEDOUT, 0);
     break;
   case 3:
     expect(p, "next_due", uvs_next_due(s, &ns), UV_EPERM, UV_EPERM, UV_EPERM);
@@ -345,7 +345,7 @@ static void configure(struct producer *p, struct side *side) {
     expect(p, "clock_changed", uvs_clock_changed(s), 0, 0, 0);
     break;
   case 5: /* the last asks, if there is somebody to ask */
-    expect(p, "set_rejection", uvs_set_rejection(s, (int)any(p, UVS_REJECT_ASK + 1)), 0,
+    expect(p, "set_rejection", uvs_set_rejection_policy(s, (int)any(p, UVS_REJECT_ASK + 1)), 0,
            uvs_rejection_handler(s) == NULL ? UV_EINVAL : 0, 0);
     break;
   default:
@@ -374,7 +374,7 @@ static void act(struct producer *p) {
     submit_one(p);
   else if (what < 11 && j->accepted)
     cancel_one(p, j);
-  else if (what < 14 && j->accepted && j->spec.kind != UVS_RATE) {
+  else if (what < 14 && j->accepted && j->spec.kind != UVS_FIXED_RATE) {
     int64_t to_ns = (int64_t)any(p, (uint64_t)UVS_MS(4)) - UVS_MS(1);
     set(&j->moved, 1);
     int rc = uvs_reschedule(j->side->s, j->id, to_ns);
@@ -455,7 +455,7 @@ static int have_a_guest(uv_loop_t *loop, struct guests *g, uint64_t *random) {
   t.done = guest_done;
   t.arg = g;
   for (int i = 0; i < 3 && rc == 0; i++) {
-    t.delay_ns = (int64_t)test_random_below(random, (uint64_t)UVS_US(200));
+    t.first_ns = (int64_t)test_random_below(random, (uint64_t)UVS_US(200));
     rc = uvs_submit(s, &t, NULL);
   }
   return rc < 0 ? rc : uvs_close(s, guest_closed);
@@ -487,11 +487,11 @@ static enum greatest_test_res check_job(struct job *j) {
     PASS();
   }
   ASSERT_RC(j->spec.done != NULL, dones);
-  if (j->spec.kind == UVS_ONCE)
+  if (j->spec.kind == UVS_ONE_SHOT)
     ASSERT(runs <= 1);
   if (j->spec.max_runs != 0)
     ASSERT((uint32_t)runs <= j->spec.max_runs);
-  if (j->spec.kind != UVS_ONCE && j->lives != 0)
+  if (j->spec.kind != UVS_ONE_SHOT && j->lives != 0)
     ASSERT((uint64_t)runs <= j->lives);
   if (get(&j->handed_back)) {
     ASSERT_RC(1, get(&j->handed_back));
@@ -503,7 +503,7 @@ static enum greatest_test_res check_job(struct job *j) {
     ASSERT_RC(UV_ECANCELED, status);
   if (status == 0 && j->spec.until_ns == 0) /* its time may be over before its first run */
     ASSERT(runs > 0);
-  if (status == UV_ECANCELED && j->spec.kind == UVS_ONCE && !get(&j->cancelled))
+  if (status == UV_ECANCELED && j->spec.kind == UVS_ONE_SHOT && !get(&j->cancelled))
     ASSERT_RC(0, runs); /* a shutdown does not take a result away */
   if (status != 0 && status != UV_ECANCELED)
     ASSERT_RC(j->ret, status);
@@ -560,16 +560,19 @@ static enum greatest_test_res round_of(uint64_t seed) {
   ASSERT_RC(0, uv_timer_start(&beat, on_beat, 1, 1));
   for (int i = 0; i < side_count; i++) {
     uvs_options_t o;
+    uvs_hooks_t hooks;
+    uvs_hooks_init(&hooks);
     uvs_options_init(&o);
+    o.hooks = &hooks;
     o.concurrency = (int)test_random_below(&random, 5) - 1;
     o.keep_alive = (int)test_random_below(&random, 3);
-    o.survive_delayed = (int)test_random_below(&random, 2);
-    o.survive_periodic = (int)test_random_below(&random, 2);
+    o.delayed_after_shutdown = (int)test_random_below(&random, 2);
+    o.periodic_after_shutdown = (int)test_random_below(&random, 2);
     o.max_pending = caps[test_random_below(&random, 4)];
-    o.rejection = (int)test_random_below(&random, UVS_REJECT_ASK);
-    o.rejected = test_random_below(&random, 2) == 0 ? rejected : NULL;
+    o.rejection_policy = (int)test_random_below(&random, UVS_REJECT_ASK);
+    hooks.on_rejected = test_random_below(&random, 2) == 0 ? rejected : NULL;
     o.budget_ns = test_random_below(&random, 2) == 0 ? UVS_US(20) : UVS_MS(1);
-    o.terminated = terminated;
+    o.on_terminated = terminated;
     o.data = &sides[i];
     o.allocator = fault_option(&fault);
     ASSERT_RC(0, uvs_open(&loop, &o, &sides[i].s));

@@ -92,7 +92,7 @@ static enum greatest_test_res burst(bool pool_too) {
     uvs_task_init(&t);
     t.arg = &items[i];
     t.from = UVS_FROM_MONOTONIC;
-    t.delay_ns = VCLOCK_START_NS + UVS_SEC(10);
+    t.first_ns = VCLOCK_START_NS + UVS_SEC(10);
     t.name = i % 3 == 0 ? "cold" : NULL;
     if (pool_too && i % 2 == 1)
       t.work = note_run;
@@ -157,7 +157,7 @@ static uvs_id_t ids[N];
 static int cancel_another(uvs_run_t *run) {
   size_t i = (size_t)((struct item *)run->arg - items);
 
-  if (uvs_cancel(cancelling->s, ids[N - 1 - i], 0) != UVS_NEVER_RUNS && i < N / 2)
+  if (uvs_cancel(cancelling->s, ids[N - 1 - i], 0) != UVS_CANCELLED && i < N / 2)
     return UV_EIO;
   return note_run(run);
 }
@@ -172,7 +172,7 @@ TEST the_first_half_cancels_the_second(void) {
 
     uvs_task_init(&t);
     t.arg = &items[i];
-    t.delay_ns = UVS_SEC(10);
+    t.first_ns = UVS_SEC(10);
     t.after = cancel_another;
     ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
   }
@@ -213,7 +213,7 @@ TEST a_slow_burst_holds_nobody_else_up(void) {
 
     uvs_task_init(&t);
     t.arg = &items[i];
-    t.delay_ns = UVS_SEC(10);
+    t.first_ns = UVS_SEC(10);
     t.after = i < N - 2 ? take_long : i == N - 2 ? look_how_many : NULL;
     t.work = i == N - 1 ? note_run : NULL;
     t.priority = i == N - 2 ? UVS_PRIORITY_HIGH : UVS_PRIORITY_NORMAL;

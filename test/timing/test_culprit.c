@@ -278,7 +278,7 @@ TEST a_burst_that_is_too_much_for_a_turn_is_the_budgets_doing(void) {
   f.options.clock.monotonic_ns = dragging_now;
   CHECK_CALL(fixture_open_turned(&f));
   for (int i = 0; i < MANY; i++) {
-    uvs_task_t t = {.size = sizeof t, .delay_ns = UVS_MS(10), .work = work_nothing};
+    uvs_task_t t = {.size = sizeof t, .first_ns = UVS_MS(10), .work = work_nothing};
     if (i == 0 || i == MANY - 1) {
       t = fixture_once(&f, 'a', UVS_MS(10));
       listen_to(&t, i == 0 ? &first : &last);
@@ -424,7 +424,7 @@ TEST points_left_out_take_their_share_with_them(void) {
   uvs_task_t b = fixture_rate(&f, 'b', UVS_MS(10), UVS_MS(10));
   a.max_burst = 1;
   a.max_runs = b.max_runs = 1;
-  b.missed = UVS_MISSED_ONCE;
+  b.missed_policy = UVS_MISSED_ONCE;
   listen_to(&a, &burst);
   listen_to(&b, &merged);
   ASSERT_RC(0, uvs_submit(f.s, &a, NULL));

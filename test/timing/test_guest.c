@@ -56,10 +56,10 @@ TEST in_the_close_callback_the_loop_has_no_handle_of_ours_and_then_closes(void) 
   t.done = done_counts;
   t.arg = &done;
   ASSERT_RC(0, uvs_submit(s, &t, NULL));
-  t.delay_ns = UVS_HOUR(1);
+  t.first_ns = UVS_HOUR(1);
   ASSERT_RC(0, uvs_submit(s, &t, NULL));
   t.from = UVS_FROM_WALL; /* this one has a handle of its own, where the system has such a thing */
-  t.delay_ns = UVS_NEVER - 1;
+  t.first_ns = UVS_NEVER - 1;
   ASSERT_RC(0, uvs_submit(s, &t, NULL));
   uv_run(&loop, UV_RUN_NOWAIT);
   uv_run(&loop, UV_RUN_NOWAIT);
@@ -188,7 +188,7 @@ static void crowd_main(void *arg) {
       t[k].kind = k;
       t[k].period_ns = k == 0 ? 0 : UVS_US(300);
       t[k].max_runs = k == 0 ? 0 : 2;
-      t[k].delay_ns = (int64_t)test_random_below(random, (uint64_t)UVS_MS(1));
+      t[k].first_ns = (int64_t)test_random_below(random, (uint64_t)UVS_MS(1));
       t[k].work = crowd_work;
       t[k].done = crowd_done;
       t[k].arg = c;
@@ -200,7 +200,7 @@ static void crowd_main(void *arg) {
     rc = uvs_reschedule(s, ids[i % 3], (int64_t)test_random_below(random, (uint64_t)UVS_MS(1)));
     must(c, rc == 0 || rc == UV_EBUSY || rc == UV_ENOENT);
     rc = uvs_cancel(s, ids[(i + 1) % 3], i % 2 != 0 ? UVS_CANCEL_TOKEN : 0);
-    must(c, rc == UVS_NEVER_RUNS || rc == UVS_RUN_FINISHES || rc == UV_ENOENT);
+    must(c, rc == UVS_CANCELLED || rc == UVS_CANCELLED_WHILE_RUNNING || rc == UV_ENOENT);
     uvs_info_init(&info);
     rc = uvs_info(s, ids[(i + 2) % 3], &info);
     must(c, rc == UV_ENOENT || (rc == 0 && info.id == ids[(i + 2) % 3] && info.arg == c));
@@ -209,12 +209,12 @@ static void crowd_main(void *arg) {
     must(c, adds_up(&counts));
     must(c, uvs_finish(s, 0, 0) == UV_ENOENT);
     must(c, uvs_set_concurrency(s, 1 + i % 3) == 0 && uvs_concurrency(s) >= 1);
-    must(c, uvs_set_survive(s, UVS_SURVIVE_PERIODIC, 1) == 0);
-    must(c, uvs_survive(s, UVS_SURVIVE_PERIODIC) == 1);
-    must(c, uvs_set_rejection(s, UVS_REJECT_DISCARD) == 0);
-    must(c, uvs_rejection(s) == UVS_REJECT_DISCARD && uvs_rejection_handler(s) == NULL);
+    must(c, uvs_set_after_shutdown(s, UVS_PERIODIC_TASKS, 1) == 0);
+    must(c, uvs_after_shutdown(s, UVS_PERIODIC_TASKS) == 1);
+    must(c, uvs_set_rejection_policy(s, UVS_REJECT_DISCARD) == 0);
+    must(c, uvs_rejection_policy(s) == UVS_REJECT_DISCARD && uvs_rejection_handler(s) == NULL);
     must(c, uvs_is_shutdown(s) == 0 && uvs_is_terminating(s) == 0 && uvs_is_terminated(s) == 0);
-    must(c, uvs_await(s, 0) == UV_ETIMEDOUT);
+    must(c, uvs_wait_terminated(s, 0) == UV_ETIMEDOUT);
     must(c, uvs_now(s) > 0 && uvs_loop(s) == &c->f->loop && uvs_data(s) == c->f);
     must(c, uvs_clock_changed(s) == 0);
     uvs_release(uvs_retain(s));
@@ -265,8 +265,8 @@ TEST every_call_for_any_thread_is_safe_from_all_of_them_at_once(void) {
 static int act_await(struct probe *p, uvs_run_t *run) {
   uvs_t *s = p->data != NULL ? p->data : run->scheduler;
 
-  log_add(p->f, EV_USER, p->tag, 0, uvs_await(s, UVS_MS(1)));
-  log_add(p->f, EV_USER, p->tag, 0, uvs_await(s, 0));
+  log_add(p->f, EV_USER, p->tag, 0, uvs_wait_terminated(s, UVS_MS(1)));
+  log_add(p->f, EV_USER, p->tag, 0, uvs_wait_terminated(s, 0));
   return 0;
 }
 
@@ -276,10 +276,11 @@ TEST a_wait_on_the_loop_thread_or_in_a_body_says_deadlock(void) {
 
   fixture_init(&f);
   CHECK_CALL(fixture_open(&f));
-  ASSERT_RC(UVS_EDEADLK, uvs_await(f.s, UVS_MS(1))); /* before the first turn: the opener's */
+  ASSERT_RC(UVS_EDEADLK,
+            uvs_wait_terminated(f.s, UVS_MS(1))); /* before the first turn: the opener's */
   fixture_turn(&f);
-  ASSERT_RC(UVS_EDEADLK, uvs_await(f.s, UVS_MS(1)));
-  ASSERT_RC(UVS_EDEADLK, uvs_await(f.s, 0));
+  ASSERT_RC(UVS_EDEADLK, uvs_wait_terminated(f.s, UVS_MS(1)));
+  ASSERT_RC(UVS_EDEADLK, uvs_wait_terminated(f.s, 0));
   uvs_task_t a = fixture_once(&f, 'a', 0), b = fixture_loop_task(&f, 'b', 0);
   probe_of(&a)->act = act_await;
   probe_of(&b)->act = act_await;
@@ -402,14 +403,14 @@ static void env_main(void *arg) {
     uvs_task_t t;
 
     uvs_task_init(&t);
-    t.delay_ns = i % 3 == 2 ? UVS_MS(i % 7) : 0;
+    t.first_ns = i % 3 == 2 ? UVS_MS(i % 7) : 0;
     t.work = i % 4 == 3 ? NULL : env_work;
     t.after = work_nothing;
     t.done = done_counts;
     t.arg = &e->done;
     e->accepted += uvs_submit(s, &t, NULL) == 0;
     if (e->torn_down) {
-      t.delay_ns = UVS_HOUR(1);
+      t.first_ns = UVS_HOUR(1);
       e->accepted += uvs_submit(s, &t, NULL) == 0;
     }
   }

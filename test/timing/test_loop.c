@@ -115,7 +115,7 @@ TEST a_loop_body_may_unref_its_own_task(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open(&f));
   uvs_task_t t = fixture_loop_task(&f, 'a', 0);
-  t.kind = UVS_DELAY;
+  t.kind = UVS_FIXED_DELAY;
   t.period_ns = UVS_MS(10);
   probe_of(&t)->act = act_unref_self;
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -182,7 +182,7 @@ TEST a_call_of_the_loops_before_its_first_turn_lets_nothing_be_forgotten(void) {
     if (i == 2)
       ASSERT_RC(0, uvs_each(f.s, each_nothing, NULL));
     if (i == 3)
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
     ASSERT_RC(0, uvs_submit(f.s, &b, NULL));
     ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL));
     ASSERT_U64(1, log_count(&f, EV_DONE, 'b'));
@@ -196,7 +196,7 @@ TEST always_holds_the_loop_until_terminated(void) {
   struct fixture f;
 
   fixture_init(&f);
-  f.options.keep_alive = UVS_KEEP_ALWAYS;
+  f.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
   CHECK_CALL(fixture_open(&f));
   fixture_turn(&f);
   ASSERT(fixture_alive(&f));
@@ -218,7 +218,7 @@ TEST never_holds_the_loop_only_while_libuv_has_a_request_of_ours(void) {
   struct fixture f;
 
   fixture_init(&f);
-  f.options.keep_alive = UVS_KEEP_NEVER;
+  f.options.keep_alive = UVS_KEEP_ALIVE_NEVER;
   CHECK_CALL(fixture_open(&f));
   uvs_task_t t = fixture_once(&f, 'a', UVS_MS(10));
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -237,7 +237,7 @@ TEST never_holds_the_loop_only_while_libuv_has_a_request_of_ours(void) {
 
 /* L1 */
 TEST closing_holds_the_loop_whatever_the_keep_alive(void) {
-  for (int keep = UVS_KEEP_AUTO; keep <= UVS_KEEP_NEVER; keep++) {
+  for (int keep = UVS_KEEP_ALIVE_AUTO; keep <= UVS_KEEP_ALIVE_NEVER; keep++) {
     struct fixture f;
 
     fixture_init(&f);
@@ -335,7 +335,7 @@ TEST a_burst_of_loop_bodies_keeps_io_waiting_no_longer_than_the_budget(void) {
   CHECK_CALL(fixture_open(&f));
   fixture_turn(&f);
   uvs_task_init(&t);
-  t.delay_ns = UVS_MS(10);
+  t.first_ns = UVS_MS(10);
   t.after = costly;
   t.done = costly_done;
   t.arg = fixture_probe(&f, 'a');
@@ -391,7 +391,7 @@ TEST a_burst_of_expiries_for_the_pool_keeps_io_waiting_no_longer_than_the_budget
   b.s = f.s;
   uvs_task_init(&b.t);
   b.t.from = UVS_FROM_MONOTONIC;
-  b.t.delay_ns = VCLOCK_START_NS + UVS_SEC(10);
+  b.t.first_ns = VCLOCK_START_NS + UVS_SEC(10);
   b.t.work = work_nothing;
   ASSERT_RC(0, elsewhere(submit_burst, &b)); /* nobody woke the loop for these */
   fakepool_hold();
@@ -595,7 +595,7 @@ TEST when_the_last_ref_d_task_is_cancelled_the_timer_stops_and_uv_run_returns(vo
     ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL));
     if (off_loop)
       uv_thread_join(&thread);
-    ASSERT_RC(UVS_NEVER_RUNS, c.rc);
+    ASSERT_RC(UVS_CANCELLED, c.rc);
     ASSERT_FALSE(uv_is_active(find_handles(&f.loop, f.s).timer));
     ASSERT_U64(with_done ? 1 : 0, log_count(&f, EV_DONE, 'a'));
     ASSERT_U64(0, fakepool_seen().timer_fires);
@@ -621,10 +621,10 @@ TEST the_last_that_is_cancelled_here_lets_go_of_those_cancelled_elsewhere(void) 
   for (int i = 0; i < 3; i++)
     ASSERT_RC(0, uvs_submit(f.s, &t, &id[i]));
   fixture_turn(&f);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id[0], 0));
-  ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, id[1]));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id[0], 0));
+  ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, id[1]));
   ASSERT(uv_loop_alive(&f.loop));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id[2], 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id[2], 0));
   ASSERT_FALSE(uv_loop_alive(&f.loop));
   ASSERT_FALSE(uv_is_active(find_handles(&f.loop, f.s).timer));
   CHECK_CALL(fixture_close(&f));
@@ -647,11 +647,11 @@ TEST the_last_that_is_cancelled_elsewhere_wakes_the_loop(void) {
   ASSERT_RC(0, submit_elsewhere(f.s, t, &id[1]));
   ASSERT_RC(0, submit_elsewhere(f.s, t, &id[2]));
   fixture_turn(&f);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id[1], 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id[1], 0));
   fakepool_forget();
-  ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, id[0]));
+  ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, id[0]));
   ASSERT_U64(0, fakepool_seen().async_sends);
-  ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, id[2]));
+  ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, id[2]));
   ASSERT_U64(1, fakepool_seen().async_sends);
   fixture_turn(&f);
   ASSERT_FALSE(uv_loop_alive(&f.loop));
@@ -678,12 +678,12 @@ TEST many_at_once_arm_the_timer_for_the_first_of_them(void) {
   ASSERT(fakepool_seen().last.timeout_ms <= 3600 * 1000);
   ASSERT(uv_loop_alive(&f.loop));
   ASSERT_U64(0, fakepool_seen().async_sends);
-  t[2].delay_ns = 0;
+  t[2].first_ns = 0;
   ASSERT_RC(0, uvs_submit_many(f.s, t, 3, NULL));
   ASSERT_U64(1, fakepool_seen().async_sends);
   ASSERT(fixture_wait_log(&f, EV_WORK, 'c', 1));
   for (int i = 0; i < 3; i++)
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id[i], 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id[i], 0));
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
@@ -698,7 +698,7 @@ TEST a_cancel_off_the_loop_wakes_a_loop_that_sleeps(void) {
   fixture_init(&f);
   f.real_clock = true;
   f.pool = FAKEPOOL_REAL;
-  f.options.keep_alive = UVS_KEEP_ALWAYS;
+  f.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
   CHECK_CALL(fixture_open(&f));
   uvs_task_t t = fixture_once(&f, 'a', UVS_HOUR(1)), u = fixture_once(&f, 'b', UVS_MIN(1));
   ASSERT_RC(0, uvs_submit(f.s, &t, &c.id));
@@ -714,7 +714,7 @@ TEST a_cancel_off_the_loop_wakes_a_loop_that_sleeps(void) {
   for (int i = 0; i < 3 && log_count(&f, EV_DONE, 'a') == 0; i++)
     ASSERT(fixture_run(&f, UV_RUN_ONCE, NULL));
   uv_thread_join(&thread);
-  ASSERT_RC(UVS_NEVER_RUNS, c.rc);
+  ASSERT_RC(UVS_CANCELLED, c.rc);
   ASSERT_U64(1, log_count(&f, EV_DONE, 'a'));
   uv_close((uv_handle_t *)&prepare, NULL);
   uv_sem_destroy(&c.go);
@@ -741,7 +741,7 @@ static enum greatest_test_res cancel_heads(bool off_loop, int64_t due_ns, bool *
   fakepool_forget();
   for (int i = 0; i < 5; i++) /* each was the head when it went */
     rc |= off_loop ? cancel_elsewhere(f.s, id[i]) : uvs_cancel(f.s, id[i], 0);
-  *ret_in_time = rc == UVS_NEVER_RUNS;
+  *ret_in_time = rc == UVS_CANCELLED;
   if (*ret_in_time) {
     ASSERT_U64(0, fakepool_seen().timer_starts);
     ASSERT(fixture_wait_log(&f, EV_DONE, 'b', 1));
@@ -792,9 +792,9 @@ TEST one_that_came_and_went_in_a_pass_causes_no_wake_up(void) {
   ASSERT_RC(0, uvs_submit(f.s, &far, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &here, NULL));
   fixture_turn(&f);
-  ASSERT_RC(UVS_NEVER_RUNS, done_status(&f, 'a'));
+  ASSERT_RC(UVS_CANCELLED, done_status(&f, 'a'));
   fakepool_forget();
-  far.delay_ns = UVS_HOUR(2);
+  far.first_ns = UVS_HOUR(2);
   ASSERT_RC(0, submit_elsewhere(f.s, far, NULL));
   ASSERT_U64(0, fakepool_seen().async_sends);
   ASSERT_RC(0, uvs_submit(f.s, &far, NULL));
@@ -854,10 +854,10 @@ TEST an_idle_scheduler_never_wakes_the_loop(void) {
 #define WAITERS 3
 
 static int do_await(void *s) {
-  return uvs_await(s, UVS_NEVER);
+  return uvs_wait_terminated(s, UVS_NEVER);
 }
 
-/* L12: by uvs_await; uvs_wait for a single task comes later */
+/* L12: by uvs_wait_terminated; uvs_wait for a single task comes later */
 TEST close_releases_those_who_wait_before_the_memory_goes(void) {
   struct fixture f;
   struct errand w[WAITERS];
@@ -933,7 +933,7 @@ TEST a_far_task_from_elsewhere_keeps_the_loop(void) {
       fixture_turn(&f);
     }
     if (how == 1)
-      ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, a, 0));
+      ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, a, 0));
     if (how == 2)
       ASSERT_RC(0, uvs_unref(f.s, a));
     ASSERT(fixture_alive(&f));

@@ -37,7 +37,7 @@ static enum greatest_test_res open_with(struct fixture *f, int concurrency) {
   memset(&told, 0, sizeof told);
   fixture_init(f);
   f->options.concurrency = concurrency;
-  f->options.missed = note_missed;
+  f->hooks.on_missed = note_missed;
   CHECK_CALL(fixture_open_turned(f));
   PASS();
 }
@@ -90,14 +90,14 @@ TEST missed_points_are_told_with_their_reason(void) {
 
       CHECK_CALL(open_with(&f, 1));
       uvs_task_t t = fixture_rate(&f, 'w', 0, UVS_MS(100));
-      t.missed = ways[i].missed;
+      t.missed_policy = ways[i].missed;
       t.max_burst = ways[i].max_burst;
       if (cause == OVERLAP)
         probe_of(&t)->act = act_slow_first;
       if (cause == SUBMIT) {
         vclock_advance_ns(&f.clock, UVS_MS(350));
         t.from = UVS_FROM_MONOTONIC;
-        t.delay_ns = VCLOCK_START_NS;
+        t.first_ns = VCLOCK_START_NS;
       }
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
       let_points_pass(&f, (enum cause)cause);
@@ -129,10 +129,10 @@ TEST what_is_told_adds_up_to_what_is_counted(void) {
     CHECK_CALL(open_with(&f, (int)test_random_below(&random, 3)));
     for (int i = 0; i < 6; i++) {
       uvs_task_t t = fixture_rate(&f, 'w', 0, UVS_MS(10));
-      t.missed = i % 3;
+      t.missed_policy = i % 3;
       t.max_burst = i == 3 ? 2 : 0;
-      t.failure = i < 3 ? UVS_FAIL_GO_ON : UVS_FAIL_RETRY;
-      t.retry_ns = i < 3 ? 0 : UVS_MS(7);
+      t.failure_policy = i < 3 ? UVS_FAIL_CONTINUE : UVS_FAIL_RETRY;
+      t.retry.wait_ns = i < 3 ? 0 : UVS_MS(7);
       follow_script(&t, "x.xx...xxxx.x......");
       probe_of(&t)->takes_ns = i == 5 ? UVS_MS(12) : 0; /* it skips */
       ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
@@ -179,7 +179,7 @@ TEST missed_points_are_told_before_the_end(void) {
 
       CHECK_CALL(open_with(&f, 1));
       uvs_task_t t = fixture_rate(&f, 'w', 0, UVS_MS(100));
-      t.missed = UVS_MISSED_ONCE;
+      t.missed_policy = UVS_MISSED_ONCE;
       t.max_runs = by == LAST_RUN ? 2 : 0;
       if (!done)
         t.done = NULL;
@@ -189,11 +189,11 @@ TEST missed_points_are_told_before_the_end(void) {
       fixture_jump_ms(&f, 350);
       ASSERT(fakepool_step()); /* the second run is over, and the loop has not turned since */
       if (by == CANCEL)
-        ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+        ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
       if (by == LISTED)
         ASSERT_RC(0, uvs_next_due(f.s, &ns)); /* takes in what has come */
       if (by == ELSEWHERE || by == LISTED)
-        ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(f.s, id));
+        ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, id));
       if (by == NOW)
         ASSERT_RC(0, uvs_shutdown_now(f.s, NULL, NULL));
       fakepool_release();
@@ -233,7 +233,7 @@ TEST after_a_retry_that_succeeds_the_task_is_back_on_its_grid(void) {
 
       CHECK_CALL(open_with(&f, (int)i % 3));
       uvs_task_t t = retried(fixture_rate(&f, 'a', 0, UVS_MS(100)), UVS_MS(30), cases[i].script);
-      t.missed = missed;
+      t.missed_policy = missed;
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
       fixture_advance_ms(&f, 600);
       ASSERT_STR_EQ(cases[i].runs, log_runs(&f, EV_WORK, 'a'));
@@ -263,7 +263,7 @@ TEST points_from_before_the_failure_are_counted_once(void) {
 
     CHECK_CALL(open_with(&f, 1));
     uvs_task_t t = retried(fixture_rate(&f, 'a', 0, UVS_MS(100)), UVS_MS(10), ".x.");
-    t.missed = missed;
+    t.missed_policy = missed;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     fixture_turn(&f);
     fixture_jump_ms(&f, 350); /* 100, 200 and 300 have passed */
@@ -300,9 +300,9 @@ TEST a_run_that_never_started_hides_no_missed_points(void) {
 
   CHECK_CALL(open_with(&f, 1));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
-  t.missed = UVS_MISSED_SKIP;
-  t.failure = UVS_FAIL_GO_ON;
-  t.limit_ns = UVS_MS(50);
+  t.missed_policy = UVS_MISSED_SKIP;
+  t.failure_policy = UVS_FAIL_CONTINUE;
+  t.limit.total_ns = UVS_MS(50);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_turn(&f);
   fixture_jump_ms(&f, 350); /* 100, 200 and 300 are left out */
@@ -400,10 +400,10 @@ TEST nothing_is_lost_between_threads(void) {
   fixture_init(&f);
   f.pool = FAKEPOOL_REAL;
   f.options.concurrency = 3;
-  f.options.error = tally_error;
-  f.options.missed = tally_missed;
-  f.options.before_body = tally_before;
-  f.options.after_body = tally_after;
+  f.options.on_error = tally_error;
+  f.hooks.on_missed = tally_missed;
+  f.hooks.before_body = tally_before;
+  f.hooks.after_body = tally_after;
   CHECK_CALL(fixture_open_turned(&f));
   c.s = f.s;
   for (int i = 0; i < CROWD; i++) {
@@ -411,13 +411,13 @@ TEST nothing_is_lost_between_threads(void) {
 
     uvs_task_init(&t);
     t.kind = i % 3;
-    t.period_ns = t.kind == UVS_ONCE ? 0 : 1000;
-    t.missed = t.kind == UVS_RATE ? i / 3 % 3 : 0;
+    t.period_ns = t.kind == UVS_ONE_SHOT ? 0 : 1000;
+    t.missed_policy = t.kind == UVS_FIXED_RATE ? i / 3 % 3 : 0;
     t.work = work_fails_often;
     t.done = tally_done;
-    t.failure = t.kind != UVS_ONCE && i % 2 == 0 ? UVS_FAIL_GO_ON : UVS_FAIL_RETRY;
-    t.retry_ns = t.failure == UVS_FAIL_RETRY ? 500 : 0;
-    t.max_runs = t.kind == UVS_ONCE ? 0 : 100;
+    t.failure_policy = t.kind != UVS_ONE_SHOT && i % 2 == 0 ? UVS_FAIL_CONTINUE : UVS_FAIL_RETRY;
+    t.retry.wait_ns = t.failure_policy == UVS_FAIL_RETRY ? 500 : 0;
+    t.max_runs = t.kind == UVS_ONE_SHOT ? 0 : 100;
     ASSERT_RC(0, uvs_submit(f.s, &t, &c.ids[i]));
   }
   e = (struct errand){meddle, &c, 0};

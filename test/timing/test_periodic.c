@@ -78,7 +78,7 @@ TEST a_periodic_loop_task_keeps_its_grid_on_the_loop(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_loop_task(&f, 'a', UVS_MS(10));
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = UVS_MS(20);
   t.max_runs = 4;
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -123,10 +123,10 @@ TEST runs_never_overlap_and_each_sees_what_the_one_before_wrote(void) {
   fixture_init(&f);
   f.pool = FAKEPOOL_REAL;
   f.options.concurrency = 4;
-  f.options.survive_periodic = 1;
+  f.options.periodic_after_shutdown = 1;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_init(&t);
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = UVS_US(1);
   t.work = run_alone;
   t.max_runs = RUNS;
@@ -238,7 +238,7 @@ TEST once_runs_one_for_all_that_passed_and_says_how_many_more(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
-  t.missed = UVS_MISSED_ONCE;
+  t.missed_policy = UVS_MISSED_ONCE;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_jump_ms(&f, 450); /* 100, 200, 300, 400 passed */
   ASSERT_STR_EQ("0 450(100+3)", log_runs(&f, EV_WORK, 'a'));
@@ -267,7 +267,7 @@ TEST once_after_a_slow_run_is_due_at_once_for_the_points_it_slept_through(void) 
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
-  t.missed = UVS_MISSED_ONCE;
+  t.missed_policy = UVS_MISSED_ONCE;
   probe_of(&t)->act = slow_in_one_run;
   probe_of(&t)->data = (void *)&slow;
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -287,7 +287,7 @@ TEST skip_leaves_out_a_run_that_is_a_whole_period_late(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
-  t.missed = UVS_MISSED_SKIP;
+  t.missed_policy = UVS_MISSED_SKIP;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_jump_ms(&f, 199); /* 100 passed, but not by a period: it runs, late */
   ASSERT_STR_EQ("0 199(100)", log_runs(&f, EV_WORK, 'a'));
@@ -319,7 +319,7 @@ TEST skip_after_a_slow_run_goes_on_at_the_next_point_of_the_grid(void) {
     fixture_init(&f);
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
-    t.missed = UVS_MISSED_SKIP;
+    t.missed_policy = UVS_MISSED_SKIP;
     probe_of(&t)->act = slow_in_one_run;
     probe_of(&t)->data = (void *)&slow[i];
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
@@ -339,7 +339,7 @@ TEST a_run_never_misses_a_point_by_a_nanosecond(void) {
     fixture_init(&f);
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
-    t.missed = policy;
+    t.missed_policy = policy;
     t.max_burst = policy == UVS_MISSED_CATCH_UP ? 1 : 0;
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
     fixture_jump_ns(&f, UVS_MS(200) - 1); /* 200 has not passed under any policy */
@@ -359,7 +359,7 @@ TEST a_periodic_body_that_fails_runs_no_more_and_its_failure_is_the_outcome(void
   uvs_id_t id;
   uvs_counts_t c;
 
-  for (int kind = UVS_RATE; kind <= UVS_DELAY; kind++) {
+  for (int kind = UVS_FIXED_RATE; kind <= UVS_FIXED_DELAY; kind++) {
     for (int i = 0; i < 4; i++) {
       fixture_init(&f);
       CHECK_CALL(fixture_open_turned(&f));
@@ -451,7 +451,7 @@ TEST stop_ends_a_periodic_task_as_a_success(void) {
   uvs_task_t delay = fixture_delay(&f, 'd', 0, UVS_MS(10));
   uvs_task_t once = fixture_once(&f, 'o', 0);
   uvs_task_t loop = fixture_loop_task(&f, 'l', 0);
-  loop.kind = UVS_RATE;
+  loop.kind = UVS_FIXED_RATE;
   loop.period_ns = UVS_MS(10);
   probe_of(&rate)->ret = probe_of(&delay)->ret = probe_of(&once)->ret = UVS_STOP;
   probe_of(&loop)->ret = UVS_STOP;
@@ -510,7 +510,7 @@ TEST max_runs_counts_runs_and_not_points(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
-  t.missed = UVS_MISSED_ONCE;
+  t.missed_policy = UVS_MISSED_ONCE;
   t.max_runs = 3;
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_jump_ms(&f, 450);
@@ -536,9 +536,9 @@ TEST no_run_has_an_ideal_time_later_than_until(void) {
       uvs_task_t delay = fixture_delay(&f, 'd', 0, UVS_MS(100));
       if (absolute) {
         rate.from = delay.from = UVS_FROM_MONOTONIC;
-        rate.delay_ns = delay.delay_ns = VCLOCK_START_NS;
+        rate.first_ns = delay.first_ns = VCLOCK_START_NS;
       }
-      rate.until_ns = delay.until_ns = rate.delay_ns + UVS_MS(until_ms[i]);
+      rate.until_ns = delay.until_ns = rate.first_ns + UVS_MS(until_ms[i]);
       ASSERT_RC(0, uvs_submit(f.s, &rate, NULL));
       ASSERT_RC(0, uvs_submit(f.s, &delay, NULL));
       fixture_advance_ms(&f, i == 0 ? 100 : 200);
@@ -578,7 +578,7 @@ TEST skip_that_finds_no_point_before_until_ends_it_as_a_success(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
-  t.missed = UVS_MISSED_SKIP;
+  t.missed_policy = UVS_MISSED_SKIP;
   t.until_ns = UVS_MS(250);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_jump_ms(&f, 1000);
@@ -615,7 +615,7 @@ static enum greatest_test_res jittered(uint64_t seed, int kind, int64_t starts_n
     ASSERT(e->start_ns >= e->ideal_ns);
     ASSERT(e->start_ns <= e->ideal_ns + jitter_ns);
     ASSERT_I64(0, e->late_ns); /* that was intended, not late */
-    ideal_ns = (kind == UVS_RATE ? e->ideal_ns : e->start_ns + UVS_MS(5)) + period_ns;
+    ideal_ns = (kind == UVS_FIXED_RATE ? e->ideal_ns : e->start_ns + UVS_MS(5)) + period_ns;
     starts_ns[i] = e->start_ns;
   }
   CHECK_CALL(fixture_close(&f));
@@ -627,14 +627,14 @@ TEST jitter_stays_within_its_bounds_never_accumulates_and_follows_the_seed(void)
   static int64_t a[JITTER_RUNS], b[JITTER_RUNS], c[JITTER_RUNS];
   int low = 0, high = 0;
 
-  for (int kind = UVS_RATE; kind <= UVS_DELAY; kind++) {
+  for (int kind = UVS_FIXED_RATE; kind <= UVS_FIXED_DELAY; kind++) {
     CHECK_CALL(jittered(7, kind, a));
     CHECK_CALL(jittered(7, kind, b));
     CHECK_CALL(jittered(8, kind, c));
     ASSERT_MEM_EQ(a, b, sizeof a);
     ASSERT(memcmp(a, c, sizeof a) != 0);
   }
-  CHECK_CALL(jittered(9, UVS_RATE, a));
+  CHECK_CALL(jittered(9, UVS_FIXED_RATE, a));
   for (int i = 0; i < JITTER_RUNS; i++) {
     int64_t jitter_ns = a[i] - (VCLOCK_START_NS + UVS_MS(10) + i * UVS_MS(100));
     low += jitter_ns < UVS_MS(20);
@@ -668,7 +668,7 @@ TEST what_is_left_out_does_not_take_the_jitter_with_it(void) {
       ASSERT_RC(0, uvs_submit(f.s, &slow, NULL));
     uvs_task_t t = fixture_rate(&f, 'a', UVS_MS(10), UVS_MS(10));
     t.jitter_ns = UVS_MS(5);
-    t.missed = UVS_MISSED_SKIP;
+    t.missed_policy = UVS_MISSED_SKIP;
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
     for (int i = 0; i < (ready ? 1000 : 20); i++) {
       fixture_jump_ms(&f, ready ? 2 : 57); /* all that is due then is ready at once */
@@ -698,7 +698,7 @@ static int do_move(void *arg) {
  * one, and is the grid's new beginning. */
 TEST what_is_moved_runs_just_then_whatever_its_jitter_was(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
-    for (int kind = UVS_RATE; kind <= UVS_DELAY; kind++) {
+    for (int kind = UVS_FIXED_RATE; kind <= UVS_FIXED_DELAY; kind++) {
       struct fixture f;
       uvs_id_t id;
 
@@ -717,7 +717,7 @@ TEST what_is_moved_runs_just_then_whatever_its_jitter_was(void) {
 
         if (i == 0)
           ASSERT_I64(VCLOCK_START_NS + UVS_MS(50), e->start_ns);
-        if (i == 0 || kind == UVS_RATE)
+        if (i == 0 || kind == UVS_FIXED_RATE)
           ASSERT_I64(VCLOCK_START_NS + UVS_MS(50) + i * UVS_MS(100), e->ideal_ns);
       }
       CHECK_CALL(fixture_close(&f));
@@ -1006,7 +1006,7 @@ TEST a_fixed_rate_task_does_not_overlap_its_pending_run(void) {
   f.options.concurrency = 4;
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
-  t.missed = UVS_MISSED_ONCE;
+  t.missed_policy = UVS_MISSED_ONCE;
   probe_of(&t)->ret = UVS_PENDING;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_advance_ms(&f, 350);
@@ -1032,7 +1032,7 @@ TEST a_pending_loop_task_is_finished_like_any_other(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_loop_task(&f, 'a', 0);
-  t.kind = UVS_DELAY;
+  t.kind = UVS_FIXED_DELAY;
   t.period_ns = UVS_MS(100);
   probe_of(&t)->ret = UVS_PENDING;
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -1084,18 +1084,18 @@ TEST a_pending_run_that_is_cancelled_is_done_when_it_is_finished(void) {
   struct fixture f;
   uvs_id_t id;
 
-  for (int kind = UVS_ONCE; kind <= UVS_DELAY; kind++) {
+  for (int kind = UVS_ONE_SHOT; kind <= UVS_FIXED_DELAY; kind++) {
     fixture_init(&f);
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = fixture_rate(&f, 'a', 0, UVS_MS(100));
     t.kind = kind;
-    t.period_ns = kind == UVS_ONCE ? 0 : UVS_MS(100);
+    t.period_ns = kind == UVS_ONE_SHOT ? 0 : UVS_MS(100);
     probe_of(&t)->ret = UVS_PENDING;
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     fixture_turn(&f);
     ASSERT_RC(UV_EBUSY, uvs_cancel(f.s, id, UVS_CANCEL_IF_WAITING));
-    ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, 0));
-    ASSERT_RC(UVS_RUN_FINISHES, uvs_cancel(f.s, id, UVS_CANCEL_TOKEN));
+    ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, 0));
+    ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, UVS_CANCEL_TOKEN));
     fixture_advance_ms(&f, 1000);
     ASSERT_U64(0, log_count(&f, EV_DONE, 'a')); /* somebody still has its arg */
     ASSERT_RC(0, uvs_finish(f.s, id, 0));

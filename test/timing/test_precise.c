@@ -274,11 +274,11 @@ TEST it_is_set_for_the_heads_deadline_and_the_slack(void) {
       unsigned sets = fd_seen.sets;
 
       t.from = UVS_FROM_MONOTONIC;
-      t.delay_ns += (int64_t)test_random_below(&random, (uint64_t)UVS_HOUR(100));
+      t.first_ns += (int64_t)test_random_below(&random, (uint64_t)UVS_HOUR(100));
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
-      ASSERT_U64(sets + (t.delay_ns < nearest_ns), fd_seen.sets);
-      if (t.delay_ns < nearest_ns)
-        nearest_ns = t.delay_ns;
+      ASSERT_U64(sets + (t.first_ns < nearest_ns), fd_seen.sets);
+      if (t.first_ns < nearest_ns)
+        nearest_ns = t.first_ns;
       ASSERT_I64(nearest_ns + slacks[k], fd_seen.set_ns);
     }
     uvs_task_t t = fixture_once(&f, 'b', nearest_ns - 1); /* from another thread the loop hears */
@@ -303,7 +303,7 @@ TEST what_was_stopped_is_set_again(void) {
   ASSERT_RC(0, uvs_submit(f.s, &a, &id));
   fixture_turn(&f);
   ASSERT(fd_seen.set_ns > 0);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
   fixture_turn(&f);
   ASSERT_I64(0, fd_seen.set_ns);
   ASSERT_RC(0, uvs_submit(f.s, &b, &id)); /* later than what it was set for */
@@ -354,7 +354,7 @@ TEST the_loop_stays_for_the_tasks_and_not_for_the_handle(void) {
   ASSERT_U64(1, dones);
   ASSERT_RC(0, uvs_ref(f.s, id));
   ASSERT(fd_seen.set_ns > 0);
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
   ASSERT(fixture_run(&f, UV_RUN_DEFAULT, &dones));
   ASSERT_I64(0, fd_seen.set_ns); /* stopped */
   CHECK_CALL(fixture_close(&f));
@@ -457,22 +457,22 @@ static enum greatest_test_res all_come_none_early(struct fixture *f) {
     uvs_task_t t;
 
     uvs_task_init(&t);
-    t.delay_ns = (int64_t)test_random_below(&random, (uint64_t)UVS_MS(20));
+    t.first_ns = (int64_t)test_random_below(&random, (uint64_t)UVS_MS(20));
     t.work = i % 2 == 0 ? timed_body : NULL;
     t.after = i % 2 == 0 ? NULL : timed_body;
     if (i % 3 == 0) {
-      t.kind = UVS_RATE;
+      t.kind = UVS_FIXED_RATE;
       t.period_ns = 1 + (int64_t)test_random_below(&random, (uint64_t)UVS_MS(2));
       t.max_runs = 10;
     }
     t.arg = &p[i];
-    p[i].due_ns = (int64_t)uv_hrtime() + t.delay_ns;
+    p[i].due_ns = (int64_t)uv_hrtime() + t.first_ns;
     ASSERT_RC(0, uvs_submit(f->s, &t, NULL));
     if (i % 50 == 0)
       uv_run(&f->loop, UV_RUN_NOWAIT);
   }
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f->s, far, 0));
-  ASSERT_RC(0, uvs_set_survive(f->s, UVS_SURVIVE_PERIODIC, 1));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f->s, far, 0));
+  ASSERT_RC(0, uvs_set_after_shutdown(f->s, UVS_PERIODIC_TASKS, 1));
   ASSERT_RC(0, uvs_shutdown(f->s));
   ASSERT(fixture_wait_log(f, EV_TERMINATED, 0, 1));
   for (int i = 0; i < TASKS; i++) {
@@ -532,9 +532,9 @@ TEST a_deadline_that_has_always_passed_runs_once_in_a_pass(void) {
     fd_seen.early_ns = early == 0 ? 0 : UVS_SEC(1); /* it always rings at once */
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = fixture_loop_task(&f, 'a', 0);
-    t.kind = UVS_RATE;
+    t.kind = UVS_FIXED_RATE;
     t.period_ns = 100; /* often over when the alarm is set, often not */
-    t.missed = UVS_MISSED_ONCE;
+    t.missed_policy = UVS_MISSED_ONCE;
     t.after = timed_body;
     t.arg = &p;
     t.done = NULL;
@@ -547,7 +547,7 @@ TEST a_deadline_that_has_always_passed_runs_once_in_a_pass(void) {
     }
     ASSERT(atomic_load(&p.runs) > 1);
     ASSERT_RC(0, atomic_load(&p.early));
-    ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
     CHECK_CALL(fixture_close(&f));
   }
   PASS();
@@ -572,9 +572,9 @@ TEST the_alarm_and_a_wake_up_in_one_pass_are_one_turn(void) {
   f.options.budget_ns = UVS_SEC(1); /* for b and a in one pass, however slow */
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_loop_task(&f, 'a', UVS_MS(20));
-  t.kind = UVS_RATE;
+  t.kind = UVS_FIXED_RATE;
   t.period_ns = UVS_US(200);
-  t.missed = UVS_MISSED_ONCE;
+  t.missed_policy = UVS_MISSED_ONCE;
   t.after = long_body;
   t.arg = &p;
   t.done = NULL;
@@ -604,7 +604,7 @@ static enum greatest_test_res open_busy(struct fixture *f, int64_t precise_ns, u
   f->options.concurrency = 1;
   CHECK_CALL(fixture_open_turned(f));
   uvs_task_t t = fixture_rate(f, 'l', 0, UVS_US(200)); /* the loop wakes again and again */
-  t.missed = UVS_MISSED_ONCE;
+  t.missed_policy = UVS_MISSED_ONCE;
   t.work = NULL;
   t.after = work_nothing;
   ASSERT_RC(0, uvs_submit(f->s, &t, ret_id));
@@ -617,7 +617,7 @@ static enum greatest_test_res let_linger(struct fixture *f) {
   uvs_id_t id;
 
   t.work = work_nothing;
-  t.missed = UVS_MISSED_ONCE;
+  t.missed_policy = UVS_MISSED_ONCE;
   ASSERT_RC(0, uvs_submit(f->s, &t, &id));
   ASSERT(fixture_wait_flag(f, &lingered));
   ASSERT(uvs_cancel(f->s, id, 0) >= 0);
@@ -660,7 +660,7 @@ TEST it_goes_home_when_its_time_is_over(void) {
 
   CHECK_CALL(open_busy(&f, UVS_US(50), &id));
   CHECK_CALL(let_linger(&f));
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, id, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
   ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL)); /* no request of ours is left in the pool */
   ASSERT_U64(0, fakepool_pending());
   CHECK_CALL(fixture_close(&f));

@@ -54,11 +54,11 @@ TEST pool_and_loop_tasks_all_come_and_none_early(void) {
     uvs_task_t t;
 
     uvs_task_init(&t);
-    t.delay_ns = (int64_t)test_random_below(&random, (uint64_t)UVS_MS(30));
+    t.first_ns = (int64_t)test_random_below(&random, (uint64_t)UVS_MS(30));
     t.work = i % 2 == 0 ? timed_body : NULL;
     t.after = i % 2 == 0 ? NULL : timed_body;
     t.arg = &p[i];
-    p[i].due_ns = (int64_t)uv_hrtime() + t.delay_ns;
+    p[i].due_ns = (int64_t)uv_hrtime() + t.first_ns;
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
     if (i % 50 == 0)
       uv_run(&f.loop, UV_RUN_NOWAIT);
@@ -127,7 +127,7 @@ TEST fixed_rate_and_fixed_delay_are_never_early(void) {
 
   memset(b, 0, sizeof b);
   open_real(&f);
-  f.options.survive_periodic = 1;
+  f.options.periodic_after_shutdown = 1;
   CHECK_CALL(fixture_open(&f));
   for (int i = 0; i < 2; i++) {
     b[i].rate = i == 0;
@@ -182,7 +182,7 @@ static void producer_main(void *arg) {
 
   uv_sem_wait(&p->go);
   uv_sleep(5); /* so that the loop is likely asleep; nothing is asserted about it */
-  p->due_ns = (int64_t)uv_hrtime() + p->t.delay_ns;
+  p->due_ns = (int64_t)uv_hrtime() + p->t.first_ns;
   p->rc = uvs_submit(p->f->s, &p->t, NULL);
 }
 
@@ -209,7 +209,7 @@ TEST a_submission_from_another_thread_wakes_a_sleeping_loop(void) {
     uv_thread_t thread;
 
     open_real(&f);
-    f.options.keep_alive = UVS_KEEP_ALWAYS;
+    f.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
     CHECK_CALL(fixture_open(&f));
     if (i / 2 != 0) { /* asleep for a far task; else for ever */
       uvs_task_t far = fixture_once(&f, 'f', UVS_HOUR(1));
@@ -294,7 +294,7 @@ static void waiter_main(void *arg) {
   struct waiter *w = arg;
   int64_t start_ns = (int64_t)uv_hrtime();
 
-  w->rc = uvs_await(w->s, UVS_MS(5));
+  w->rc = uvs_wait_terminated(w->s, UVS_MS(5));
   w->took_ns = (int64_t)uv_hrtime() - start_ns;
 }
 

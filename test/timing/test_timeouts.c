@@ -122,14 +122,14 @@ static uvs_task_t spec_of(struct timeout *t, int64_t delay_ns) {
   uvs_task_t s;
 
   uvs_task_init(&s);
-  s.delay_ns = delay_ns;
+  s.first_ns = delay_ns;
   s.after = t->kind == ON_POOL ? NULL : on_timeout;
   s.work = t->kind == ON_POOL ? on_timeout : NULL;
   s.done = on_end;
   s.arg = t;
-  s.keep = t->kind == KEPT;
+  s.keep_outcome = t->kind == KEPT;
   s.name = t->kind == NAMED ? "time-out" : NULL;
-  s.kind = t->kind == PERIODIC ? UVS_DELAY : UVS_ONCE;
+  s.kind = t->kind == PERIODIC ? UVS_FIXED_DELAY : UVS_ONE_SHOT;
   s.period_ns = t->kind == PERIODIC ? UVS_SEC(1) : 0;
   return s;
 }
@@ -279,7 +279,7 @@ static enum greatest_test_res stop_after(int ms) {
     c.all[i].kind = (enum kind)(i % KINDS);
     ASSERT_RC(0, arm(&c.all[i], UVS_MS(i + 1)));
     if (i % 10 == 9)
-      ASSERT_RC(UVS_NEVER_RUNS, cancel(&c.all[i]));
+      ASSERT_RC(UVS_CANCELLED, cancel(&c.all[i]));
     else if (i % 7 == 6)
       ASSERT_RC(0, push_back(&c.all[i], UVS_MS(N + i)));
   }
@@ -457,7 +457,7 @@ static int act_arm_again(struct probe *p, uvs_run_t *run) {
   log_add(p->f, EV_USER, 'm', run->id, uvs_reschedule(run->scheduler, run->id, UVS_MS(1)));
   if (runs == LEGS)
     return 0;
-  t->delay_ns = delays_ns[runs];
+  t->first_ns = delays_ns[runs];
   return uvs_submit(run->scheduler, t, NULL);
 }
 
@@ -499,7 +499,7 @@ TEST a_periodic_time_out_goes_on_for_years(void) {
   fixture_init(&f);
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_loop_task(&f, 'a', UVS_DAY(60));
-  t.kind = UVS_DELAY;
+  t.kind = UVS_FIXED_DELAY;
   t.period_ns = UVS_DAY(60);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_advance_ns(&f, UVS_DAY(3600) - 1);
@@ -570,11 +570,11 @@ TEST above_the_cap_arming_is_refused_until_one_is_cancelled_or_fires(void) {
     ASSERT_RC(0, push_back(&c.all[i], UVS_SEC(1) + UVS_MS(i + 1)));
   ASSERT_RC(UV_EAGAIN, arm(extra, UVS_MS(1)));
 
-  ASSERT_RC(UVS_NEVER_RUNS, cancel(&c.all[CAP / 2]));
+  ASSERT_RC(UVS_CANCELLED, cancel(&c.all[CAP / 2]));
   ASSERT_U64(CAP - 1, pending(&c));
   ASSERT_RC(0, arm(extra, UVS_SEC(10)));
   ASSERT_RC(UV_EAGAIN, arm(&c.all[CAP / 2], UVS_MS(1)));
-  ASSERT_RC(UVS_NEVER_RUNS, cancel_elsewhere(c.f.s, extra->id));
+  ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(c.f.s, extra->id));
   ASSERT_U64(CAP - 1, pending(&c));
   fixture_turn(&c.f); /* both have heard of their end */
   ASSERT_RC(0, arm(extra, UVS_SEC(10)));
@@ -633,7 +633,7 @@ TEST a_random_run_fires_and_counts_as_a_list_does(void) {
       armed[i] = true;
       break;
     case 3:
-      ASSERT_RC(armed[i] ? UVS_NEVER_RUNS : UV_ENOENT, cancel(t));
+      ASSERT_RC(armed[i] ? UVS_CANCELLED : UV_ENOENT, cancel(t));
       if (!armed[i])
         break;
       armed[i] = false;
@@ -687,7 +687,7 @@ static void cancel_the_others(const struct timeout *me, uint64_t mine) {
   for (unsigned i = 0; i < c->n; i++) {
     if (&c->all[i] == me)
       continue;
-    turn.wrong += cancel(&c->all[i]) != UVS_NEVER_RUNS;
+    turn.wrong += cancel(&c->all[i]) != UVS_CANCELLED;
     turn.wrong += pending(c) != --left;
     turn.wrong += cancel(&c->all[i]) != UV_ENOENT;
     turn.wrong += pending(c) != left;
@@ -716,9 +716,9 @@ static int body_cancels_itself(uvs_run_t *run) {
 
   on_timeout(run);
   cancel_the_others(t, 1);
-  turn.wrong += cancel(t) != UVS_RUN_FINISHES;
+  turn.wrong += cancel(t) != UVS_CANCELLED_WHILE_RUNNING;
   turn.wrong += pending(t->crowd) != 0;
-  turn.wrong += cancel(t) != UVS_RUN_FINISHES;
+  turn.wrong += cancel(t) != UVS_CANCELLED_WHILE_RUNNING;
   turn.wrong += pending(t->crowd) != 0;
   return 0;
 }
@@ -849,7 +849,7 @@ TEST the_largest_delays_neither_overflow_nor_fire(void) {
   ASSERT_U64(1, c.fired);
   ASSERT_U64(N + 1, pending(&c));
   for (unsigned i = 0; i < N; i++)
-    ASSERT_RC(UVS_NEVER_RUNS, cancel(&c.all[i]));
+    ASSERT_RC(UVS_CANCELLED, cancel(&c.all[i]));
   ASSERT_U64(1, pending(&c));
   fixture_turn(&c.f);
   ASSERT_U64(N, c.cancelled);
@@ -873,7 +873,7 @@ TEST a_cancelled_time_out_hears_of_it_once_and_never_fires(void) {
   for (unsigned i = 0; i < N; i++) {
     if (i % 2 == 1)
       ASSERT_RC(0, push_back(&c.all[i], UVS_MS(20)));
-    ASSERT_RC(UVS_NEVER_RUNS,
+    ASSERT_RC(UVS_CANCELLED,
               i / 2 % 2 == 0 ? cancel(&c.all[i]) : cancel_elsewhere(c.f.s, c.all[i].id));
     ASSERT_RC(0, c.all[i].ends); /* not from inside the call */
     ASSERT_RC(UV_ENOENT, cancel(&c.all[i]));
@@ -1001,7 +1001,7 @@ TEST only_those_that_were_not_pushed_back_fire_at_the_old_deadline(void) {
     if (i % 4 > 0)
       ASSERT_RC(0, push_back(&c.all[i], UVS_HOUR(i % 4 + 1)));
     if (i % 4 == 3)
-      ASSERT_RC(UVS_NEVER_RUNS, cancel(&c.all[i]));
+      ASSERT_RC(UVS_CANCELLED, cancel(&c.all[i]));
   }
   ASSERT_U64(25000, ops_of(&c));
   fixture_advance_ns(&c.f, UVS_HOUR(1));

@@ -200,7 +200,7 @@ TEST fixed_rate_is_never_early_on_the_real_clock(void) {
   fixture_init(&f);
   f.pool = FAKEPOOL_REAL;
   f.real_clock = true;
-  f.options.survive_periodic = 1;
+  f.options.periodic_after_shutdown = 1;
   CHECK_CALL(fixture_open_turned(&f));
   atomic_store(&b.runs, 0);
   atomic_store(&b.early, 0);
@@ -257,7 +257,7 @@ TEST fixed_delay_is_never_early_on_the_real_clock(void) {
   fixture_init(&f);
   f.pool = FAKEPOOL_REAL;
   f.real_clock = true;
-  f.options.survive_periodic = 1;
+  f.options.periodic_after_shutdown = 1;
   CHECK_CALL(fixture_open_turned(&f));
   memset(&g, 0, sizeof g);
   g.delay_ns = UVS_US(1700);
@@ -853,9 +853,9 @@ TEST tasks_in_48_hours_and_in_15_days_run_on_time_among_a_crowd(void) {
       ASSERT_RC(0, uvs_schedule(f.s, UVS_HOUR(48), far_body, &far[0], NULL));
       ASSERT_RC(0, uvs_schedule(f.s, UVS_DAY(15), far_body, &far[1], NULL));
     }
-    t.delay_ns = (int64_t)test_random_below(&random, (uint64_t)UVS_DAY(20));
+    t.first_ns = (int64_t)test_random_below(&random, (uint64_t)UVS_DAY(20));
     t.arg = &crowd[i];
-    crowd[i].due_ns = VCLOCK_START_NS + t.delay_ns;
+    crowd[i].due_ns = VCLOCK_START_NS + t.first_ns;
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   }
   fixture_advance_ns(&f, UVS_DAY(20));

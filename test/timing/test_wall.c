@@ -202,8 +202,8 @@ TEST periodic_tasks_keep_their_period_whatever_is_done_to_the_clocks(void) {
     uvs_task_t rate = fixture_rate(&f, 'r', UVS_MS(100), UVS_MS(100));
     uvs_task_t once = fixture_rate(&f, 'o', UVS_MS(100), UVS_MS(100));
     uvs_task_t delay = fixture_delay(&f, 'd', UVS_MS(100), UVS_MS(100));
-    rate.missed = UVS_MISSED_SKIP;
-    once.missed = UVS_MISSED_ONCE;
+    rate.missed_policy = UVS_MISSED_SKIP;
+    once.missed_policy = UVS_MISSED_ONCE;
     rate.lane = once.lane = delay.lane = lane;
     ASSERT_RC(0, uvs_schedule_at(f.s, UVS_NEVER - 1, probe_work, fixture_probe(&f, 'w'), NULL));
     ASSERT_RC(0, uvs_submit(f.s, &rate, NULL));
@@ -283,7 +283,7 @@ TEST a_wall_task_moves_and_is_cancelled_like_any_other(void) {
   ASSERT_RC(0, uvs_submit(f.s, &tb, &b));
   fixture_advance_ms(&f, 50);
   ASSERT_RC(0, uvs_reschedule(f.s, a, UVS_MS(200))); /* 250, by the wall clock */
-  ASSERT_RC(UVS_NEVER_RUNS, uvs_cancel(f.s, b, 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, b, 0));
   fixture_turn(&f);
   ASSERT_I64(250, fixture_next_ms(&f));
   step_wall(&f, UVS_MS(100)); /* still a wall-clock task */
@@ -411,7 +411,7 @@ TEST retried_because_of_another_thread_it_wakes_the_loop(void) {
   fixture_init(&f);
   f.pool = FAKEPOOL_REAL;
   f.real_clock = true;
-  f.options.error = NULL; /* else the loop is woken to call it */
+  f.options.on_error = NULL; /* else the loop is woken to call it */
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = retried(at(&f, 'a', real_wall_ns()), UVS_MS(1), "p.");
   pending.s = f.s;

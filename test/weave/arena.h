@@ -9,7 +9,9 @@
 
 #include <stdbool.h>
 
-#include "uvsched.h"
+#include "uvsched/outcome.h"
+#include "uvsched/settings.h"
+#include "uvsched/stats.h"
 
 void arena_reset(void);
 uvs_allocator_t arena_option(void);

@@ -96,7 +96,7 @@ static void close_meets_cancel(void) {
   stage_open(1);
   a = stage_part('a');
   a->others_cancel = true;
-  a->spec.delay_ns = UVS_MS(5);
+  a->spec.first_ns = UVS_MS(5);
   stage_submit(a);
   held("actor", cancel_held, a);
   stage_go();
@@ -110,7 +110,7 @@ static void close_meets_move(void) {
   stage.on_their_way = true; /* the mover may send it when the loop has looked for the last time */
   a = stage_part('a');
   a->others_cancel = true;
-  a->spec.delay_ns = UVS_MS(5);
+  a->spec.first_ns = UVS_MS(5);
   stage_submit(a);
   held("move", move_held, a);
   stage_go();
@@ -302,13 +302,13 @@ static void shut_down_within_2ms(void *arg) {
 
 static void await_end(void *arg) {
   (void)arg;
-  WEAVE_SAME(0, uvs_await(stage.s, UVS_NEVER));
+  WEAVE_SAME(0, uvs_wait_terminated(stage.s, UVS_NEVER));
   WEAVE_SAME(1, uvs_is_terminated(stage.s));
 }
 
 static void await_end_of_closed(void *arg) {
   (void)arg;
-  WEAVE_SAME(0, uvs_await(stage.s, UVS_NEVER));
+  WEAVE_SAME(0, uvs_wait_terminated(stage.s, UVS_NEVER));
 }
 
 /* It has come to its end by itself. */
@@ -336,9 +336,9 @@ static void open_full(int rejection) {
   stage_init();
   stage.options.concurrency = 1;
   stage.options.max_pending = 1;
-  stage.options.rejection = rejection;
+  stage.options.rejection_policy = rejection;
   stage_open_with(1);
-  stage_part('a')->spec.delay_ns = UVS_MS(5);
+  stage_part('a')->spec.first_ns = UVS_MS(5);
   submit_maybe(&stage.parts[0]);
 }
 
@@ -354,7 +354,7 @@ static void shutdown_meets_a_dropped_one(void) {
 
 static void shutdown_meets_cancel(void) {
   stage_open(1);
-  stage_part('a')->spec.delay_ns = UVS_NEVER;
+  stage_part('a')->spec.first_ns = UVS_NEVER;
   stage.parts[0].spec.done = NULL;
   stage.parts[0].spec.flags = UVS_UNREF; /* else the loop is told since it was the last */
   stage_submit(&stage.parts[0]);
@@ -396,7 +396,7 @@ static void close_meets_await(void) {
 static void shutdown_now_meets_run(void) {
   stage_open(1);
   submit_maybe(stage_part('a'));
-  stage_part('b')->spec.delay_ns = UVS_MS(2);
+  stage_part('b')->spec.first_ns = UVS_MS(2);
   submit_maybe(&stage.parts[1]);
   weave_spawn("now", shut_down_now, NULL, false);
   stage_play();
@@ -419,7 +419,7 @@ static void shutdown_now_meets_submit(void) {
 
 static void shutdown_within_a_time(void) {
   stage_open(1);
-  stage_part('a')->spec.delay_ns = UVS_MS(2);
+  stage_part('a')->spec.first_ns = UVS_MS(2);
   submit_maybe(&stage.parts[0]);
   weave_spawn("within", shut_down_within_2ms, NULL, false);
   weave_spawn("await", await_end, NULL, false);
@@ -432,7 +432,7 @@ static void shut_down_within_30ms(void *arg) {
 }
 
 static void await_for_2ms(void *arg) {
-  WEAVE_SAME(0, uvs_await(stage.s, UVS_NEVER));
+  WEAVE_SAME(0, uvs_wait_terminated(stage.s, UVS_NEVER));
   WEAVE_CHECK((int64_t)weave_now_ns <= *(int64_t *)arg + UVS_MS(2));
 }
 
@@ -465,7 +465,7 @@ static void two_shut_down_within_a_time(void) {
 
   stage_open(1);
   began_ns = (int64_t)weave_now_ns;
-  stage_part('a')->spec.delay_ns = UVS_MS(50);
+  stage_part('a')->spec.first_ns = UVS_MS(50);
   submit_maybe(&stage.parts[0]);
   weave_spawn("soon", shut_down_within_2ms, NULL, false);
   weave_spawn("later", shut_down_within_30ms, NULL, false);
@@ -475,7 +475,7 @@ static void two_shut_down_within_a_time(void) {
 
 static void forbid_delayed(void *arg) {
   (void)arg;
-  WEAVE_SAME(0, uvs_set_survive(stage.s, UVS_SURVIVE_DELAYED, 0));
+  WEAVE_SAME(0, uvs_set_after_shutdown(stage.s, UVS_DELAYED_TASKS, 0));
 }
 
 /* It would live on; but that is changed while the loop is just looking who may. It looks at more
@@ -484,7 +484,7 @@ static void shutdown_meets_its_policy(void) {
   static uvs_task_t others[64];
 
   stage_open(1);
-  stage_part('a')->spec.delay_ns = UVS_MS(50);
+  stage_part('a')->spec.first_ns = UVS_MS(50);
   submit_maybe(&stage.parts[0]);
   for (int i = 0; i < 64; i++) {
     others[i] = stage.parts[0].spec;
@@ -501,7 +501,7 @@ static void shutdown_meets_its_policy(void) {
 
 static void shutdown_of_a_periodic_one(void) {
   stage_open(1);
-  stage_part('p')->spec.kind = UVS_RATE;
+  stage_part('p')->spec.kind = UVS_FIXED_RATE;
   stage.parts[0].spec.period_ns = UVS_MS(2);
   stage.parts[0].stops_at = 3;
   submit_maybe(&stage.parts[0]);

@@ -119,7 +119,7 @@ static struct part *due_at(int64_t ms) {
 
   stage_open(1);
   a = stage_part('a');
-  a->spec.delay_ns = UVS_MS(ms);
+  a->spec.first_ns = UVS_MS(ms);
   stage_submit(a);
   return a;
 }
@@ -167,7 +167,7 @@ static void loop_and_other_cancel_plain(void) {
   stage_open(1);
   a = stage_part('a');
   a->spec.done = NULL;
-  a->spec.delay_ns = UVS_MS(5);
+  a->spec.first_ns = UVS_MS(5);
   stage_submit(a);
   weave_spawn("cancel", stage_cancel_arg, a, false);
   stage_go();
@@ -187,7 +187,7 @@ static void cancel_meets_light_run(void) {
   stage_submit(a);
   weave_spawn("cancel", stage_cancel_arg, a, false);
   stage_play();
-  WEAVE_SAME(a->receipt[0].rc == UVS_NEVER_RUNS ? 0 : 1, a->runs);
+  WEAVE_SAME(a->receipt[0].rc == UVS_CANCELLED ? 0 : 1, a->runs);
   stage_close();
 }
 
@@ -254,7 +254,7 @@ static void counts_meet_own_cancel(void) {
   stage_open(1);
   a = stage_part('a');
   a->spec.done = NULL;
-  a->spec.delay_ns = UVS_MS(5);
+  a->spec.first_ns = UVS_MS(5);
   stage_submit(a);
   weave_spawn("count", look_and_count, a, false);
   stage_go();
@@ -277,7 +277,7 @@ static void counts_meet_cancels(void) {
   a = stage_part('a');
   other = stage_part('b');
   a->spec.done = other->spec.done = NULL;
-  a->spec.delay_ns = other->spec.delay_ns = UVS_MS(5);
+  a->spec.first_ns = other->spec.first_ns = UVS_MS(5);
   stage_submit(a);
   stage_submit(other);
   weave_spawn("count", count, NULL, false);
@@ -378,7 +378,7 @@ static void loop_moves_a_named_one_earlier(void) {
   stage_open(1);
   a = stage_part('a');
   a->spec.name = "with a cold record";
-  a->spec.delay_ns = UVS_MS(50);
+  a->spec.first_ns = UVS_MS(50);
   stage_submit(a);
   weave_spawn("ask", ask, a, false);
   stage_go();
@@ -392,7 +392,7 @@ static void loop_submits_an_earlier_one(void) {
 
   weave_spawn("ask", ask, a, false);
   stage_go();
-  stage_part('b')->spec.delay_ns = UVS_MS(2);
+  stage_part('b')->spec.first_ns = UVS_MS(2);
   stage_submit(&stage.parts[1]);
   stage_part('c')->spec.name = "with a cold record";
   stage_submit(&stage.parts[2]);
@@ -413,7 +413,7 @@ static void loop_cancels_while_moved_later(void) {
   struct part *a = due_at(50);
   struct part *z = stage_part('z');
 
-  z->spec.delay_ns = UVS_MS(90);
+  z->spec.first_ns = UVS_MS(90);
   stage_submit(z);
   weave_spawn("move", move_to_80ms, a, false);
   stage_go();
@@ -427,7 +427,7 @@ static void loop_moves_a_named_one(void) {
   stage_open(1);
   a = stage_part('a');
   a->spec.name = "with a cold record";
-  a->spec.delay_ns = UVS_MS(50);
+  a->spec.first_ns = UVS_MS(50);
   stage_submit(a);
   weave_spawn("move", move_to_2ms, a, false);
   weave_spawn("cancel", stage_cancel_arg, a, false);
@@ -455,7 +455,7 @@ static void clear_token(uvs_run_t *run, struct part *p) {
 
 static void cancel_run_with_token(void *arg) {
   stage_await_run(arg);
-  WEAVE_SAME(UVS_RUN_FINISHES, stage_cancel(arg, UVS_CANCEL_TOKEN));
+  WEAVE_SAME(UVS_CANCELLED_WHILE_RUNNING, stage_cancel(arg, UVS_CANCEL_TOKEN));
 }
 
 /* Its body goes on until it is told to stop. */

@@ -50,7 +50,7 @@ static void open_lane(int threads) {
 
   memset(&lane, 0, sizeof lane);
   uvs_lane_options_init(&o);
-  o.quiet = on_quiet;
+  o.on_quiet = on_quiet;
   o.threads = threads;
   WEAVE_SAME(0, uvs_lane_open(stage.s, &o, &lane.number));
 }
@@ -177,7 +177,7 @@ static void loop_is_told_of_its_turn(void) {
   stage_submit(in_lane(stage_loop_part('b')));
   stage_part('x')->act = sleep_3ms;
   stage_submit(&stage.parts[2]);
-  stage_loop_part('z')->spec.delay_ns = UVS_MS(1); /* the loop would hear of the end of 'a' then */
+  stage_loop_part('z')->spec.first_ns = UVS_MS(1); /* the loop would hear of the end of 'a' then */
   stage_submit(&stage.parts[3]);
   end(0);
 }
@@ -229,7 +229,7 @@ static void cancel_lets_the_sleeping_loop_start(void) {
   stage_submit(in_lane(stage_part('a')));
   stage.parts[1].late_ns = UVS_MS(3);
   stage_submit(in_lane(stage_loop_part('b')));
-  stage_part('z')->spec.delay_ns = UVS_MS(50); /* what it sleeps for */
+  stage_part('z')->spec.first_ns = UVS_MS(50); /* what it sleeps for */
   stage_submit(&stage.parts[3]);
   weave_spawn("cancel", stage_cancel_arg, &stage.parts[1], false);
   stage_play();
@@ -253,7 +253,7 @@ static void loop_is_told_by_who_stayed(void) {
   stage_loop_part('c');
   for (int i = 1; i < 3; i++) {
     stage.parts[i].spec.lane = lane.number;
-    stage.parts[i].spec.delay_ns = UVS_US(500);
+    stage.parts[i].spec.first_ns = UVS_US(500);
     stage.parts[i].late_ns = 1;
     stage_submit(&stage.parts[i]);
   }
@@ -375,7 +375,7 @@ static void stale_number(void *arg) {
   (void)arg;
   WEAVE_CHECK(rc == 0 || rc == 1);
   rc = uvs_lane_cancel(lane.number, stage.parts[0].id, 0);
-  WEAVE_CHECK(rc == UVS_NEVER_RUNS || rc == UVS_RUN_FINISHES || rc == UV_ENOENT);
+  WEAVE_CHECK(rc == UVS_CANCELLED || rc == UVS_CANCELLED_WHILE_RUNNING || rc == UV_ENOENT);
 }
 
 static void number_meets_dispose(void) {
@@ -444,7 +444,7 @@ static void close_with_lanes(void) {
 
   stage_open(1);
   uvs_lane_options_init(&o);
-  o.quiet = on_other_quiet;
+  o.on_quiet = on_other_quiet;
   quiet[0] = quiet[1] = 0;
   o.arg = &quiet[0];
   WEAVE_SAME(0, uvs_lane_open(stage.s, &o, &number[0]));
@@ -499,7 +499,7 @@ static void open_held(void *arg) {
 
   (void)arg;
   uvs_lane_options_init(&o);
-  o.quiet = on_quiet;
+  o.on_quiet = on_quiet;
   rc = uvs_lane_open(stage.s, &o, &lane.number);
   WEAVE_CHECK(rc == 0 || rc == UV_ESHUTDOWN);
   lane.inside = 0;
@@ -535,7 +535,7 @@ static void attach_to_task(void *arg) {
 static void attach_when_settled(void *arg) {
   struct part *p = arg;
 
-  WEAVE_SAME(0, uvs_add_cleanup(stage.s, p->id, on_cleanup, NULL, UVS_WHEN_SETTLED));
+  WEAVE_SAME(0, uvs_add_cleanup(stage.s, p->id, on_cleanup, NULL, UVS_CLEANUP_WHEN_SETTLED));
 }
 
 static void attach_to_lane(void *arg) {
@@ -595,9 +595,9 @@ static void cancel_meets_the_next_of_the_slot(void) {
   while (stage.parts[0].dones == 0)
     WEAVE_CHECK(model_turn());
   b = stage_part('b');
-  b->spec.delay_ns = UVS_MS(50);
+  b->spec.first_ns = UVS_MS(50);
   stage_submit(b);
-  WEAVE_SAME(0, uvs_add_cleanup(stage.s, b->id, on_early_cleanup, b, UVS_WHEN_SETTLED));
+  WEAVE_SAME(0, uvs_add_cleanup(stage.s, b->id, on_early_cleanup, b, UVS_CLEANUP_WHEN_SETTLED));
   while (weave_unfinished() != NULL)
     weave_yield();
   model_turn();
@@ -633,10 +633,10 @@ static void finish_lets_b_start(bool in_a_pass) {
   stage_part('b')->spec.lane = lane.number;
   stage.parts[2].late_ns = UVS_MS(1);
   stage_submit(&stage.parts[2]);
-  stage_part('z')->spec.delay_ns = UVS_MS(50);
+  stage_part('z')->spec.first_ns = UVS_MS(50);
   stage_submit(&stage.parts[3]);
   if (in_a_pass) {
-    stage_loop_part('l')->spec.delay_ns = UVS_MS(1);
+    stage_loop_part('l')->spec.first_ns = UVS_MS(1);
     stage_submit(&stage.parts[4]);
   }
   weave_spawn("finish", finish_when_it_runs, a, false);
@@ -659,13 +659,13 @@ static void loop_stays_until_it_is_quiet(void) {
 
   stage_init();
   stage.options.concurrency = 1;
-  stage.options.keep_alive = UVS_KEEP_AUTO;
+  stage.options.keep_alive = UVS_KEEP_ALIVE_AUTO;
   stage_open_with(1);
   open_lane(0);
   for (int i = 0; i < 2; i++) { /* one is cancelled, the other stays in the queue */
     struct part *z = stage_part((char)('y' + i));
 
-    z->spec.delay_ns = UVS_MS(900 + i);
+    z->spec.first_ns = UVS_MS(900 + i);
     z->spec.flags = UVS_UNREF;
     stage_submit(z);
   }

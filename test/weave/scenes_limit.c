@@ -32,8 +32,8 @@ static struct part *limited(void) {
 
   stage_open(1);
   a = stage_part('a');
-  a->spec.limit_ns = UVS_MS(3);
-  a->spec.keep = 1;
+  a->spec.limit.total_ns = UVS_MS(3);
+  a->spec.keep_outcome = 1;
   a->late_ns = UVS_MS(3);
   return a;
 }
@@ -115,10 +115,10 @@ static void limit_with_after(void) {
 static void limit_of_a_periodic_one(void) {
   struct part *a = limited();
 
-  a->spec.keep = 0;
-  a->spec.kind = UVS_DELAY;
+  a->spec.keep_outcome = 0;
+  a->spec.kind = UVS_FIXED_DELAY;
   a->spec.period_ns = UVS_MS(1);
-  a->spec.failure = UVS_FAIL_GO_ON;
+  a->spec.failure_policy = UVS_FAIL_CONTINUE;
   a->stops_at = 2;
   a->late_ns = UVS_MS(6);
   stage_submit(a);

@@ -53,7 +53,7 @@ static void open_queue(void) {
   memset(&q, 0, sizeof q);
   uvs_waiter_init(&q.waiter);
   uvs_queue_options_init(&o);
-  o.left = on_left;
+  o.on_left = on_left;
   WEAVE_SAME(0, uvs_queue_open(stage.s, &o, &q.q));
   while (model_turn()) {
   }
@@ -296,7 +296,7 @@ static void close_of_all(void) {
 static void queue_keeps_the_loop(void) {
   stage_init();
   stage.options.concurrency = 0;
-  stage.options.keep_alive = UVS_KEEP_AUTO;
+  stage.options.keep_alive = UVS_KEEP_ALIVE_AUTO;
   stage_open_with(0);
   memset(&q, 0, sizeof q);
   WEAVE_SAME(0, uvs_queue_open(stage.s, NULL, &q.q));

@@ -19,7 +19,7 @@ static struct {
 } grid;
 
 static void begin(struct part *p) {
-  grid.first_ns = (int64_t)weave_now_ns + p->spec.delay_ns;
+  grid.first_ns = (int64_t)weave_now_ns + p->spec.first_ns;
   grid.passed = 0;
   grid.next_ns = grid.first_ns;
   grid.end_ns = 0;
@@ -30,7 +30,8 @@ static void begin(struct part *p) {
 static void check_rate(uvs_run_t *run, struct part *p) {
   if (grid.moved)
     return;
-  if (p->spec.missed == UVS_MISSED_ONCE) { /* it stands for the first, and more have passed */
+  if (p->spec.missed_policy ==
+      UVS_MISSED_ONCE) { /* it stands for the first, and more have passed */
     WEAVE_SAME(grid.first_ns + grid.passed * PERIOD, run->ideal_ns);
     grid.passed += 1 + (int64_t)run->missed;
     if (p->spec.until_ns == 0) /* what is after the end is not missed */
@@ -41,7 +42,7 @@ static void check_rate(uvs_run_t *run, struct part *p) {
     grid.passed++;
   }
   WEAVE_CHECK(run->start_ns >= run->ideal_ns);
-  if (p->spec.missed == UVS_MISSED_SKIP) { /* nor what passed in its own run */
+  if (p->spec.missed_policy == UVS_MISSED_SKIP) { /* nor what passed in its own run */
     WEAVE_CHECK(run->start_ns < run->ideal_ns + PERIOD);
     WEAVE_CHECK(run->ideal_ns >= grid.end_ns);
   }
@@ -63,12 +64,12 @@ static struct part *periodic(int kind, int missed) {
   stage_open(1);
   p = stage_part('p');
   p->spec.kind = kind;
-  p->spec.delay_ns = UVS_MS(1);
+  p->spec.first_ns = UVS_MS(1);
   p->spec.period_ns = PERIOD;
-  p->spec.missed = missed;
+  p->spec.missed_policy = missed;
   p->stops_at = 3;
   p->late_ns = UVS_MS(20);
-  p->act = kind == UVS_RATE ? check_rate : check_delay;
+  p->act = kind == UVS_FIXED_RATE ? check_rate : check_delay;
   begin(p);
   return p;
 }
@@ -85,7 +86,7 @@ static void clock_5ms(void *arg) {
 }
 
 static void on_time(void) {
-  struct part *p = periodic(UVS_RATE, UVS_MISSED_CATCH_UP);
+  struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_CATCH_UP);
 
   p->late_ns = 0;
   weave_spawn("submit", stage_submit_arg, p, false);
@@ -94,7 +95,7 @@ static void on_time(void) {
 
 /* Time jumps at any moment. */
 static void catch_up(void) {
-  struct part *p = periodic(UVS_RATE, UVS_MISSED_CATCH_UP);
+  struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_CATCH_UP);
 
   stage_submit(p);
   weave_spawn("clock", clock_5ms, NULL, false);
@@ -102,7 +103,7 @@ static void catch_up(void) {
 }
 
 static void catch_up_with_few(void) {
-  struct part *p = periodic(UVS_RATE, UVS_MISSED_CATCH_UP);
+  struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_CATCH_UP);
 
   p->spec.max_burst = 1;
   stage_submit(p);
@@ -111,7 +112,7 @@ static void catch_up_with_few(void) {
 }
 
 static void once_for_all(void) {
-  struct part *p = periodic(UVS_RATE, UVS_MISSED_ONCE);
+  struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_ONCE);
 
   stage_submit(p);
   weave_spawn("clock", clock_5ms, NULL, false);
@@ -119,7 +120,7 @@ static void once_for_all(void) {
 }
 
 static void left_out(void) {
-  struct part *p = periodic(UVS_RATE, UVS_MISSED_SKIP);
+  struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_SKIP);
 
   stage_submit(p);
   weave_spawn("clock", clock_5ms, NULL, false);
@@ -127,7 +128,7 @@ static void left_out(void) {
 }
 
 static void long_bodies(void) {
-  struct part *p = periodic(UVS_RATE, UVS_MISSED_SKIP);
+  struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_SKIP);
 
   p->takes_ms = 3;
   stage_submit(p);
@@ -136,7 +137,7 @@ static void long_bodies(void) {
 }
 
 static void fixed_delay(void) {
-  struct part *p = periodic(UVS_DELAY, UVS_MISSED_CATCH_UP);
+  struct part *p = periodic(UVS_FIXED_DELAY, UVS_MISSED_CATCH_UP);
 
   p->takes_ms = 3;
   stage_submit(p);
@@ -144,7 +145,7 @@ static void fixed_delay(void) {
 }
 
 static void so_many_runs(void) {
-  struct part *p = periodic(UVS_RATE, UVS_MISSED_CATCH_UP);
+  struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_CATCH_UP);
 
   p->stops_at = 0;
   p->spec.max_runs = 2;
@@ -154,7 +155,7 @@ static void so_many_runs(void) {
 }
 
 static void until_its_end(void) {
-  struct part *p = periodic(UVS_RATE, UVS_MISSED_ONCE);
+  struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_ONCE);
 
   p->stops_at = 0;
   p->spec.until_ns = UVS_MS(4); /* 1, 3 */
@@ -173,7 +174,7 @@ static void move_by_1ms(void *arg) {
 
 /* Its points are all behind it, the last of them too: the loop ends it, unless it is moved. */
 static struct part *over_but_for_a_look(void) {
-  struct part *p = periodic(UVS_RATE, UVS_MISSED_SKIP);
+  struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_SKIP);
 
   p->stops_at = 0;
   p->spec.until_ns = UVS_MS(4);
@@ -201,7 +202,7 @@ static void cancel_at_3ms(void *arg) {
 }
 
 static void cancel_between_runs(void) {
-  struct part *p = periodic(UVS_RATE, UVS_MISSED_CATCH_UP);
+  struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_CATCH_UP);
 
   stage_submit(p);
   weave_spawn("cancel", cancel_at_3ms, p, false);
@@ -219,7 +220,7 @@ static void move_at_3ms(void *arg) {
 }
 
 static void move_between_runs(void) {
-  struct part *p = periodic(UVS_RATE, UVS_MISSED_CATCH_UP);
+  struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_CATCH_UP);
 
   stage_submit(p);
   weave_spawn("move", move_at_3ms, p, false);
@@ -227,7 +228,7 @@ static void move_between_runs(void) {
 }
 
 static void skip_meets_move(void) {
-  struct part *p = periodic(UVS_RATE, UVS_MISSED_SKIP);
+  struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_SKIP);
 
   stage_submit(p);
   weave_spawn("move", move_at_3ms, p, false);
@@ -254,14 +255,14 @@ static struct part *skips_with_a_hook(void) {
 
   stage_init();
   stage.options.concurrency = 1;
-  stage.options.missed = on_missed;
+  stage.hooks.on_missed = on_missed;
   stage_open_with(1);
   missed = 0;
   p = stage_part('p');
-  p->spec.kind = UVS_RATE;
-  p->spec.delay_ns = UVS_MS(1);
+  p->spec.kind = UVS_FIXED_RATE;
+  p->spec.first_ns = UVS_MS(1);
   p->spec.period_ns = PERIOD;
-  p->spec.missed = UVS_MISSED_SKIP;
+  p->spec.missed_policy = UVS_MISSED_SKIP;
   p->stops_at = 2;
   p->late_ns = UVS_MS(20);
   stage_submit(p);
@@ -297,8 +298,8 @@ static void retries(void) {
   stage_open(1);
   tries = 0;
   p = stage_part('p');
-  p->spec.failure = UVS_FAIL_RETRY;
-  p->spec.retry_ns = PERIOD;
+  p->spec.failure_policy = UVS_FAIL_RETRY;
+  p->spec.retry.wait_ns = PERIOD;
   p->act = fail_twice;
   begin(p);
   weave_spawn("submit", stage_submit_arg, p, false);
@@ -314,8 +315,8 @@ static void retry_meets_cancel(void) {
   stage_open(1);
   tries = 0;
   p = stage_part('p');
-  p->spec.failure = UVS_FAIL_RETRY;
-  p->spec.retry_ns = PERIOD;
+  p->spec.failure_policy = UVS_FAIL_RETRY;
+  p->spec.retry.wait_ns = PERIOD;
   p->act = fail_twice;
   begin(p);
   stage_submit(p);

@@ -77,7 +77,7 @@ static void submit_both(void *arg) {
 static void equals_keep_their_order(void) {
   stage_open(1);
   for (int i = 0; i < 3; i++)
-    stage_part((char)('a' + i))->spec.delay_ns = UVS_MS(2);
+    stage_part((char)('a' + i))->spec.first_ns = UVS_MS(2);
   weave_spawn("submit", submit_both, &stage.parts[0], false);
   weave_spawn("other", stage_submit_arg, &stage.parts[2], false);
   stage_play();
@@ -89,7 +89,7 @@ static void equals_keep_their_order(void) {
 static void loop_keeps_the_order(void) {
   stage_open(1);
   for (int i = 0; i < 3; i++)
-    stage_loop_part((char)('a' + i))->spec.delay_ns = UVS_MS(2);
+    stage_loop_part((char)('a' + i))->spec.first_ns = UVS_MS(2);
   weave_spawn("submit", submit_both, &stage.parts[0], false);
   stage_go();
   stage_submit(&stage.parts[2]);
@@ -273,7 +273,7 @@ static void executor_refuses(void) {
 
 static void poke(void *arg) {
   (void)arg;
-  WEAVE_CHECK(uvs_set_survive(stage.s, UVS_SURVIVE_DELAYED, 1) <= 0); /* wakes the loop */
+  WEAVE_CHECK(uvs_set_after_shutdown(stage.s, UVS_DELAYED_TASKS, 1) <= 0); /* wakes the loop */
   uvs_release(stage.s);
 }
 
@@ -339,7 +339,7 @@ static void open_precise(void) {
 static void runner_stays_for_more(void) {
   open_precise();
   add('a');
-  stage_part('b')->spec.delay_ns = UVS_US(500);
+  stage_part('b')->spec.first_ns = UVS_US(500);
   stage.parts[1].late_ns = 1;
   stage_submit(&stage.parts[1]);
   play();
@@ -348,7 +348,7 @@ static void runner_stays_for_more(void) {
 static void runner_stays_and_another_submits(void) {
   open_precise();
   add('a');
-  stage_part('b')->spec.delay_ns = UVS_US(500);
+  stage_part('b')->spec.first_ns = UVS_US(500);
   stage.parts[1].late_ns = 1;
   stage_submit(&stage.parts[1]);
   weave_spawn("submit", stage_submit_arg, stage_part('c'), false);
@@ -362,7 +362,7 @@ static void open_full(int rejection) {
   stage_init();
   stage.options.concurrency = 1;
   stage.options.max_pending = 1;
-  stage.options.rejection = rejection;
+  stage.options.rejection_policy = rejection;
   stage_open_with(1);
 }
 

@@ -64,7 +64,7 @@ static void prepare(size_t n, int64_t delay_ns) {
     many.spec[i].work = body;
     many.spec[i].done = on_done;
     many.spec[i].arg = &many.spec[i];
-    many.spec[i].delay_ns = delay_ns;
+    many.spec[i].first_ns = delay_ns;
   }
 }
 
@@ -113,7 +113,7 @@ static void shut_down_now(void *arg) {
 static void open_strict(void) {
   stage_init();
   stage.options.concurrency = 1;
-  stage.options.survive_delayed = 0;
+  stage.options.delayed_after_shutdown = 0;
   stage_open_with(1);
 }
 
@@ -172,13 +172,13 @@ static void cancel_first(void *arg) {
   (void)arg;
   weave_sleep(is_known, &many.id[0], WEAVE_NEVER);
   rc = uvs_cancel(stage.s, many.id[0], 0);
-  WEAVE_SAME(UVS_NEVER_RUNS, rc);
+  WEAVE_SAME(UVS_CANCELLED, rc);
 }
 
 static void cancel_last(void *arg) {
   (void)arg;
   weave_sleep(is_known, &many.id[MANY - 1], WEAVE_NEVER);
-  WEAVE_SAME(UVS_NEVER_RUNS, uvs_cancel(stage.s, many.id[MANY - 1], 0));
+  WEAVE_SAME(UVS_CANCELLED, uvs_cancel(stage.s, many.id[MANY - 1], 0));
 }
 
 /* Between two batches. The rest is cancelled at the end. */
@@ -215,7 +215,7 @@ static void many_meet_counts(void) {
 static void nearest_of_many_is_the_last(void) {
   stage_open(1);
   prepare(3, UVS_MS(50));
-  many.spec[2].delay_ns = UVS_MS(2);
+  many.spec[2].first_ns = UVS_MS(2);
   many.spec[0].flags = many.spec[1].flags = UVS_UNREF;
   weave_spawn("submit", submit, NULL, false);
   stage_go();
@@ -251,7 +251,7 @@ static void open_lane(void) {
   uvs_lane_options_t o;
 
   uvs_lane_options_init(&o);
-  o.quiet = on_quiet;
+  o.on_quiet = on_quiet;
   WEAVE_SAME(0, uvs_lane_open(stage.s, &o, &many.lane));
 }
 
@@ -283,7 +283,7 @@ static void cancel_65th(void *arg) {
   int rc = uvs_cancel(stage.s, many.id[64], 0);
 
   (void)arg;
-  WEAVE_CHECK(rc == UVS_NEVER_RUNS || rc == UV_ENOENT);
+  WEAVE_CHECK(rc == UVS_CANCELLED || rc == UV_ENOENT);
 }
 
 /* It takes two batches to cancel them all: 64, and one, which somebody else cancels. */
@@ -315,7 +315,7 @@ static void dispose_of_ready_ones(int waiting) {
   open_lane();
   for (int i = 0; i < MANY; i++) {
     many.spec[i].lane = many.lane;
-    many.spec[i].delay_ns = i < waiting ? UVS_MS(50) : 0;
+    many.spec[i].first_ns = i < waiting ? UVS_MS(50) : 0;
   }
   stage_part('x')->act = sleep_3ms;
   stage_submit(&stage.parts[0]);
@@ -439,7 +439,7 @@ static void open_capped(int rejection, unsigned max) {
   stage_init();
   stage.options.concurrency = 1;
   stage.options.max_pending = max;
-  stage.options.rejection = rejection;
+  stage.options.rejection_policy = rejection;
   stage_open_with(1);
 }
 

@@ -37,7 +37,7 @@ static struct part *kept(char name) {
   struct part *p = stage_part(name);
 
   memset(&seen[name - 'a'], 0, sizeof seen[0]);
-  p->spec.keep = 1;
+  p->spec.keep_outcome = 1;
   p->spec.drop_result = drop_result;
   p->act = set_result;
   return p;
@@ -180,7 +180,7 @@ static void patience_meets_end(void) {
 
 static void wait_meets_move(void) {
   stage_open(1);
-  kept('a')->spec.delay_ns = UVS_MS(2);
+  kept('a')->spec.first_ns = UVS_MS(2);
   stage_submit(&stage.parts[0]);
   weave_spawn("wait", wait_quiet, &stage.parts[0], false);
   stage_go();
@@ -312,7 +312,7 @@ static void all_within_2ms(void *arg) {
 
   (void)arg;
   two_specs(t, body_a, body_b);
-  t[1].delay_ns = UVS_MS(2);
+  t[1].first_ns = UVS_MS(2);
   uvs_outcome_init(&o[0]);
   rc = uvs_all(stage.s, t, 2, UVS_MS(2), o);
   WEAVE_CHECK(rc == 0 || rc == UV_ETIMEDOUT);
@@ -382,7 +382,7 @@ static void wait_or_leave(void *arg) {
 }
 
 static void await_or_leave(void *arg) {
-  int rc = uvs_await_with(stage.s, UVS_NEVER, &waiter);
+  int rc = uvs_wait_terminated_with(stage.s, UVS_NEVER, &waiter);
 
   (void)arg;
   WEAVE_CHECK(rc == 0 || rc == UV_EINTR);
@@ -400,7 +400,7 @@ static void abandon(void *arg) {
 /* It sleeps until it is abandoned: the task never ends by itself. */
 static void abandon_meets_sleep(void) {
   open_with_waiter();
-  kept('a')->spec.delay_ns = UVS_NEVER;
+  kept('a')->spec.first_ns = UVS_NEVER;
   stage.parts[0].stays = true;
   stage_submit(&stage.parts[0]);
   weave_spawn("wait", wait_or_leave, &stage.parts[0], false);
@@ -408,7 +408,7 @@ static void abandon_meets_sleep(void) {
   stage_play();
   WEAVE_SAME(1, interrupted);
   stage.parts[0].others_cancel = true;
-  WEAVE_SAME(UVS_NEVER_RUNS, uvs_cancel(stage.s, stage.parts[0].id, 0));
+  WEAVE_SAME(UVS_CANCELLED, uvs_cancel(stage.s, stage.parts[0].id, 0));
   WEAVE_SAME(0, uvs_forget(stage.s, stage.parts[0].id));
   stage.parts[0].forgotten = true;
   stage_play();
@@ -441,7 +441,7 @@ static void abandon_meets_a_result(void) {
 
 static void abandon_meets_cancel(void) {
   open_with_waiter();
-  kept('a')->spec.delay_ns = UVS_MS(50);
+  kept('a')->spec.first_ns = UVS_MS(50);
   stage_submit(&stage.parts[0]);
   weave_spawn("wait", wait_or_leave, &stage.parts[0], false);
   weave_spawn("abandon", abandon, NULL, false);
@@ -468,7 +468,7 @@ static void all_or_leave(void *arg) {
 
   (void)arg;
   two_specs(t, body_a, body_b);
-  t[1].delay_ns = UVS_MS(2);
+  t[1].first_ns = UVS_MS(2);
   uvs_outcome_init(&o[0]);
   rc = uvs_all_with(stage.s, t, 2, UVS_NEVER, &waiter, o);
   WEAVE_CHECK(rc == 0 || rc == UV_EINTR);
@@ -534,7 +534,7 @@ static void all_or_shut(void *arg) {
 
   (void)arg;
   two_specs(t, body_a, body_b);
-  t[1].delay_ns = UVS_MS(2);
+  t[1].first_ns = UVS_MS(2);
   uvs_outcome_init(&o[0]);
   rc = uvs_all(stage.s, t, 2, UVS_NEVER, o);
   WEAVE_CHECK(rc == 0 || rc == UV_ESHUTDOWN);

@@ -15,7 +15,7 @@
 static void open_kept_by_tasks(void) {
   stage_init();
   stage.options.concurrency = 1;
-  stage.options.keep_alive = UVS_KEEP_AUTO;
+  stage.options.keep_alive = UVS_KEEP_ALIVE_AUTO;
   stage_open_with(1);
 }
 
@@ -33,13 +33,13 @@ static void far_one_comes(bool last) {
   struct part *far;
 
   open_kept_by_tasks();
-  stage_part('a')->spec.delay_ns = UVS_MS(20);
+  stage_part('a')->spec.first_ns = UVS_MS(20);
   stage.parts[0].spec.flags = UVS_UNREF;
   stage_submit(&stage.parts[0]);
   if (last)
     stage_submit(stage_loop_part('r'));
   far = stage_part('b');
-  far->spec.delay_ns = UVS_MS(80);
+  far->spec.first_ns = UVS_MS(80);
   weave_spawn("submit", stage_submit_arg, far, false);
   model_guest_until(weave_now_ns + UINT64_C(10000000));
   stage_go();
@@ -66,7 +66,7 @@ static void loop_ends_with_the_last(void) {
   open_kept_by_tasks();
   a = stage_part('a');
   other = stage_part('b');
-  a->spec.delay_ns = other->spec.delay_ns = UVS_NEVER;
+  a->spec.first_ns = other->spec.first_ns = UVS_NEVER;
   a->spec.done = other->spec.done = NULL;
   stage_submit(a);
   stage_submit(other);
@@ -99,7 +99,7 @@ static void unref_meets_cancel(void) {
   open_kept_by_tasks();
   a = stage_part('a');
   other = stage_part('b');
-  a->spec.delay_ns = other->spec.delay_ns = UVS_NEVER;
+  a->spec.first_ns = other->spec.first_ns = UVS_NEVER;
   a->spec.done = NULL;
   other->stays = true;
   stage_submit(a);
@@ -125,7 +125,7 @@ static void open_sleepy(int runners) {
 
   stage_open(runners);
   z = stage_loop_part('z');
-  z->spec.delay_ns = UVS_MS(90);
+  z->spec.first_ns = UVS_MS(90);
   stage_submit(z);
   while (model_sleeps_until() == 0)
     WEAVE_CHECK(model_turn());
@@ -167,15 +167,15 @@ static void submit_meets_the_end_of_a_pass(void) {
 static void nearer_one_meets_the_end_of_a_pass(void) {
   open_sleepy(1);
   stage_submit(stage_loop_part('x'));
-  stage_part('a')->spec.delay_ns = UVS_MS(2);
+  stage_part('a')->spec.first_ns = UVS_MS(2);
   weave_spawn("submit", stage_submit_arg, &stage.parts[2], false);
   play();
 }
 
 static void two_nearer_ones(void) {
   open_sleepy(1);
-  stage_part('a')->spec.delay_ns = UVS_MS(5);
-  stage_part('b')->spec.delay_ns = UVS_MS(2);
+  stage_part('a')->spec.first_ns = UVS_MS(5);
+  stage_part('b')->spec.first_ns = UVS_MS(2);
   weave_spawn("a", stage_submit_arg, &stage.parts[1], false);
   weave_spawn("b", stage_submit_arg, &stage.parts[2], false);
   play();
@@ -228,7 +228,7 @@ static void cancel_meets_sleep(void) {
 
   open_sleepy(1);
   a = stage_part('a');
-  a->spec.delay_ns = UVS_MS(50);
+  a->spec.first_ns = UVS_MS(50);
   stage_submit(a);
   weave_spawn("cancel", cancel_and_note, a, false);
   check_at_once(a);
@@ -239,7 +239,7 @@ static void cancel_meets_the_end_of_a_pass(void) {
 
   open_sleepy(1);
   a = stage_part('a');
-  a->spec.delay_ns = UVS_MS(50);
+  a->spec.first_ns = UVS_MS(50);
   stage_submit(a);
   stage_submit(stage_loop_part('x'));
   weave_spawn("cancel", cancel_and_note, a, false);
@@ -255,7 +255,7 @@ static void move_meets_the_end_of_a_pass(void) {
 
   open_sleepy(1);
   a = stage_part('a');
-  a->spec.delay_ns = UVS_MS(50);
+  a->spec.first_ns = UVS_MS(50);
   stage_submit(a);
   stage_submit(stage_loop_part('x'));
   weave_spawn("move", move_to_now, a, false);
@@ -289,7 +289,7 @@ static void finish_meets_the_end_of_a_pass(void) {
   a = stage_part('a');
   a->ret = UVS_PENDING;
   stage_submit(a);
-  stage_loop_part('x')->spec.delay_ns = UVS_MS(1);
+  stage_loop_part('x')->spec.first_ns = UVS_MS(1);
   stage_submit(&stage.parts[2]);
   weave_spawn("finish", finish_and_note, a, false);
   check_at_once(a);
@@ -310,7 +310,7 @@ static void open_lane(void) {
 
   quiet_ns = 0;
   uvs_lane_options_init(&o);
-  o.quiet = on_quiet;
+  o.on_quiet = on_quiet;
   WEAVE_SAME(0, uvs_lane_open(stage.s, &o, &lane));
 }
 
@@ -327,7 +327,7 @@ static void dispose_meets_sleep(void) {
   open_lane();
   a = stage_part('a');
   a->spec.lane = lane;
-  a->spec.delay_ns = UVS_MS(50);
+  a->spec.first_ns = UVS_MS(50);
   a->others_cancel = true;
   stage_submit(a);
   stage_submit(stage_loop_part('x'));
@@ -390,7 +390,7 @@ static struct part *due_in_a_body(bool of_loop) {
   x->takes_ms = 3;
   stage_submit(x);
   l = of_loop ? stage_loop_part('l') : stage_part('l');
-  l->spec.delay_ns = UVS_MS(2);
+  l->spec.first_ns = UVS_MS(2);
   l->late_ns = UVS_MS(3); /* time passes in the body, whatever the loop is at */
   stage_submit(l);
   return l;
@@ -459,7 +459,7 @@ static void held_back_task_meets_the_end_of_a_pass(void) {
   open_sleepy(2);
   stage_runs_are_brief();
   x = stage_loop_part('x');
-  x->spec.delay_ns = UVS_MS(2);
+  x->spec.first_ns = UVS_MS(2);
   a = stage_part('a');
   a->act = sleep_9ms;
   b = stage_part('b');
@@ -507,7 +507,7 @@ static void loop_ends_after_a_dispose(void) {
   open_lane();
   a = stage_part('a');
   a->spec.lane = lane;
-  a->spec.delay_ns = UVS_NEVER;
+  a->spec.first_ns = UVS_NEVER;
   a->others_cancel = true;
   stage_submit(a);
   weave_spawn("dispose", dispose_it, NULL, false);
@@ -521,11 +521,11 @@ static void loop_ends_after_a_dispose(void) {
 static void loop_ends_after_a_callers_run(void) {
   stage_init();
   stage.options.concurrency = 1;
-  stage.options.keep_alive = UVS_KEEP_AUTO;
+  stage.options.keep_alive = UVS_KEEP_ALIVE_AUTO;
   stage.options.max_pending = 1;
-  stage.options.rejection = UVS_REJECT_CALLER_RUNS;
+  stage.options.rejection_policy = UVS_REJECT_CALLER_RUNS;
   stage_open_with(1);
-  stage_part('a')->spec.delay_ns = UVS_NEVER;
+  stage_part('a')->spec.first_ns = UVS_NEVER;
   stage.parts[0].spec.flags = UVS_UNREF;
   stage.parts[0].stays = true;
   stage_submit(&stage.parts[0]);
@@ -543,7 +543,7 @@ static void only_one_comes_and_goes(void) {
 
   open_kept_by_tasks();
   a = stage_part('a');
-  a->spec.delay_ns = UVS_MS(5);
+  a->spec.first_ns = UVS_MS(5);
   weave_spawn("submit", stage_submit_arg, a, false);
   model_guest_until(weave_now_ns + UINT64_C(1000000));
   stage_go();

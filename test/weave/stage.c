@@ -138,12 +138,14 @@ void stage_init(void) {
   memset(&stage, 0, sizeof stage);
   checked = 0;
   arena_reset();
+  uvs_hooks_init(&stage.hooks);
   uvs_options_init(&stage.options);
+  stage.options.hooks = &stage.hooks;
   stage.options.allocator = arena_option();
-  stage.options.keep_alive = UVS_KEEP_ALWAYS;
+  stage.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS;
   stage.options.seed = 1;
-  stage.options.error = on_error;
-  stage.options.terminated = on_terminated;
+  stage.options.on_error = on_error;
+  stage.options.on_terminated = on_terminated;
 }
 
 void stage_open_again(void) {
@@ -194,8 +196,8 @@ void stage_submit(struct part *p) {
   WEAVE_CHECK(!p->sent);
   p->sent = true;
   p->rc = UNKNOWN;
-  if (p->not_before_ns == 0 && p->spec.delay_ns != UVS_NEVER)
-    p->not_before_ns = (int64_t)weave_now_ns + p->spec.delay_ns;
+  if (p->not_before_ns == 0 && p->spec.first_ns != UVS_NEVER)
+    p->not_before_ns = (int64_t)weave_now_ns + p->spec.first_ns;
   p->rc = uvs_submit(stage.s, &p->spec, &p->id);
   if (p->rc < 0)
     WEAVE_SAME(0, p->runs + p->dones);
@@ -208,7 +210,7 @@ int stage_cancel(struct part *p, unsigned flags) {
   p->receipt[p->receipts].rc = rc;
   p->receipt[p->receipts].flags = flags;
   p->receipt[p->receipts++].runs = p->runs;
-  if (rc == UVS_NEVER_RUNS) {
+  if (rc == UVS_CANCELLED) {
     WEAVE_CHECK(!p->inside);
     p->must_not_run = true;
     p->settled_ns = (int64_t)weave_now_ns;
@@ -318,15 +320,15 @@ static void check_receipts(const struct part *p) {
 
   for (unsigned i = 0; i < p->receipts; i++) {
     switch (p->receipt[i].rc) {
-    case UVS_NEVER_RUNS:
+    case UVS_CANCELLED:
       WEAVE_SAME(p->receipt[i].runs, p->runs);
       WEAVE_CHECK(p->dones == 0 || p->status == UV_ECANCELED);
       WEAVE_CHECK(!cancelled || p->others_cancel);
       cancelled = true;
       break;
-    case UVS_RUN_FINISHES:
+    case UVS_CANCELLED_WHILE_RUNNING:
       /* A run whose limit passes before its body could begin is ended as a run, too. */
-      WEAVE_CHECK(p->runs > 0 || p->spec.limit_ns != 0);
+      WEAVE_CHECK(p->runs > 0 || p->spec.limit.total_ns != 0);
       WEAVE_CHECK(p->runs - p->receipt[i].runs <= 1);
       WEAVE_CHECK(p->dones == 0 || p->status == UV_ECANCELED);
       cancelled = true;
@@ -357,7 +359,7 @@ void stage_check(void) {
     if (!p->stays && p->spec.done != NULL && p->dones != 1)
       weave_fail("%c: %d times done, and all sleep", p->name, p->dones);
     if (!p->stays && p->dones == 1 && p->status == 0)
-      WEAVE_CHECK(p->runs > 0 || p->spec.kind != UVS_ONCE);
+      WEAVE_CHECK(p->runs > 0 || p->spec.kind != UVS_ONE_SHOT);
   }
 }
 
@@ -378,7 +380,7 @@ static void check_slots(uvs_t *s) {
   for (unsigned i = 0; i < stage.part_count; i++) {
     struct part *p = &stage.parts[i];
 
-    kept += p->spec.keep != 0 && p->rc == 0 && p->sent && !p->forgotten;
+    kept += p->spec.keep_outcome != 0 && p->rc == 0 && p->sent && !p->forgotten;
   }
   WEAVE_SAME(kept, inspect_records(s));
 }

@@ -18,7 +18,9 @@
 #ifndef WEAVE_STAGE_H
 #define WEAVE_STAGE_H
 
-#include "uvsched.h"
+#include "uvsched/outcome.h"
+#include "uvsched/settings.h"
+#include "uvsched/stats.h"
 
 #include "weave.h"
 
@@ -59,6 +61,7 @@ struct part {
 
 struct stage {
   uvs_options_t options;
+  uvs_hooks_t hooks;
   uvs_t *s;
   bool closed;
   bool terminated;

@@ -156,9 +156,9 @@ static struct job *make(napi_env env, napi_value o, uvs_task_t *t) {
   j->throws = (int)number_of(env, o, "throws", 0);
   j->number = number_of(env, o, "number", 0);
   uvs_task_init(t);
-  t->delay_ns = (int64_t)number_of(env, o, "delay", 0);
+  t->first_ns = (int64_t)number_of(env, o, "delay", 0);
   t->period_ns = (int64_t)number_of(env, o, "period", 0);
-  t->kind = t->period_ns > 0 ? UVS_RATE : UVS_ONCE;
+  t->kind = t->period_ns > 0 ? UVS_FIXED_RATE : UVS_ONE_SHOT;
   t->max_runs = (uint32_t)number_of(env, o, "runs", 0);
   t->lane = (uvs_lane_t)number_of(env, o, "lane", 0);
   t->size = (size_t)number_of(env, o, "size", (double)t->size);
@@ -371,7 +371,7 @@ static int submit_nothing(struct instance *in) {
 
   uvs_task_init(&t);
   t.work = body;
-  t.delay_ns = UVS_HOUR(1); /* so that it never runs, without an arg */
+  t.first_ns = UVS_HOUR(1); /* so that it never runs, without an arg */
   return in->u->submit(in->u, &t, NULL);
 }
 
