@@ -128,7 +128,7 @@ static const struct {
   const char *name;
   size_t offset;
   const char *labels, *metric, *type, *help;
-} counts[] = {
+} counters[] = {
     {"submitted", FIELD(submitted), "", "uvsched_tasks_submitted_total", "counter",
      "Tasks accepted."},
     {"completed", FIELD(completed), "{outcome=\"completed\"}", "uvsched_tasks_ended_total",
@@ -159,7 +159,7 @@ static const struct {
      "Turns of the loop that the scheduler asked for."},
 };
 
-#define COUNTS (sizeof counts / sizeof counts[0])
+#define COUNTS (sizeof counters / sizeof counters[0])
 
 _Static_assert(sizeof(uvs_counts_t) == sizeof(size_t) + COUNTS * sizeof(uint64_t),
                "every field of uvs_counts_t has its line");
@@ -167,7 +167,7 @@ _Static_assert(sizeof(uvs_counts_t) == sizeof(size_t) + COUNTS * sizeof(uint64_t
 static uint64_t count_of(const uvs_counts_t *c, size_t i) {
   uint64_t n;
 
-  memcpy(&n, (const char *)c + counts[i].offset, sizeof n);
+  memcpy(&n, (const char *)c + counters[i].offset, sizeof n);
   return n;
 }
 
@@ -211,11 +211,11 @@ static void write_prometheus(const struct report *r, struct out *o) {
   const char *metric = NULL;
 
   for (size_t i = 0; i < COUNTS; i++) {
-    if (counts[i].metric != NULL) {
-      metric = counts[i].metric;
-      write_head(o, metric, counts[i].type, counts[i].help);
+    if (counters[i].metric != NULL) {
+      metric = counters[i].metric;
+      write_head(o, metric, counters[i].type, counters[i].help);
     }
-    line(o, "%s%s %" PRIu64 "\n", metric, counts[i].labels, count_of(&r->counts, i));
+    line(o, "%s%s %" PRIu64 "\n", metric, counters[i].labels, count_of(&r->counts, i));
   }
   for (int stat = 0; stat < UVS__STATS; stat++) {
     int cause = stat - UVS_STAT_CAUSE; /* below -1: it is not about lateness; -1: no culprit */
@@ -299,7 +299,7 @@ static void write_causes(const struct report *r, struct out *o) {
 static void write_text(const struct report *r, struct out *o) {
   line(o, "tasks\n");
   for (size_t i = 0; i < COUNTS; i++)
-    line(o, "  %-13s %12" PRIu64 "\n", counts[i].name, count_of(&r->counts, i));
+    line(o, "  %-13s %12" PRIu64 "\n", counters[i].name, count_of(&r->counts, i));
   line(o, "\n%-15s %12s %9s %9s %9s %9s\n", "runs", "count", "p50", "p90", "p99", "max");
   write_row(o, times[UVS_STAT_LATE].name, &r->late, "");
   for (int which = 0; which < UVS_STAT_LATE; which++)

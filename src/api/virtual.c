@@ -7,7 +7,7 @@
 #include "loop/loop.h"
 
 /* Lock held, but released between batches: makes the bound of the delay queue exact. */
-static void settle(uvs_t *s) {
+static void settle_virtual(uvs_t *s) {
   int steps = UVS__BATCH;
 
   while (!uvs__delay_settle(&s->delay, &steps)) {
@@ -34,7 +34,7 @@ int uvs_next_due(uvs_t *s, int64_t *ret_ns) {
   if (serve != NULL)
     serve(s, 0); /* only makes due_ns exact */
   uvs__lock(s);
-  settle(s);
+  settle_virtual(s);
   due_ns = uvs__next_look(s, uvs__wall_due(s, wall_ns, now_ns));
   if (uvs__has_loop_work(s) || s->at.first_pass)
     due_ns = now_ns; /* the next pass has work to do */

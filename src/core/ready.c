@@ -29,7 +29,7 @@ static inline unsigned rank_of(const struct uvs__table *t, uint32_t slot) {
   return slot == UVS__NONE ? 0 : uvs__task_at(t, slot)->rank;
 }
 
-static inline void set_up(struct uvs__table *t, uint32_t slot, uint32_t up) {
+static inline void set_parent(struct uvs__table *t, uint32_t slot, uint32_t up) {
   if (slot != UVS__NONE)
     uvs__task_at(t, slot)->up = up;
 }
@@ -65,18 +65,18 @@ static uint32_t merge(struct uvs__table *t, uint32_t x, uint32_t y) {
       root = x;
     else
       uvs__link_at(t, last)->b = x;
-    set_up(t, x, last);
+    set_parent(t, x, last);
     last = x;
     x = uvs__link_at(t, x)->b;
   }
   if (x == UVS__NONE)
     x = y;
   if (last == UVS__NONE) {
-    set_up(t, x, UVS__NONE);
+    set_parent(t, x, UVS__NONE);
     return x;
   }
   uvs__link_at(t, last)->b = x;
-  set_up(t, x, last);
+  set_parent(t, x, last);
   for (; last != UVS__NONE; last = uvs__task_at(t, last)->up)
     settle_rank(t, last);
   return root;
@@ -93,7 +93,7 @@ static void heap_remove(struct uvs__table *t, struct uvs__ready_class *c, uint32
   uint32_t up = uvs__task_at(t, slot)->up;
   uint32_t rest = merge(t, k->a, k->b);
 
-  set_up(t, rest, up);
+  set_parent(t, rest, up);
   if (up == UVS__NONE) {
     c->root = rest;
   } else {

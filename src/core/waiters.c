@@ -60,7 +60,7 @@ static void note_settled(struct uvs__waiter *w, int status) {
     z->winner = w;
 }
 
-static void hand_over(struct uvs__extra *x, struct uvs__waiter *w, const uvs_outcome_t *o) {
+static void hand_over_outcome(struct uvs__extra *x, struct uvs__waiter *w, const uvs_outcome_t *o) {
   struct uvs__sleeper *z = w->sleeper;
 
   note_settled(w, o->status);
@@ -75,7 +75,7 @@ void uvs__waiter_serve(const struct uvs__task *t, struct uvs__extra *x, struct u
   uvs_outcome_t o;
 
   uvs__read_outcome(t, x, &o);
-  hand_over(x, w, &o);
+  hand_over_outcome(x, w, &o);
 }
 
 /* ---- the waiters of a task ---- */
@@ -108,7 +108,7 @@ void uvs__waiters_settled(uvs_t *s, const struct uvs__task *t, struct uvs__extra
   for (struct uvs__waiter *w = x->waiters; w != NULL; w = next) {
     next = w->next;
     if (w->settled_is_enough)
-      hand_over(x, w, &o);
+      hand_over_outcome(x, w, &o);
     else
       note_settled(w, o.status);
     wake_if_satisfied(w->sleeper);
@@ -126,7 +126,7 @@ void uvs__waiters_quiet(uvs_t *s, const struct uvs__task *t, struct uvs__extra *
   while (x->waiters != NULL) {
     struct uvs__waiter *w = x->waiters;
 
-    hand_over(x, w, &o);
+    hand_over_outcome(x, w, &o);
     wake_if_satisfied(w->sleeper);
   }
 }

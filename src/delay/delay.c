@@ -20,13 +20,13 @@ static inline struct uvs__link *end_at(struct uvs__delay *d, uint32_t i) {
   return (i & MARK) != 0 ? &d->list[i & ~MARK].ends : link_at(d, i);
 }
 
-static inline uint32_t first_of(const struct uvs__delay *d, uint32_t list) {
+static inline uint32_t first_in(const struct uvs__delay *d, uint32_t list) {
   uint32_t slot = d->list[list].ends.b;
 
   return (slot & MARK) != 0 ? UVS__NONE : slot;
 }
 
-static inline uint64_t key_of(const struct uvs__task *t, uint32_t slot) {
+static inline uint64_t heap_key_of(const struct uvs__task *t, uint32_t slot) {
   return (uint64_t)t->seq << UVS__SLOT_BITS | slot;
 }
 
@@ -116,7 +116,7 @@ static inline void file(struct uvs__delay *d, uint32_t slot, const struct uvs__t
   if (list != UVS__FRONT)
     note_full(d, list);
   else if (t->due_ns < b->last_ns || (t->due_ns == b->last_ns && t->seq < b->last_seq)) {
-    uvs__heap_push(&d->table->delay_heap, t->due_ns, key_of(t, slot));
+    uvs__heap_push(&d->table->delay_heap, t->due_ns, heap_key_of(t, slot));
     return;
   }
   append(d, list, slot, t);
@@ -214,7 +214,7 @@ static inline uint64_t end_of(uint32_t list, uint64_t tick) {
 /* The first of the front and the heap; UVS__NONE. */
 static inline uint32_t front_or_heap(const struct uvs__delay *d, uint64_t *ret_ns) {
   const struct uvs__heap_entry *top = uvs__heap_head(&d->table->delay_heap);
-  uint32_t slot = first_of(d, UVS__FRONT);
+  uint32_t slot = first_in(d, UVS__FRONT);
   const struct uvs__task *t;
 
   if (slot == UVS__NONE) {
@@ -226,7 +226,7 @@ static inline uint32_t front_or_heap(const struct uvs__delay *d, uint64_t *ret_n
   t = task_at(d, slot);
   *ret_ns = t->due_ns;
   if (top == NULL || top->deadline_ns > t->due_ns ||
-      (top->deadline_ns == t->due_ns && top->key > key_of(t, slot)))
+      (top->deadline_ns == t->due_ns && top->key > heap_key_of(t, slot)))
     return slot;
   *ret_ns = top->deadline_ns;
   return uvs__heap_slot(top);
@@ -239,7 +239,7 @@ static inline uint32_t least_list(const struct uvs__delay *d) {
   uint32_t list;
 
   if (d->levels == 0)
-    return first_of(d, UVS__FALLING) == UVS__NONE ? UVS__LISTS : UVS__FALLING;
+    return first_in(d, UVS__FALLING) == UVS__NONE ? UVS__LISTS : UVS__FALLING;
   list = next_bucket(d, &tick);
   return d->list[UVS__FALLING].min_ns < d->list[list].min_ns ? UVS__FALLING : list;
 }
@@ -275,7 +275,7 @@ bool uvs__delay_is_before(const struct uvs__delay *d, uint64_t due_ns, uint64_t 
  * come to their new bucket. */
 static int file_falling(struct uvs__delay *d) {
   uint32_t batch[STEP];
-  uint32_t slot = first_of(d, UVS__FALLING);
+  uint32_t slot = first_in(d, UVS__FALLING);
   int n = 0;
 
   for (; n < STEP && (slot & MARK) == 0; slot = link_at(d, slot)->b) {
@@ -303,7 +303,7 @@ static void pull(struct uvs__delay *d, uint32_t list, uint64_t tick, uint64_t no
   if (b->last_ns != UNORDERED) {
     uint32_t to = list_for(d, b->last_ns);
 
-    if (to == list_for(d, b->min_ns) && first_of(d, to) == UVS__NONE) {
+    if (to == list_for(d, b->min_ns) && first_in(d, to) == UVS__NONE) {
       become(d, to, list);
       if (to < UVS__BUCKETS)
         note_full(d, to);
@@ -320,7 +320,7 @@ uint32_t uvs__delay_take(struct uvs__delay *d, uint64_t now_ns, int *steps) {
     uint64_t tick, due_ns;
     uint32_t slot;
 
-    if (first_of(d, UVS__FALLING) != UVS__NONE) {
+    if (first_in(d, UVS__FALLING) != UVS__NONE) {
       *steps -= file_falling(d);
       continue;
     }
@@ -362,7 +362,7 @@ bool uvs__delay_settle(struct uvs__delay *d, int *steps) {
     uint64_t front_ns, tick;
     uint32_t list;
 
-    if (first_of(d, UVS__FALLING) != UVS__NONE) {
+    if (first_in(d, UVS__FALLING) != UVS__NONE) {
       *steps -= file_falling(d);
       continue;
     }
@@ -392,7 +392,7 @@ uint32_t uvs__delay_first(const struct uvs__delay *d) {
 /* ---- check ---- */
 
 /* Is the list linked both ways, in order if it says so, and without a deadline before its bound? */
-static bool check_list(const struct uvs__delay *d, uint32_t list, uint32_t *count) {
+static bool check_delay_list(const struct uvs__delay *d, uint32_t list, uint32_t *count) {
   const struct uvs__bucket *b = &d->list[list];
   uint32_t previous = MARK | list;
   uint64_t last_ns = 0;
@@ -437,12 +437,12 @@ bool uvs__delay_check(const struct uvs__delay *d) {
       return false;
   }
   for (uint32_t list = 0; list < UVS__LISTS; list++) {
-    bool empty = first_of(d, list) == UVS__NONE;
+    bool empty = first_in(d, list) == UVS__NONE;
 
     if (list < UVS__BUCKETS &&
         (d->digits[list / UVS__DIGITS] >> list % UVS__DIGITS & 1) != (empty ? 0u : 1u))
       return false;
-    if ((!empty || d->list[list].min_ns != UVS__NEVER) && !check_list(d, list, &count))
+    if ((!empty || d->list[list].min_ns != UVS__NEVER) && !check_delay_list(d, list, &count))
       return false;
   }
   for (uint32_t level = 0; level < UVS__LEVELS; level++) {

@@ -51,7 +51,7 @@ static void free_lane(struct uvs__gate *g) {
 }
 
 /* Lets go, and returns rc. */
-static int let_go(struct uvs__gate *g, int rc) {
+static int let_go_gate(struct uvs__gate *g, int rc) {
   if (uvs__directory_drop(g->number))
     free_lane(g);
   return rc;
@@ -66,7 +66,7 @@ static struct uvs__gate *hold(uvs_lane_t number, int *ret_rc) {
   *ret_rc = was ? UV_ECANCELED : UV_ENOENT;
   if (g == NULL || !uvs__forked(&g->scheduler->fork))
     return g;
-  *ret_rc = let_go(g, UV_ENOTSUP);
+  *ret_rc = let_go_gate(g, UV_ENOTSUP);
   return NULL;
 }
 
@@ -105,7 +105,7 @@ static void make_last_calls(uvs_t *s, struct uvs__call *c) {
   while (!leave_list(s, lane)) /* actions were added since */
     uvs__call_cleanups(s, &g->first_cleanup);
   uvs__directory_close(g->number);
-  let_go(g, 0);
+  let_go_gate(g, 0);
 }
 
 /* Lock held: the lane is disposed, and its tasks and its own runners are gone. */
@@ -134,7 +134,7 @@ static void forget_lane(struct uvs__gate *g) {
 
 /* ---- open ---- */
 
-static int read_options(const uvs_lane_options_t *given, uvs_lane_options_t *o) {
+static int read_lane_options(const uvs_lane_options_t *given, uvs_lane_options_t *o) {
   uvs_lane_options_init(o);
   if (given == NULL)
     return 0;
@@ -146,7 +146,7 @@ static int read_options(const uvs_lane_options_t *given, uvs_lane_options_t *o) 
 
 /* Until a lane is on the scheduler's list, it looks disposed. So a thread that guesses its number
  * can do nothing with it. */
-static void set_up(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o) {
+static void set_up_lane(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o) {
   *lane = (struct uvs__lane){
       .gate = {.scheduler = s,
                .crew = &s->home,
@@ -169,7 +169,7 @@ static void set_up(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o
   uvs__ready_init(&lane->own_crew.ready);
 }
 
-static int open_crew(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o) {
+static int open_lane_crew(uvs_t *s, struct uvs__lane *lane, const uvs_lane_options_t *o) {
   struct uvs__crew_options c = {o->executor, o->threads, o->thread_name, -1, UVS__CONCURRENCY_MAX};
 
   if (o->executor == NULL && o->threads == 0)
@@ -208,14 +208,14 @@ int uvs_lane_open(uvs_t *s, const uvs_lane_options_t *given, uvs_lane_t *ret) {
 
   if (rc < 0)
     return rc;
-  if (ret == NULL || read_options(given, &o) < 0)
+  if (ret == NULL || read_lane_options(given, &o) < 0)
     return UV_EINVAL;
   lane = uvs__mem_alloc(&s->mem, 1, sizeof *lane, 0);
   if (lane == NULL)
     return UV_ENOMEM;
-  set_up(s, lane, &o);
+  set_up_lane(s, lane, &o);
   uvs_retain(s);
-  rc = open_crew(s, lane, &o);
+  rc = open_lane_crew(s, lane, &o);
   if (rc < 0)
     goto free_lane;
   rc = uvs__directory_add(&lane->gate, &lane->gate.number);
@@ -226,7 +226,7 @@ int uvs_lane_open(uvs_t *s, const uvs_lane_options_t *given, uvs_lane_t *ret) {
     return 0;
   uvs__crew_close(s, &lane->own_crew);
   uvs__directory_close(lane->gate.number);
-  return let_go(&lane->gate, rc); /* a thread that guessed the number may hold the lane */
+  return let_go_gate(&lane->gate, rc); /* a thread that guessed the number may hold the lane */
 
 close_crew:
   uvs__crew_close(s, &lane->own_crew);
@@ -263,7 +263,7 @@ int uvs_lane_dispose(uvs_lane_t number, unsigned flags) {
     return rc == UV_ECANCELED ? 0 : rc;
   spare_own_bodies(g->scheduler, g);
   uvs__dispose(g->scheduler, g, (flags & UVS_DISPOSE_TOKEN) != 0);
-  return let_go(g, 0);
+  return let_go_gate(g, 0);
 }
 
 int uvs_lane_is_disposed(uvs_lane_t number) {
@@ -279,14 +279,14 @@ int uvs_lane_is_disposed(uvs_lane_t number) {
   shut = g->shut;
   if (!alone)
     uvs__unlock(g->scheduler);
-  return let_go(g, shut);
+  return let_go_gate(g, shut);
 }
 
 /* ---- clean-up actions ---- */
 
 /* Lock held. Puts the action on the lane's list, the list of the next pass, or both. g is NULL if
  * the lane is gone. 0, UV_ESHUTDOWN: no pass will follow. */
-static int attach(uvs_t *s, struct uvs__gate *g, struct uvs__cleanup *a, bool on_loop) {
+static int attach_cleanup(uvs_t *s, struct uvs__gate *g, struct uvs__cleanup *a, bool on_loop) {
   bool lives = g != NULL && !lane_of(g)->over && (!lane_of(g)->called || on_loop);
 
   if (!lives && uvs__cleanup_refused(s, on_loop))
@@ -320,12 +320,12 @@ int uvs_lane_add_cleanup(uvs_t *s, uvs_lane_t number, uvs_cleanup_cb cb, void *a
     rc = UV_ENOENT;
   } else { /* gone: the action is called at the next pass */
     uvs__lock(s);
-    rc = attach(s, g, a, uvs__on_loop(s));
+    rc = attach_cleanup(s, g, a, uvs__on_loop(s));
     uvs__unlock_and_wake(s, 0);
   }
   if (rc < 0)
     uvs__mem_free(&s->mem, a);
-  return g == NULL ? rc : let_go(g, rc);
+  return g == NULL ? rc : let_go_gate(g, rc);
 }
 
 /* ---- calls that know the lane only by its number ---- */
@@ -336,7 +336,7 @@ int uvs_lane_submit(uvs_lane_t number, const uvs_task_t *t, uvs_id_t *ret_id) {
 
   if (g == NULL)
     return rc;
-  return let_go(g, uvs__submit_to_lane(g->scheduler, number, t, ret_id));
+  return let_go_gate(g, uvs__submit_to_lane(g->scheduler, number, t, ret_id));
 }
 
 /* Holds the lane, if id is one of its tasks; else NULL, with *ret_rc. The task may end before the
@@ -357,7 +357,7 @@ static struct uvs__gate *hold_with(uvs_lane_t number, uvs_id_t id, int *ret_rc) 
   uvs__unlock(g->scheduler);
   if (has)
     return g;
-  let_go(g, 0); /* *ret_rc is UV_ENOENT */
+  let_go_gate(g, 0); /* *ret_rc is UV_ENOENT */
   return NULL;
 }
 
@@ -365,19 +365,19 @@ int uvs_lane_cancel(uvs_lane_t number, uvs_id_t id, unsigned flags) {
   int rc;
   struct uvs__gate *g = hold_with(number, id, &rc);
 
-  return g == NULL ? rc : let_go(g, uvs_cancel(g->scheduler, id, flags));
+  return g == NULL ? rc : let_go_gate(g, uvs_cancel(g->scheduler, id, flags));
 }
 
 int uvs_lane_reschedule(uvs_lane_t number, uvs_id_t id, int64_t delay_ns) {
   int rc;
   struct uvs__gate *g = hold_with(number, id, &rc);
 
-  return g == NULL ? rc : let_go(g, uvs_reschedule(g->scheduler, id, delay_ns));
+  return g == NULL ? rc : let_go_gate(g, uvs_reschedule(g->scheduler, id, delay_ns));
 }
 
 int uvs_lane_finish(uvs_lane_t number, uvs_id_t id, int status) {
   int rc;
   struct uvs__gate *g = hold_with(number, id, &rc);
 
-  return g == NULL ? rc : let_go(g, uvs_finish(g->scheduler, id, status));
+  return g == NULL ? rc : let_go_gate(g, uvs_finish(g->scheduler, id, status));
 }

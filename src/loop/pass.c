@@ -47,7 +47,7 @@ static bool needs_full(const uvs_t *s, uint64_t now_ns) {
 }
 
 /* Locks, and begins a pass. False: no pass begins now, and the lock is not held. */
-static bool begin(uvs_t *s, struct pass *p) {
+static bool begin_pass(uvs_t *s, struct pass *p) {
   p->began_ns = uvs__now(s);
   p->until_ns = p->began_ns + s->budget_ns;
   uvs__lock(s);
@@ -107,7 +107,7 @@ static bool is_left_to_runner(const uvs_t *s, uint64_t now_ns) {
 }
 
 /* Due tasks become ready, until the budget is used up. */
-static void hand_over(uvs_t *s, struct pass *p) {
+static void hand_over_ready(uvs_t *s, struct pass *p) {
   struct uvs__handing h = {p->began_ns, p->began_ns, 0, 0};
   /* Stop at this many loop tasks, and run those first. But if the last pass left some, loop tasks
    * take long, and must not keep pool tasks, or tasks of a higher class, in the queue. */
@@ -276,14 +276,14 @@ void uvs__dispatch(uvs_t *s, bool timer) {
   struct pass p = {.full = false};
 
   uvs__notice_loss(s); /* if the async handle is lost, no full pass would notice */
-  if (!begin(s, &p))
+  if (!begin_pass(s, &p))
     return;
   /* If a runner is back and the timer fires within 1 ms, due tasks are left to the timer. So all
    * tasks that become due in this ms are handed over together. */
   p.leaves_due =
       !timer && uvs__waits_by_ms(s) && uvs__delay_bound(&s->delay) + UVS__MS > p.began_ns;
   if (!p.leaves_due)
-    hand_over(s, &p);
+    hand_over_ready(s, &p);
   uvs__send_runners(s, p.began_ns, p.until_ns, false);
   end_pass(s, &p);
 }
@@ -292,7 +292,7 @@ void uvs__pass(uvs_t *s) {
   struct pass p = {.full = true};
 
   uvs__notice_loss(s);
-  if (!begin(s, &p))
+  if (!begin_pass(s, &p))
     return;
   if (p.began_ns >= uvs__load(&s->kill_ns, relaxed)) { /* written under the lock */
     uvs__unlock(s);
@@ -309,7 +309,7 @@ void uvs__pass(uvs_t *s) {
    * pass left callbacks, half of this one is reserved for them. */
   if (s->at.behind)
     uvs__make_callbacks(s, p.began_ns + s->budget_ns / 2);
-  hand_over(s, &p);
+  hand_over_ready(s, &p);
   uvs__send_runners(s, p.began_ns, p.until_ns, true);
   serve_queues(s, &p);
   run_on_loop(s, &p);

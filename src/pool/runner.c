@@ -177,7 +177,7 @@ static bool is_overtaken(const uvs_t *s, const struct uvs__crew *c, uint64_t now
 }
 
 /* Lock held: due tasks become ready. */
-static void hand_over(uvs_t *s, uint64_t now_ns) {
+static void hand_over_locked(uvs_t *s, uint64_t now_ns) {
   struct uvs__handing h = {now_ns, now_ns, 0, 0};
 
   if (s->at.carried_ns != 0) /* when the loop began to hand over this burst */
@@ -200,7 +200,7 @@ static bool take(uvs_t *s, struct uvs__runner *r, bool arrives, uint64_t now_ns,
     /* A replaced clock may stand still. Then the budget is never used up, and a task that catches
      * up would keep the runner for ever. So the runner leaves, and the loop looks for due tasks. */
     if (!uvs__clock_replaced(&s->clock))
-      hand_over(s, now_ns);
+      hand_over_locked(s, now_ns);
     else if (!arrives)
       return false;
   }

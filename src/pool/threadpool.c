@@ -241,7 +241,7 @@ int uvs_threads_size(uvs_threads_t *p) {
 
 /* ---- the executors ---- */
 
-static int submit(void *self, void (*fn)(void *arg), void *arg) {
+static int submit_job(void *self, void (*fn)(void *arg), void *arg) {
   uvs_threads_t *p = self;
   int rc = enter(p);
 
@@ -288,7 +288,7 @@ const uvs_executor_t *uvs_inline_executor(void) {
 void uvs__threads_watch(const uvs_executor_t *e, struct uvs__resize_watch *w) {
   uvs_threads_t *p = e->self;
 
-  if (e->submit != submit) /* not by address: `e` may be a copy of the table */
+  if (e->submit != submit_job) /* not by address: `e` may be a copy of the table */
     return;
   uv_mutex_lock(&p->lock);
   w->next = p->watches;
@@ -302,7 +302,7 @@ void uvs__threads_watch(const uvs_executor_t *e, struct uvs__resize_watch *w) {
 void uvs__threads_unwatch(const uvs_executor_t *e, struct uvs__resize_watch *w) {
   uvs_threads_t *p = e->self;
 
-  if (e->submit != submit)
+  if (e->submit != submit_job)
     return;
   uv_mutex_lock(&p->lock);
   if (w->link != NULL) {
@@ -341,7 +341,7 @@ int uvs_threads_open(const uvs_threads_options_t *o, uvs_threads_t **ret) {
   if (p == NULL)
     return UV_ENOMEM;
   *p = (struct uvs_threads_s){
-      .executor = {sizeof p->executor, submit, concurrency, close_threads, p},
+      .executor = {sizeof p->executor, submit_job, concurrency, close_threads, p},
       .mem = mem,
       .stack_size = o->stack_size,
   };

@@ -17,18 +17,18 @@ static void on_alarm(void *data) {
   k->due(k);
 }
 
-static void on_timer(uv_timer_t *h) {
+static void on_uv_timer(uv_timer_t *h) {
   on_alarm(h->data);
 }
 
-static void on_async(uv_async_t *h) {
+static void on_uv_async(uv_async_t *h) {
   struct uvs__ticker *k = h->data;
 
   k->tick(k);
 }
 
 static int open_pair(struct uvs__ticker *k, int which) {
-  int rc = uv_async_init(k->loop, &k->pair[which].async, on_async);
+  int rc = uv_async_init(k->loop, &k->pair[which].async, on_uv_async);
 
   if (rc < 0)
     return rc;
@@ -118,7 +118,7 @@ void uvs__ticker_arm(struct uvs__ticker *k, uint64_t due_ns, uint64_t now_ns) {
   wait_ms = wait_ns / MS + (wait_ns % MS != 0);
   /* Never 0: up to libuv 1.47, 0 starves I/O if it is set in the timer's own callback. */
   uv_update_time(k->loop);
-  if (uv_timer_start(&k->pair[k->in_use].timer, on_timer, wait_ms == 0 ? 1 : wait_ms, 0) == 0)
+  if (uv_timer_start(&k->pair[k->in_use].timer, on_uv_timer, wait_ms == 0 ? 1 : wait_ms, 0) == 0)
     k->armed_ns = due_ns;
   else if (!uvs__ticker_lost(k)) /* without its handles the scheduler runs nothing */
     wake(k);                     /* the next pass arms the timer again */

@@ -113,7 +113,7 @@ void uvs_queue_release(uvs_queue_t *q) {
 }
 
 /* Copies the caller's options. Fields that a smaller struct lacks have defaults. 0 or UV_EINVAL. */
-static int read_options(const uvs_queue_options_t *given, uvs_queue_options_t *ret) {
+static int read_queue_options(const uvs_queue_options_t *given, uvs_queue_options_t *ret) {
   memset(ret, 0, sizeof *ret);
   if (given == NULL)
     return 0;
@@ -132,7 +132,7 @@ int uvs_queue_open(uvs_t *s, const uvs_queue_options_t *o, uvs_queue_t **ret) {
 
   if (rc < 0)
     return rc;
-  if (ret == NULL || read_options(o, &options) < 0)
+  if (ret == NULL || read_queue_options(o, &options) < 0)
     return UV_EINVAL;
   q = uvs__mem_alloc(&s->mem, 1, sizeof *q, 0);
   if (q == NULL)
@@ -213,7 +213,7 @@ int uvs_queue_close(uvs_queue_t *q) {
 }
 
 /* The count changes under the queue's lock, too, so that it agrees with `ref`. */
-static int set_ref(uvs_queue_t *q, bool ref) {
+static int set_queue_ref(uvs_queue_t *q, bool ref) {
   int rc = uvs__queue_enter(q, true);
 
   if (rc < 0)
@@ -225,11 +225,11 @@ static int set_ref(uvs_queue_t *q, bool ref) {
 }
 
 int uvs_queue_ref(uvs_queue_t *q) {
-  return set_ref(q, true);
+  return set_queue_ref(q, true);
 }
 
 int uvs_queue_unref(uvs_queue_t *q) {
-  return set_ref(q, false);
+  return set_queue_ref(q, false);
 }
 
 int uvs_queue_has_ref(uvs_queue_t *q) {
@@ -405,7 +405,7 @@ int uvs_queue_remove_value(uvs_queue_t *q, const void *value, uvs_entry_t *ret) 
 
 /* Takes out all these values in one critical section, so that no thread sees half of them out.
  * Then calls `each` for them, without the lock. */
-static int take_out(uvs_queue_t *q, int64_t n, bool due, bool valid, uvs_value_cb each, void *arg) {
+static int take_n(uvs_queue_t *q, int64_t n, bool due, bool valid, uvs_value_cb each, void *arg) {
   uint32_t first;
   int rc = uvs__queue_enter(q, valid);
 
@@ -421,9 +421,9 @@ static int take_out(uvs_queue_t *q, int64_t n, bool due, bool valid, uvs_value_c
 }
 
 int uvs_queue_drain(uvs_queue_t *q, int64_t n, uvs_value_cb each, void *arg) {
-  return take_out(q, n, true, each != NULL, each, arg);
+  return take_n(q, n, true, each != NULL, each, arg);
 }
 
 int uvs_queue_clear(uvs_queue_t *q, uvs_value_cb each, void *arg) {
-  return take_out(q, UVS_QUEUE_ALL, false, true, each, arg);
+  return take_n(q, UVS_QUEUE_ALL, false, true, each, arg);
 }

@@ -41,7 +41,7 @@ static uint64_t changed(uint64_t free, uint32_t first) {
   return ((free >> 32) + 1) << 32 | first;
 }
 
-static void give(uint32_t index) {
+static void give_index(uint32_t index) {
   uint64_t free = uvs__load(&directory.free, relaxed); /* the CAS decides */
 
   do {
@@ -51,14 +51,15 @@ static void give(uint32_t index) {
 
 /* UVS__NONE if there is none. */
 static uint32_t take_free(void) {
-  uint64_t free = uvs__load(&directory.free, acquire); /* pairs with `give` */
+  uint64_t free = uvs__load(&directory.free, acquire); /* pairs with `give_index` */
 
   while ((uint32_t)free != 0) {
     uint32_t index = (uint32_t)free - 1;
     /* relaxed: if another thread took the entry, `next` is wrong, but then the CAS fails */
     uint32_t next = uvs__load(&at(index)->next, relaxed);
 
-    if (uvs__cas(&directory.free, &free, changed(free, next), acquire)) /* pairs with `give` */
+    if (uvs__cas(&directory.free, &free, changed(free, next),
+                 acquire)) /* pairs with `give_index` */
       return index;
     /* A CAS that fails loads relaxed, but the present value must be acquired. */
     free = uvs__load(&directory.free, acquire);
@@ -134,7 +135,7 @@ bool uvs__directory_drop(uint64_t number) {
   if ((w & (OPEN | HOLDERS_MASK)) != 0)
     return false;
   if (w >> GENERATION_SHIFT < GENERATION_MAX) /* else it is never used again */
-    give(index_of(number));
+    give_index(index_of(number));
   return true;
 }
 

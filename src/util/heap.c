@@ -5,7 +5,7 @@
 
 #define ARITY 4u
 
-static struct uvs__heap_entry *at(const struct uvs__heap *h, uint32_t position) {
+static struct uvs__heap_entry *heap_at(const struct uvs__heap *h, uint32_t position) {
   uint32_t offset;
   unsigned k = uvs__chunk_of(position, &offset);
 
@@ -19,12 +19,12 @@ static uint32_t *position_of(const struct uvs__heap *h, uint32_t slot) {
   return &h->links[k][offset].a;
 }
 
-static bool before(const struct uvs__heap_entry *x, const struct uvs__heap_entry *y) {
+static bool is_before(const struct uvs__heap_entry *x, const struct uvs__heap_entry *y) {
   return x->deadline_ns != y->deadline_ns ? x->deadline_ns < y->deadline_ns : x->key < y->key;
 }
 
 static void place(struct uvs__heap *h, uint32_t position, struct uvs__heap_entry e) {
-  *at(h, position) = e;
+  *heap_at(h, position) = e;
   *position_of(h, uvs__heap_slot(&e)) = position;
 }
 
@@ -32,9 +32,9 @@ static void place(struct uvs__heap *h, uint32_t position, struct uvs__heap_entry
 static void sift_up(struct uvs__heap *h, uint32_t position, struct uvs__heap_entry e) {
   while (position > 0) {
     uint32_t parent = (position - 1) / ARITY;
-    struct uvs__heap_entry *p = at(h, parent);
+    struct uvs__heap_entry *p = heap_at(h, parent);
 
-    if (!before(&e, p))
+    if (!is_before(&e, p))
       break;
     place(h, position, *p);
     position = parent;
@@ -49,9 +49,9 @@ static void sift_down(struct uvs__heap *h, uint32_t position, struct uvs__heap_e
     uint32_t least_position = position;
 
     for (unsigned i = 0; i < ARITY && child + i < h->count; i++) {
-      struct uvs__heap_entry *c = at(h, (uint32_t)(child + i));
+      struct uvs__heap_entry *c = heap_at(h, (uint32_t)(child + i));
 
-      if (before(c, least)) {
+      if (is_before(c, least)) {
         least = c;
         least_position = (uint32_t)(child + i);
       }
@@ -86,35 +86,35 @@ void uvs__heap_remove(struct uvs__heap *h, uint32_t slot) {
   struct uvs__heap_entry last;
 
   UVS_ASSERT(position < h->count);
-  UVS_ASSERT(uvs__heap_slot(at(h, position)) == slot);
+  UVS_ASSERT(uvs__heap_slot(heap_at(h, position)) == slot);
   h->ops++;
   *position_of(h, slot) = UVS__NONE;
-  last = *at(h, --h->count);
+  last = *heap_at(h, --h->count);
   if (position == h->count)
     return;
   /* The last entry comes from another part of the tree: it may have to go up or down. */
-  if (position > 0 && before(&last, at(h, (position - 1) / ARITY)))
+  if (position > 0 && is_before(&last, heap_at(h, (position - 1) / ARITY)))
     sift_up(h, position, last);
   else
     sift_down(h, position, last);
 }
 
 const struct uvs__heap_entry *uvs__heap_head(const struct uvs__heap *h) {
-  return h->count == 0 ? NULL : at(h, 0);
+  return h->count == 0 ? NULL : heap_at(h, 0);
 }
 
 const struct uvs__heap_entry *uvs__heap_nth(const struct uvs__heap *h, uint32_t n) {
   UVS_ASSERT(n < h->count);
-  return at(h, n);
+  return heap_at(h, n);
 }
 
 bool uvs__heap_check(const struct uvs__heap *h) {
   for (uint32_t i = 0; i < h->count; i++) {
-    const struct uvs__heap_entry *e = at(h, i);
+    const struct uvs__heap_entry *e = heap_at(h, i);
 
     if (*position_of(h, uvs__heap_slot(e)) != i)
       return false;
-    if (i > 0 && before(e, at(h, (i - 1) / ARITY)))
+    if (i > 0 && is_before(e, heap_at(h, (i - 1) / ARITY)))
       return false;
   }
   return true;
