@@ -10,22 +10,28 @@ DESTDIR ?=
 REQUIRE ?= S F P D T R J L
 
 .PHONY: all test demo bench bench-full bench-node proof proof-model soak coverage mutants install uninstall \
-  contract format ci clean
+  amalgamation symbols docs contract format ci clean
 
 all: build/build.ninja
 	@meson compile -C build
 
 # Set-up looks each time (it takes no time when all is there); meson itself sees to changed
 # meson.build files.
-.PHONY: setup
+.PHONY: setup with-tests
 setup:
-	@.ci/setup test
+	@.ci/setup
 
+# Nothing is fetched here: without greatest the build has no tests, and needs no network.
 build/build.ninja: | setup
-	@meson setup build
+	@meson setup build --wrap-mode=nodownload
+
+# The same build with tests in it.
+with-tests: build/build.ninja
+	@.ci/setup test
+	@test -d build/test || meson setup --reconfigure build -Dtests=enabled
 
 # The Node package's too, where there is a node.
-test: build/build.ninja
+test: with-tests
 	@meson compile -C build
 	@.ci/test --node build
 
@@ -55,31 +61,34 @@ proof:
 	@.ci/proof long
 
 # One part of it, as .ci/proof calls it: make proof-promela, proof-weave, proof-weave-mutants, proof-faults, proof-soak.
-proof-%: build/build.ninja
+proof-%: with-tests
 	@meson compile -C build $@
 
 # The library against a model of it. SEED=n runs the same programs again.
 proof-model: STEPS ?= 1e7
-proof-model: build/build.ninja
+proof-model: with-tests
 	@meson compile -C build against-model
 	@build/test/model/against-model --steps $(STEPS) $(ONE)
 
 # As much as the machine holds for so long, see test/soak/soak.c; then 10^7 tasks at once.
 SECONDS ?= 600
-soak: build/build.ninja
+soak: with-tests
 	@meson compile -C build soak
 	@build/test/soak/soak $(SECONDS)
 	@build/test/soak/soak pending
+
+# $(call absolute,FOLDER): $(abspath) would take a name with a space in it for two.
+absolute = $(if $1,$(if $(filter /%,$(firstword $1)),$1,$(CURDIR)/$1))
 
 # A build of its own, so that PREFIX never touches the one that is tested. Needs no greatest.
 build-install: FORCE
 	@.ci/setup
 	@test -f $@/build.ninja || meson setup $@ --buildtype=release -Dtests=disabled -Dexamples=disabled
-	@meson configure $@ --prefix='$(abspath $(PREFIX))' --libdir='$(LIBDIR)'
+	@meson configure $@ --prefix='$(call absolute,$(PREFIX))' --libdir='$(LIBDIR)'
 	@meson compile -C $@
 
 install: build-install
-	@DESTDIR='$(abspath $(DESTDIR))' meson install -C build-install --no-rebuild
+	@DESTDIR='$(call absolute,$(DESTDIR))' meson install -C build-install --no-rebuild
 
 # Installs into a scratch folder, and removes elsewhere what arrived there: so it needs no log of
 # the installation.
@@ -87,8 +96,24 @@ uninstall: build-install
 	@rm -rf build-install/listed
 	@DESTDIR='$(CURDIR)/build-install/listed' meson install -C build-install --no-rebuild --quiet
 	@cd build-install/listed && find . ! -type d | while read -r f; do \
-	  echo "removing $(abspath $(DESTDIR))/$${f#./}"; rm -f "$(abspath $(DESTDIR))/$$f"; done
-	@rmdir '$(abspath $(DESTDIR))$(abspath $(PREFIX))/include/uvsched' 2>/dev/null || true
+	  echo "removing $(call absolute,$(DESTDIR))/$${f#./}"; rm -f "$(call absolute,$(DESTDIR))/$$f"; done
+	@cd '$(call absolute,$(DESTDIR))$(call absolute,$(PREFIX))' && \
+	  rmdir include/uvsched '$(LIBDIR)/cmake/uvsched' 2>/dev/null || true
+
+# One .c and one .h, in build/amalgamation, for programs that vendor the library.
+amalgamation: build/build.ninja
+	@meson compile -C build amalgamation
+
+# Debian's list of what the shared library exports, after a public function was added.
+symbols: build/build.ninja
+	@meson compile -C build
+	@deploy/symbols build/src/libuvsched.so
+
+# The reference of the public headers: build/docs/html/index.html.
+docs:
+	@.ci/setup docs
+	@mkdir -p build/docs
+	@doxygen docs/Doxyfile
 
 contract:
 	@.ci/contract $(REQUIRE)
@@ -106,7 +131,7 @@ coverage:
 
 # Every public function with odd arguments, under the sanitizers. SEED=n runs the same calls again.
 proof-model proof-entries: ONE = $(if $(filter-out file,$(origin SEED)),--seed $(SEED))
-proof-entries: | setup
+proof-entries: with-tests
 	@test -f build-asan/build.ninja || meson setup build-asan -Db_sanitize=address,undefined
 	@ninja -C build-asan test/entries # which configures again what is old
 	@UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build-asan/test/entries $(ONE)
