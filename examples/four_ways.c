@@ -9,6 +9,7 @@
  *                          (four_ways.expected) */
 #include <stdbool.h>
 #include <uvsched/queue.h>
+#include <uvsched/settings.h>
 
 #include "expect.h"
 

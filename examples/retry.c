@@ -61,7 +61,7 @@ static uvs_task_t task_of(struct parcel *p) {
   t.work = deliver;
   t.done = on_over;
   t.arg = p;
-  t.limit.total_ns = LIMIT_NS; /* of each try: it has failed then, with UV_ETIMEDOUT */
+  t.limit.run_ns = LIMIT_NS; /* of each try: it has failed then, with UV_ETIMEDOUT */
   t.failure_policy = UVS_FAIL_RETRY;
   t.retry.wait_ns = UVS_SEC(1);     /* wait 1 s after the first failure, then 2 s, 4 s, */
   t.retry.max_wait_ns = UVS_SEC(5); /* and never longer than this; */

@@ -339,13 +339,14 @@ typedef struct uvs_task_s {
     int jitter_percent;  /* each wait is shortened by a random 0 to this many percent */
   } retry;
 
-  /* A time limit for each run, counted from when the run is ready, so waiting for a runner counts;
-   * 0: none. At the limit the body is asked to stop (uvs_cancelled), or does not start at all. The
-   * run ends with UV_ETIMEDOUT, or, if `substitute` is 1, with `status` (0 or negative) and
-   * `result`. What the body returns later is ignored. `done` and the next run wait for the body.
-   * Only for tasks with `work`. */
+  /* Time limits of each run; 0: none. At a limit the body is asked to stop (uvs_cancelled), or does
+   * not start at all. The run ends with UV_ETIMEDOUT, or, if `substitute` is 1, with `status` (0 or
+   * negative) and `result`. What the body returns later is ignored. `done` and the next run wait
+   * for the body. Only for tasks with `work`. */
   struct {
-    int64_t total_ns;
+    int64_t run_ns; /* counted from the start of the run */
+    int64_t
+        total_ns; /* counted from when the run is ready: waiting for its lane or a runner counts */
     void *result; /* needs keep_outcome */
     int substitute;
     int status;
@@ -380,16 +381,21 @@ static inline void uvs_task_init(uvs_task_t *t) {
  * Owns:    copies *t and its name; borrows t->arg until `done`.
  * Calls:   nothing (above max_pending: the rejected handler, or `work`). Without a delay, `work`
  *          may start on another thread before this call returns.
- * Returns: 0, with *ret_id (may be NULL) set before `work` can start; UV_EINVAL (the spec);
- *          UV_ENOMEM; UV_EAGAIN (max_pending is reached); UV_ESHUTDOWN; with a lane: UV_ECANCELED
- *          (the lane is disposed), UV_EINVAL (a lane of another scheduler), UV_ENOENT (no such lane
- *          ever existed).
+ * Returns: 0, with *ret_id (may be NULL) set before `work` can start; UV_EINVAL (uvs_check says
+ * why); UV_ENOMEM; UV_EAGAIN (max_pending is reached); UV_ESHUTDOWN; with a lane: UV_ECANCELED (the
+ * lane is disposed), UV_EINVAL (a lane of another scheduler), UV_ENOENT (no such lane ever
+ * existed).
  */
 UVS_API int uvs_submit(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id);
 
 /* The same for an array of n specs, all or none, with one clock read. n is not 0. The array stride
  * is t->size, the same for all elements. ret_ids has room for n, or is NULL. */
 UVS_API int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids);
+
+/* What is wrong with a spec? Writes a text that names the field and the reason, such as "max_burst
+ * is only for UVS_MISSED_CATCH_UP"; an empty text if nothing is wrong. text may be NULL. The lane
+ * is not looked at. Returns 0, or UV_EINVAL as uvs_submit would. Thread: any. */
+UVS_API int uvs_check(const uvs_task_t *t, char *text, size_t size);
 
 /* Short calls for the common cases, otherwise as uvs_submit. ret_id may be NULL. Fixed rate catches
  * up with missed runs. uvs_schedule_at takes an instant of the wall clock: the task never starts

@@ -394,6 +394,7 @@ static uvs_task_t any_task(uvs_work_cb work) {
       t.limit.status = any_int();
       break;
     case 21:
+      t.limit.run_ns = any_ns();
       t.limit.total_ns = any_ns();
       t.limit.result = chance(50) ? &w : NULL;
       break;
@@ -779,6 +780,13 @@ static int e_outcome_name(void) {
 
 static int e_late_name(void) {
   return is_text(uvs_late_name(any_int()));
+}
+
+static int e_check(void) {
+  uvs_task_t t = any_task(body);
+  char text[64];
+
+  return uvs_check(chance(90) ? &t : NULL, chance(80) ? text : NULL, below(65));
 }
 
 static int e_strerror(void) { /* of unknown codes libuv makes text that nobody frees */
@@ -1338,6 +1346,7 @@ struct entry {
 static const struct entry table[] = {
     {"uvs_abandon", e_abandon, 0, {0}},
     {"uvs_add_cleanup", e_add_cleanup, 0, {UV_ENOENT}},
+    {"uvs_after_shutdown", e_survive, 0, {0}},
     {"uvs_all", e_all, MOVES, {UV_ETIMEDOUT, UVS_EDEADLK, UV_ECANCELED, UV_ENOENT, UV_EAGAIN}},
     {"uvs_all_with",
      e_all_with,
@@ -1348,11 +1357,10 @@ static const struct entry table[] = {
      e_any_with,
      MOVES,
      {UV_ETIMEDOUT, UVS_EDEADLK, UV_ECANCELED, UV_ENOENT, UV_EAGAIN, UV_EINTR}},
-    {"uvs_wait_terminated", e_await, 0, {UV_ETIMEDOUT, UVS_EDEADLK}},
-    {"uvs_wait_terminated_with", e_await_with, 0, {UV_ETIMEDOUT, UVS_EDEADLK, UV_EINTR}},
     {"uvs_bucket_ns", e_bucket_ns, 0, {0}},
     {"uvs_cancel", e_cancel, 0, {UV_ENOENT, UV_EBUSY}},
     {"uvs_cancelled", e_cancelled, 0, {0}},
+    {"uvs_check", e_check, 0, {0}},
     {"uvs_clock_changed", e_clock_changed, 0, {0}},
     {"uvs_close", e_close, 0, {UV_EPERM, UV_EALREADY}},
     {"uvs_concurrency", e_concurrency, 0, {0}},
@@ -1412,8 +1420,8 @@ static const struct entry table[] = {
     {"uvs_queue_take", e_queue_take, 0, {UV_EINTR, UVS_EDEADLK}},
     {"uvs_queue_unref", e_queue_unref, 0, {0}},
     {"uvs_ref", e_ref, 0, {UV_ENOENT}},
-    {"uvs_rejection_policy", e_rejection, 0, {0}},
     {"uvs_rejection_handler", e_rejection_handler, 0, {0}},
+    {"uvs_rejection_policy", e_rejection, 0, {0}},
     {"uvs_release", e_retain, 0, {0}},
     {"uvs_reschedule", e_reschedule, 0, {UV_ENOENT, UV_EBUSY}},
     {"uvs_retain", e_retain, 0, {0}},
@@ -1421,10 +1429,10 @@ static const struct entry table[] = {
     {"uvs_schedule_at", e_at, 0, {UV_EAGAIN}},
     {"uvs_schedule_at_fixed_rate", e_rate, 0, {UV_EAGAIN}},
     {"uvs_schedule_with_fixed_delay", e_delay, 0, {UV_EAGAIN}},
+    {"uvs_set_after_shutdown", e_set_survive, 0, {0}},
     {"uvs_set_concurrency", e_set_concurrency, 0, {0}},
     {"uvs_set_rejection_policy", e_set_rejection, 0, {0}},
     {"uvs_set_result", e_set_result, 0, {0}},
-    {"uvs_set_after_shutdown", e_set_survive, 0, {0}},
     {"uvs_shutdown", e_shutdown, ENDS, {0}},
     {"uvs_shutdown_now", e_shutdown_now, ENDS, {UV_EALREADY}},
     {"uvs_shutdown_within", e_shutdown_within, ENDS, {0}},
@@ -1433,7 +1441,6 @@ static const struct entry table[] = {
     {"uvs_strerror", e_strerror, 0, {0}},
     {"uvs_submit", e_submit, 0, {UV_EAGAIN, UV_ECANCELED, UV_ENOENT}},
     {"uvs_submit_many", e_submit_many, 0, {UV_EAGAIN, UV_ECANCELED, UV_ENOENT}},
-    {"uvs_after_shutdown", e_survive, 0, {0}},
     {"uvs_threads_close", e_threads_close, 0, {0}},
     {"uvs_threads_executor", e_threads_executor, 0, {0}},
     {"uvs_threads_open", e_threads_open, 0, {0}},
@@ -1443,6 +1450,8 @@ static const struct entry table[] = {
     {"uvs_version", e_version, 0, {0}},
     {"uvs_version_string", e_version_string, 0, {0}},
     {"uvs_wait", e_wait, 0, {UV_ETIMEDOUT, UV_ENOENT, UVS_EDEADLK}},
+    {"uvs_wait_terminated", e_await, 0, {UV_ETIMEDOUT, UVS_EDEADLK}},
+    {"uvs_wait_terminated_with", e_await_with, 0, {UV_ETIMEDOUT, UVS_EDEADLK, UV_EINTR}},
     {"uvs_wait_with", e_wait_with, 0, {UV_ETIMEDOUT, UV_ENOENT, UVS_EDEADLK, UV_EINTR}},
 };
 #define ENTRIES (sizeof table / sizeof table[0])

@@ -205,10 +205,40 @@ const char *uvs_outcome_name(int status) {
   return status == UV_ECANCELED ? "cancelled" : status == UV_ETIMEDOUT ? "timed out" : "failed";
 }
 
+/* libuv's texts speak of files and sockets. */
 const char *uvs_strerror(int code) {
-  if (code == 0)
+  switch (code) {
+  case 0:
     return "success";
-  return code == UVS_EDEADLK ? "resource deadlock would occur" : uv_strerror(code);
+  case UVS_EDEADLK:
+    return "this wait would never end: it was called on the loop thread, or inside a body";
+  case UV_EAGAIN:
+    return "no room: max_pending tasks are pending, or nothing is due";
+  case UV_EALREADY:
+    return "the call was already made";
+  case UV_EBUSY:
+    return "busy: the task is ready or running, or the object is in use";
+  case UV_ECANCELED:
+    return "cancelled";
+  case UV_EINTR:
+    return "the wait was abandoned";
+  case UV_EINVAL:
+    return "invalid argument (uvs_check explains a refused spec)";
+  case UV_ENOENT:
+    return "no such task, lane or value: it has ended, or never existed";
+  case UV_ENOTSUP:
+    return "not supported here: on this platform, or in a forked child";
+  case UV_EPERM:
+    return "only the loop thread may make this call";
+  case UV_ESHUTDOWN:
+    return "the scheduler is shut down or closed";
+  case UV_ETIMEDOUT:
+    return "timed out";
+  case UV_E2BIG:
+    return "the queue is full";
+  default:
+    return uv_strerror(code);
+  }
 }
 
 /* ---- dump ---- */

@@ -115,7 +115,8 @@ bool uvs__fits_here(const uvs_t *s, const uvs_task_t *t, uint64_t due_ns, uint64
                     bool watched) {
   return s->decorate_cb == NULL && t->work != NULL && t->kind == UVS_ONE_SHOT &&
          t->from != UVS_FROM_WALL && due_ns <= now_ns && t->jitter_ns == 0 &&
-         t->failure_policy == UVS_FAIL_STOP && t->limit.total_ns == 0 && t->lane == 0 &&
+         t->failure_policy == UVS_FAIL_STOP && t->limit.run_ns == 0 && t->limit.total_ns == 0 &&
+         t->lane == 0 &&
          !watched; /* tasks of uvs_all and uvs_any: the call would miss its time limit */
 }
 

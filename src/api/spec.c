@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * spec: reads and checks a caller's spec.
+ * spec: reads and checks a caller's spec, and says what is wrong with it.
  */
 #include "api/api.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define TASK_SIZE_MIN offsetof(uvs_task_t, flags) /* up to the callbacks and their arg */
@@ -18,68 +19,145 @@ int uvs__read_spec(const void *given, size_t size, uvs_task_t *ret) {
   return ret->size == size ? 0 : UV_EINVAL;
 }
 
-static int check_periodic(const uvs_task_t *t) {
-  if (t->kind == UVS_ONE_SHOT)
-    return t->period_ns == 0 && t->max_runs == 0 && t->until_ns == 0 ? 0 : UV_EINVAL;
-  if (t->period_ns <= 0 || t->from == UVS_FROM_WALL || t->until_ns < 0)
-    return UV_EINVAL;
+/* Each function returns what is wrong, or NULL. */
+
+static const char *kind_error(const uvs_task_t *t) {
+  if (t->work == NULL && t->after == NULL)
+    return "work and after are both NULL: a task needs one of them";
+  if (t->kind < UVS_ONE_SHOT || t->kind > UVS_FIXED_DELAY)
+    return "kind is not UVS_ONE_SHOT, UVS_FIXED_RATE or UVS_FIXED_DELAY";
+  if (t->from < UVS_FROM_NOW || t->from > UVS_FROM_WALL)
+    return "from is not UVS_FROM_NOW, UVS_FROM_MONOTONIC or UVS_FROM_WALL";
+  if ((t->flags & ~(unsigned)UVS_UNREF) != 0)
+    return "flags has an unknown bit: only UVS_UNREF is known";
+  if (t->priority < UVS_PRIORITY_LOW || t->priority > UVS_PRIORITY_HIGH)
+    return "priority is not UVS_PRIORITY_LOW, UVS_PRIORITY_NORMAL or UVS_PRIORITY_HIGH";
+  if (t->jitter_ns < 0)
+    return "jitter_ns is negative";
+  if (t->name != NULL && strnlen(t->name, UVS_NAME_MAX + 1) > UVS_NAME_MAX)
+    return "name is longer than UVS_NAME_MAX (23) bytes";
+  return NULL;
+}
+
+static const char *period_error(const uvs_task_t *t) {
+  if (t->kind == UVS_ONE_SHOT) {
+    if (t->period_ns != 0)
+      return "period_ns is only for UVS_FIXED_RATE and UVS_FIXED_DELAY";
+    if (t->max_runs != 0)
+      return "max_runs is only for UVS_FIXED_RATE and UVS_FIXED_DELAY";
+    return t->until_ns != 0 ? "until_ns is only for UVS_FIXED_RATE and UVS_FIXED_DELAY" : NULL;
+  }
+  if (t->period_ns <= 0)
+    return "period_ns is not positive: a periodic task needs one";
+  if (t->from == UVS_FROM_WALL)
+    return "UVS_FROM_WALL is only for UVS_ONE_SHOT";
+  if (t->until_ns < 0)
+    return "until_ns is negative";
   if (t->until_ns != 0 && t->until_ns < t->first_ns)
-    return UV_EINVAL; /* not one run */
+    return "until_ns is before first_ns: the task would never run";
   if (t->kind == UVS_FIXED_RATE && t->jitter_ns >= t->period_ns)
-    return UV_EINVAL;
-  return 0;
+    return "jitter_ns is not below period_ns: UVS_FIXED_RATE needs that";
+  return NULL;
 }
 
-static int check_failure(const uvs_task_t *t) {
+static const char *missed_error(const uvs_task_t *t) {
+  if (t->missed_policy < UVS_MISSED_CATCH_UP || t->missed_policy > UVS_MISSED_SKIP)
+    return "missed_policy is not UVS_MISSED_CATCH_UP, UVS_MISSED_ONCE or UVS_MISSED_SKIP";
+  if (t->kind != UVS_FIXED_RATE && t->missed_policy != UVS_MISSED_CATCH_UP)
+    return "missed_policy is only for UVS_FIXED_RATE";
+  if (t->kind != UVS_FIXED_RATE && t->max_burst != 0)
+    return "max_burst is only for UVS_FIXED_RATE";
+  if (t->missed_policy != UVS_MISSED_CATCH_UP && t->max_burst != 0)
+    return "max_burst is only for UVS_MISSED_CATCH_UP";
+  return NULL;
+}
+
+static const char *failure_error(const uvs_task_t *t) {
   if (t->failure_policy < UVS_FAIL_STOP || t->failure_policy > UVS_FAIL_RETRY)
-    return UV_EINVAL;
+    return "failure_policy is not UVS_FAIL_STOP, UVS_FAIL_CONTINUE or UVS_FAIL_RETRY";
   if (t->failure_policy == UVS_FAIL_STOP && t->max_failures != 0)
-    return UV_EINVAL;
+    return "max_failures is only for UVS_FAIL_CONTINUE and UVS_FAIL_RETRY";
   if (t->failure_policy == UVS_FAIL_CONTINUE && t->kind == UVS_ONE_SHOT)
-    return UV_EINVAL;
-  if (t->failure_policy != UVS_FAIL_RETRY)
-    return t->retry.wait_ns == 0 && t->retry.max_wait_ns == 0 && t->retry.jitter_percent == 0
-               ? 0
-               : UV_EINVAL;
-  if (t->retry.wait_ns <= 0 ||
-      (t->retry.max_wait_ns != 0 && t->retry.max_wait_ns < t->retry.wait_ns))
-    return UV_EINVAL;
-  return t->retry.jitter_percent < 0 || t->retry.jitter_percent > 100 ? UV_EINVAL : 0;
+    return "UVS_FAIL_CONTINUE is only for UVS_FIXED_RATE and UVS_FIXED_DELAY";
+  if (t->failure_policy != UVS_FAIL_RETRY) {
+    if (t->retry.wait_ns != 0 || t->retry.max_wait_ns != 0 || t->retry.jitter_percent != 0)
+      return "retry is only for UVS_FAIL_RETRY";
+    return NULL;
+  }
+  if (t->retry.wait_ns <= 0)
+    return "retry.wait_ns is not positive: UVS_FAIL_RETRY needs one";
+  if (t->retry.max_wait_ns != 0 && t->retry.max_wait_ns < t->retry.wait_ns)
+    return "retry.max_wait_ns is below retry.wait_ns";
+  if (t->retry.jitter_percent < 0 || t->retry.jitter_percent > 100)
+    return "retry.jitter_percent is not in 0 to 100";
+  return NULL;
 }
 
-static int check_limit(const uvs_task_t *t) {
-  if (t->limit.total_ns < 0 || (t->limit.substitute & ~1) != 0 ||
-      (t->limit.total_ns > 0 && t->work == NULL))
-    return UV_EINVAL;
-  if (t->limit.substitute == 0)
-    return t->limit.status == 0 && t->limit.result == NULL ? 0 : UV_EINVAL;
-  if (t->limit.total_ns == 0 || t->limit.status > 0 ||
-      uvs__status_of(t->limit.status) != t->limit.status)
-    return UV_EINVAL;
-  return t->limit.result == NULL || (t->keep_outcome != 0 && t->limit.status == 0) ? 0 : UV_EINVAL;
+static const char *limit_error(const uvs_task_t *t) {
+  bool limited = t->limit.run_ns != 0 || t->limit.total_ns != 0;
+
+  if (t->limit.run_ns < 0)
+    return "limit.run_ns is negative";
+  if (t->limit.total_ns < 0)
+    return "limit.total_ns is negative";
+  if (limited && t->work == NULL)
+    return "limit is only for tasks with work";
+  if ((t->limit.substitute & ~1) != 0)
+    return "limit.substitute is not 0 or 1";
+  if (t->limit.substitute == 0) {
+    if (t->limit.status != 0)
+      return "limit.status needs limit.substitute";
+    return t->limit.result != NULL ? "limit.result needs limit.substitute" : NULL;
+  }
+  if (!limited)
+    return "limit.substitute needs limit.run_ns or limit.total_ns";
+  if (t->limit.status > 0 || uvs__status_of(t->limit.status) != t->limit.status)
+    return "limit.status is not 0 or a negative UV_E... code";
+  if (t->limit.result != NULL && t->limit.status != 0)
+    return "limit.result needs a limit.status of 0";
+  return NULL;
+}
+
+static const char *outcome_error(const uvs_task_t *t) {
+  if ((t->keep_outcome & ~1) != 0)
+    return "keep_outcome is not 0 or 1";
+  if (t->keep_outcome != 0)
+    return NULL;
+  if (t->result != NULL)
+    return "result needs keep_outcome";
+  if (t->drop_result != NULL)
+    return "drop_result needs keep_outcome";
+  return t->limit.result != NULL ? "limit.result needs keep_outcome" : NULL;
+}
+
+static const char *spec_error(const uvs_task_t *t) {
+  static const char *(*const errors[])(const uvs_task_t *) = {
+      kind_error, period_error, missed_error, failure_error, limit_error, outcome_error};
+
+  for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+    const char *error = errors[i](t);
+
+    if (error != NULL)
+      return error;
+  }
+  return NULL;
 }
 
 int uvs__check_spec(const uvs_task_t *t) {
-  if (t->work == NULL && t->after == NULL)
-    return UV_EINVAL;
-  if (t->kind < UVS_ONE_SHOT || t->kind > UVS_FIXED_DELAY || t->from < UVS_FROM_NOW ||
-      t->from > UVS_FROM_WALL)
-    return UV_EINVAL;
-  if (t->missed_policy < UVS_MISSED_CATCH_UP || t->missed_policy > UVS_MISSED_SKIP ||
-      (t->flags & ~(unsigned)UVS_UNREF) != 0)
-    return UV_EINVAL;
-  if (t->kind != UVS_FIXED_RATE && (t->missed_policy != UVS_MISSED_CATCH_UP || t->max_burst != 0))
-    return UV_EINVAL;
-  if (t->missed_policy != UVS_MISSED_CATCH_UP && t->max_burst != 0)
-    return UV_EINVAL;
-  if (t->jitter_ns < 0 || (t->name != NULL && strnlen(t->name, UVS_NAME_MAX + 1) > UVS_NAME_MAX))
-    return UV_EINVAL;
-  if (t->priority < UVS_PRIORITY_LOW || t->priority > UVS_PRIORITY_HIGH)
-    return UV_EINVAL;
-  if ((t->keep_outcome & ~1) != 0 ||
-      ((t->result != NULL || t->drop_result != NULL) && t->keep_outcome == 0))
-    return UV_EINVAL;
-  if (check_failure(t) < 0 || check_limit(t) < 0)
-    return UV_EINVAL;
-  return check_periodic(t);
+  return spec_error(t) == NULL ? 0 : UV_EINVAL;
+}
+
+int uvs_check(const uvs_task_t *t, char *text, size_t size) {
+  const char *error;
+  uvs_task_t spec;
+
+  if (t == NULL)
+    error = "the spec is NULL";
+  else if (uvs__read_spec(t, t->size, &spec) < 0)
+    error = "size is wrong: call uvs_task_init first";
+  else
+    error = spec_error(&spec);
+  if (text != NULL && size > 0)
+    snprintf(text, size, "%s", error == NULL ? "" : error);
+  return error == NULL ? 0 : UV_EINVAL;
 }

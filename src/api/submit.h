@@ -13,7 +13,7 @@
 
 /* From this offset on, a spec has only fields that a plain one-shot does not use. */
 #define UVS__RARE offsetof(uvs_task_t, max_burst)
-_Static_assert(sizeof(uvs_task_t) - UVS__RARE == 15 * sizeof(uint64_t),
+_Static_assert(sizeof(uvs_task_t) - UVS__RARE == 16 * sizeof(uint64_t),
                "all of them are looked at");
 
 static inline uint64_t uvs__any_of_2(const uvs_task_t *t, size_t offset) {
@@ -32,7 +32,7 @@ static inline bool uvs__is_plain(const uvs_task_t *t) {
   rare = uvs__any_of_2(t, UVS__RARE) | uvs__any_of_2(t, UVS__RARE + 16) |
          uvs__any_of_2(t, UVS__RARE + 32) | uvs__any_of_2(t, UVS__RARE + 48) |
          uvs__any_of_2(t, UVS__RARE + 64) | uvs__any_of_2(t, UVS__RARE + 80) |
-         uvs__any_of_2(t, UVS__RARE + 96) | uvs__any_of_2(t, UVS__RARE + 104);
+         uvs__any_of_2(t, UVS__RARE + 96) | uvs__any_of_2(t, UVS__RARE + 112);
   return rare == 0 && t->kind == UVS_ONE_SHOT && t->period_ns == 0 &&
          (t->from == UVS_FROM_NOW || t->from == UVS_FROM_MONOTONIC) &&
          (t->work == NULL) != (t->after == NULL) && (t->flags & ~(unsigned)UVS_UNREF) == 0 &&

@@ -124,7 +124,7 @@ void *uvs__take_unclaimed(struct uvs__extra *x) {
 static void end(uvs_t *s, uint32_t slot, struct uvs__task *t, int status) {
   struct uvs__extra *x = uvs__extra(s, t);
 
-  if (x != NULL && x->limit_ns != UVS__NEVER)
+  if (x != NULL && x->limited)
     uvs__limit_end(s, t, x);
   uvs__set_state(t, UVS__ENDED);
   t->status = status;
@@ -228,7 +228,7 @@ void uvs__back_to_waiting(uvs_t *s, uint32_t slot) {
   uvs__set_state(t, UVS__WAITING);
   s->counts.waiting++;
   t->flags &= (uint16_t)~UVS__RUN_FLAGS;
-  if (x->limit_ns != UVS__NEVER)
+  if (x->limited)
     uvs__limit_end(s, t, x);
 }
 

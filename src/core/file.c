@@ -119,7 +119,7 @@ void uvs__give_extra(uvs_t *s, uint32_t slot) {
 
   uvs__table_add_extra(&s->table, slot);
   x = uvs__extra(s, t);
-  x->limit_ns = x->limit_due_ns = x->until_ns = UVS__NEVER;
+  x->total_limit_ns = x->limit_due_ns = x->until_ns = UVS__NEVER;
   x->since_ns = uvs__has(t, UVS__DELAYED) ? 0 : t->due_ns;
   x->runs = uvs__has(t, UVS__RAN);
   x->failures = t->state == UVS__ENDED && !uvs__has(t, UVS__CANCELLED) && t->status < 0;
@@ -172,8 +172,8 @@ void uvs__make_ready(uvs_t *s, uint32_t slot, const struct uvs__handing *h) {
     t->flags |= UVS__ON_LOOP;
   if (x != NULL) {
     note_lateness(s, t, x, h);
-    if (x->limit_ns != UVS__NEVER)
-      uvs__limit_begin(s, slot, x);
+    if (x->limited)
+      uvs__limit_begin(s, t, x);
   }
   if (x != NULL && x->gate != NULL) {
     uvs__gate_enter(s, x->gate, slot);

@@ -2,9 +2,10 @@
  *
  * limits: runs that take too long.
  *
- * The limit of a run begins when its task becomes READY. Limits that have not passed are in a heap
- * of their own, whose head is one more candidate for the timer. The clock alone says whether a run
- * has passed its limit: the loop at the limit and the body at its end come to the same answer. If
+ * A run may have two limits: one counts from when its task becomes READY, the other from the start
+ * of the run. Only the nearer one counts. Limits that have not passed are in a heap of their own,
+ * whose head is one more candidate for the timer. The clock alone says whether a run has passed its
+ * limit: the loop at the limit and the body at its end come to the same answer. If
  * no run would follow, the loop settles the task at the limit, and the later return value of the
  * body is discarded. Otherwise the loop only raises the token, and the run ends as timed out when
  * its body returns.
@@ -22,17 +23,30 @@ static bool is_final(const struct uvs__task *t, const struct uvs__extra *x) {
          (x->max_failures != 0 && x->failures + UINT64_C(1) >= x->max_failures);
 }
 
-void uvs__limit_begin(uvs_t *s, uint32_t slot, struct uvs__extra *x) {
-  const struct uvs__task *t = uvs__task(s, slot);
-
-  x->limit_due_ns = uvs__steps_later(t->ready_ns, 1, x->limit_ns);
-  x->limit_final = is_final(t, x);
-  if (x->limit_due_ns == UVS__NEVER)
+/* The run passes its limit at due_ns. */
+static void set_limit(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x, uint64_t due_ns) {
+  x->limit_due_ns = due_ns;
+  if (due_ns == UVS__NEVER)
     return;
   uvs__heap_push(&s->table.limits, x->limit_due_ns,
                  (uint64_t)t->seq << UVS__SLOT_BITS | (t->extra - 1));
   if (x->limit_due_ns < s->delay.soonest_ns)
     s->delay.soonest_ns = x->limit_due_ns;
+}
+
+void uvs__limit_begin(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x) {
+  x->limit_final = is_final(t, x);
+  set_limit(s, t, x, uvs__steps_later(t->ready_ns, 1, x->total_limit_ns));
+}
+
+void uvs__limit_start(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x,
+                      uint64_t start_ns) {
+  uint64_t due_ns = uvs__steps_later(start_ns, 1, x->run_limit_ns);
+
+  if (due_ns >= x->limit_due_ns)
+    return;
+  uvs__limit_end(s, t, x);
+  set_limit(s, t, x, due_ns);
 }
 
 void uvs__limit_end(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x) {

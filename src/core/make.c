@@ -12,7 +12,7 @@ bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
   return s->decorate_cb != NULL || t->kind != UVS_ONE_SHOT || t->from == UVS_FROM_WALL ||
          uvs__is_past(t, now_ns) || (t->work != NULL && t->after != NULL) || t->jitter_ns != 0 ||
          t->name != NULL || t->keep_outcome != 0 || t->lane != 0 ||
-         t->failure_policy != UVS_FAIL_STOP || t->limit.total_ns != 0;
+         t->failure_policy != UVS_FAIL_STOP || t->limit.run_ns != 0 || t->limit.total_ns != 0;
 }
 
 static void fill_extra(uvs_t *s, struct uvs__task *k, struct uvs__extra *x, const uvs_task_t *t,
@@ -31,7 +31,10 @@ static void fill_extra(uvs_t *s, struct uvs__task *k, struct uvs__extra *x, cons
   x->retry_ns = (uint64_t)t->retry.wait_ns;
   x->retry_max_ns = t->retry.max_wait_ns == 0 ? UVS__NEVER : (uint64_t)t->retry.max_wait_ns;
   x->retry_jitter = (uint8_t)t->retry.jitter_percent;
-  x->limit_ns = t->limit.total_ns == 0 ? UVS__NEVER : (uint64_t)t->limit.total_ns;
+  x->limited = t->limit.run_ns != 0 || t->limit.total_ns != 0;
+  x->run_limited = t->limit.run_ns != 0;
+  x->run_limit_ns = (uint64_t)t->limit.run_ns;
+  x->total_limit_ns = t->limit.total_ns == 0 ? UVS__NEVER : (uint64_t)t->limit.total_ns;
   x->limit_due_ns = UVS__NEVER;
   x->limit_status = t->limit.substitute != 0 ? t->limit.status : UV_ETIMEDOUT;
   x->limit_result = t->limit.result;

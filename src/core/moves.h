@@ -194,8 +194,10 @@ bool uvs__owes_error(const uvs_t *s, const struct uvs__task *t, const struct uvs
 
 /* ---- limits (core/limits.c; uvs__limits_expire is in core/end.c) ---- */
 
-/* READY: the time limit of this run begins. */
-void uvs__limit_begin(uvs_t *s, uint32_t slot, struct uvs__extra *x);
+/* READY: the time limit of the whole begins. */
+void uvs__limit_begin(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x);
+/* RUNNING: the time limit of the run itself begins, if it is the nearer one. */
+void uvs__limit_start(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x, uint64_t start_ns);
 /* The run is over, and its limit with it. */
 void uvs__limit_end(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x);
 static inline bool uvs__limit_passed(const struct uvs__extra *x, uint64_t now_ns) {

@@ -107,6 +107,8 @@ static void begin(uvs_t *s, struct uvs__task *t, struct uvs__extra *x, struct uv
     st->body = x->decoration.work;
   }
   st->narrow = x->narrow;
+  if (x->run_limited)
+    uvs__limit_start(s, t, x, (uint64_t)run->start_ns);
   st->limited = x->limit_due_ns != UVS__NEVER;
   st->context.limit_due_ns = x->limit_due_ns;
   st->context.gate = x->gate;

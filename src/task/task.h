@@ -123,7 +123,7 @@ struct uvs__extra {
   uint64_t until_ns;
   uint64_t since_ns;        /* submitted, or the last run was over: no run could start earlier */
   uint64_t key_ns, key_seq; /* READY: its place among the ready tasks */
-  uint64_t limit_ns;        /* UVS__NEVER: none */
+  uint64_t total_limit_ns;  /* of a run, from READY; UVS__NEVER: none */
 
   uint64_t jitter_ns;
   uint64_t jitter_now_ns; /* part of due_ns */
@@ -136,6 +136,8 @@ struct uvs__extra {
   bool decorate;          /* the decorate hook is still to be called */
   bool narrow;            /* its callbacks do not see the scheduler: it was submitted by its lane */
   _Atomic bool spared;    /* the body has disposed its own lane: no token for it. Any thread */
+  bool limited : 1;       /* the runs have a time limit ... */
+  bool run_limited : 1;   /* ... that counts from their start: run_limit_ns */
   bool limit_final : 1;   /* if this run passes its limit, no run follows */
   bool forgotten : 1;     /* uvs_forget was called */
   bool outcome_taken : 1; /* a waiter was handed the result: it is not dropped */
@@ -152,8 +154,12 @@ struct uvs__extra {
   uint32_t max_runs;
 
   /* Failures, limits, missed points. */
-  uint64_t grid_ns; /* the point of the grid that is being retried */
+  union {
+    uint64_t grid_ns; /* fixed rate: the point of the grid that is being retried */
+    uint64_t step_ns; /* wall clock, READY: how far the clock had been set forward */
+  };
   uint64_t retry_ns, retry_max_ns;
+  uint64_t run_limit_ns;
   uint32_t max_failures;
   int limit_status;
   void *limit_result;
@@ -168,7 +174,6 @@ struct uvs__extra {
   struct uvs__cleanup *first_cleanup, *last_cleanup; /* actions for its end, in order */
   /* Wall clock, lane, decorate hook, name. */
   uint64_t wall_late_ns;             /* READY: how late the task became READY */
-  uint64_t step_ns;                  /* READY: how far the clock had been set forward */
   uint32_t lane_previous, lane_next; /* all tasks of its lane; UVS__NONE */
   uvs_decoration_t decoration;       /* what runs, if there is a decorate hook */
   char name[UVS_NAME_MAX + 1];

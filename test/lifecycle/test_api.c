@@ -27,6 +27,7 @@
   X(uvs_bucket_ns) \
   X(uvs_cancel) \
   X(uvs_cancelled) \
+  X(uvs_check) \
   X(uvs_clock_changed) \
   X(uvs_close) \
   X(uvs_concurrency) \
@@ -358,7 +359,7 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   ASSERT_STR_EQ(UVS_VERSION_STRING, uvs_version_string());
   ASSERT_STR_EQ("running", uvs_state_name(UVS_RUNNING));
   ASSERT_STR_EQ("completed", uvs_outcome_name(0));
-  ASSERT_STR_EQ(uv_strerror(UV_ENOENT), uvs_strerror(UV_ENOENT));
+  ASSERT_STR_EQ(uv_strerror(UV_EPIPE), uvs_strerror(UV_EPIPE));
   ASSERT_STR_EQ("timer", uvs_late_name(UVS_LATE_TIMER));
   ASSERT_U64(1024, uvs_bucket_ns(0));
   ASSERT(out != NULL);

@@ -518,7 +518,10 @@ static void fill_rare(struct bytes *b, uvs_task_t *t) {
     }
   }
   if ((rare & 4) != 0 && t->work != NULL) {
-    t->limit.total_ns = period(b);
+    uint32_t which = pick(b, 3); /* the one, the other, or both */
+
+    t->limit.run_ns = which == 0 ? 0 : period(b);
+    t->limit.total_ns = which == 1 ? 0 : period(b);
     t->limit.substitute = (int)pick(b, 2);
     if (t->limit.substitute) {
       t->limit.status = pick(b, 2) == 0 ? 0 : UV_EPIPE;
@@ -600,7 +603,7 @@ static void spoil(struct bytes *b, uvs_task_t *t) {
     t->retry.wait_ns = (int64_t)pick(b, 3) - 1;
     break;
   case 15:
-    t->limit.total_ns = (int64_t)pick(b, 3) - 1;
+    *(pick(b, 2) == 0 ? &t->limit.total_ns : &t->limit.run_ns) = (int64_t)pick(b, 3) - 1;
     break;
   case 16:
     t->limit.substitute = (int)pick(b, 4) - 1;

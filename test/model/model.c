@@ -221,6 +221,10 @@ static void settle(struct model *m, uint64_t *outcome) {
   m->live--;
 }
 
+static bool has_limit(const uvs_task_t *t) {
+  return t->limit.run_ns != 0 || t->limit.total_ns != 0;
+}
+
 static int limit_status(const struct task *k) {
   return k->t.limit.substitute ? k->t.limit.status : UV_ETIMEDOUT;
 }
@@ -737,7 +741,7 @@ static void end_run(struct model *m, struct task *k, int status, int64_t end) {
 /* ---- a run ---- */
 
 static bool limit_passed(const struct task *k, int64_t at) {
-  return k->t.limit.total_ns != 0 && k->limit_due != UVS_NEVER && at >= k->limit_due;
+  return has_limit(&k->t) && k->limit_due != UVS_NEVER && at >= k->limit_due;
 }
 
 /* Its limit has passed before it could start: it ends without having begun. */
@@ -822,6 +826,10 @@ static void begin(struct model *m, struct task *k, int runner) {
   k->run_timed_out = false;
   k->token = k->spared = false;
   k->remembers = !k->plain;
+  if (k->t.limit.run_ns != 0) {
+    k->limit_due = min64(k->limit_due, later(k->start, k->t.limit.run_ns));
+    k->limited = k->limit_due != UVS_NEVER;
+  }
 }
 
 static bool was_asked_to_stop(const struct model *m, const struct task *k, int64_t end) {
@@ -1003,14 +1011,13 @@ static bool spec_is_right(const uvs_task_t *t) {
                 (t->retry.max_wait_ns != 0 && t->retry.max_wait_ns < t->retry.wait_ns) ||
                 t->retry.jitter_percent < 0 || t->retry.jitter_percent > 100))
     return false;
-  if (t->limit.total_ns < 0 || (t->limit.total_ns > 0 && t->work == NULL))
+  if (t->limit.total_ns < 0 || t->limit.run_ns < 0 || (has_limit(t) && t->work == NULL))
     return false;
   if (t->limit.substitute != 0 && t->limit.substitute != 1)
     return false;
   if (!t->limit.substitute && (t->limit.status != 0 || t->limit.result != NULL))
     return false;
-  if (t->limit.substitute &&
-      (t->limit.total_ns == 0 || t->limit.status > 0 || t->limit.status < -4095))
+  if (t->limit.substitute && (!has_limit(t) || t->limit.status > 0 || t->limit.status < -4095))
     return false;
   if (t->limit.result != NULL && (!t->keep_outcome || t->limit.status != 0))
     return false;
@@ -1068,7 +1075,7 @@ static struct task *make(struct model *m, const uvs_task_t *t, uvs_lane_t narrow
              (t->from == UVS_FROM_NOW || instant(t, t->first_ns, now) >= now) &&
              (t->work == NULL || t->after == NULL) && t->jitter_ns == 0 && t->name == NULL &&
              !t->keep_outcome && t->lane == 0 && narrow == 0 &&
-             t->failure_policy == UVS_FAIL_STOP && t->limit.total_ns == 0;
+             t->failure_policy == UVS_FAIL_STOP && !has_limit(t);
   k->lane = find_lane(m, narrow != 0 ? narrow : t->lane);
   if (k->lane != NULL)
     k->lane->tasks++;
@@ -1127,7 +1134,7 @@ static bool make_room(struct model *m) {
 static bool fits_here(const struct model *m, const uvs_task_t *t, int64_t now) {
   return m->hooks.decorate == NULL && t->work != NULL && t->kind == UVS_ONE_SHOT &&
          t->from != UVS_FROM_WALL && instant(t, t->first_ns, now) <= now && t->jitter_ns == 0 &&
-         t->failure_policy == UVS_FAIL_STOP && t->limit.total_ns == 0 && t->lane == 0;
+         t->failure_policy == UVS_FAIL_STOP && !has_limit(t) && t->lane == 0;
 }
 
 static void run_here(struct model *m, struct task *k) {
@@ -1793,8 +1800,8 @@ static void make_ready(struct model *m, struct task *k, int64_t wall, int64_t st
     k->key_ns = least;
   if (k->key_ns < 0)
     k->key_ns = 0;
-  if (k->t.limit.total_ns != 0) {
-    k->limit_due = later(k->ready, k->t.limit.total_ns);
+  if (has_limit(&k->t)) {
+    k->limit_due = k->t.limit.total_ns == 0 ? UVS_NEVER : later(k->ready, k->t.limit.total_ns);
     k->limit_final = run_is_final(k);
     k->limited = k->limit_due != UVS_NEVER;
   }

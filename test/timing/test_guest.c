@@ -290,7 +290,7 @@ TEST a_wait_on_the_loop_thread_or_in_a_body_says_deadlock(void) {
   ASSERT_U64(4, log_count(&f, EV_USER, 0));
   for (unsigned i = 0; i < 4; i++)
     ASSERT_RC(UVS_EDEADLK, log_nth(&f, EV_USER, 0, i)->status);
-  ASSERT_STR_EQ("resource deadlock would occur", uvs_strerror(UVS_EDEADLK));
+  ASSERT(strstr(uvs_strerror(UVS_EDEADLK), "never end") != NULL);
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
