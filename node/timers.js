@@ -50,9 +50,14 @@ const kAsked = Symbol('asked'); // for its number
 
 // Not the default scheduler's: who shuts that down, or listens to its 'error', means tasks and not
 // every timer of the process.
-// Opened now, and not with the first timer: a scheduler keeps the loop for its first turn.
-const io = new Float64Array(IO.SIZE);
-const engine = new Engine(NO_FRONT, io, schedulerOptions(undefined, io));
+// Opened by the first timer, and not when this file is loaded: a new scheduler keeps the loop alive
+// for one turn.
+let engine;
+
+function openEngine() {
+  const io = new Float64Array(IO.SIZE);
+  return new Engine(NO_FRONT, io, schedulerOptions(undefined, io));
+}
 
 function nowNs() {
   engine.native.clock();
@@ -74,8 +79,8 @@ function call() {
 class Timeout extends Task {
   static #kept = undefined; // for its shape, as the engine has one of a Task
 
-  constructor(of, callback, state) {
-    super(of, undefined, state, 'Timeout');
+  constructor(of, callback, state, type = 'Timeout') {
+    super(of, undefined, state, type);
     this[kCallback] = callback;
     this[kArgs] = NONE;
     this[kMs] = 0;
@@ -83,7 +88,7 @@ class Timeout extends Task {
 
   // What the function returns is not waited for: the rejection of an async one is node's business.
   [kCall]() {
-    Timeout.#kept ??= keepShape(new Timeout(undefined, undefined, PLAIN));
+    if (Timeout.#kept === undefined) Timeout.#kept = keepShape(Timeout);
     if (this[kAgain] !== undefined) return; // refreshed after it was due
     (this[kScope] ?? this).runInAsyncScope(call, this);
   }
@@ -203,6 +208,7 @@ function msOf(delay) {
 function setTimeout(callback, delay, ...args) {
   if (typeof callback !== 'function') return nodeSetTimeout(callback); // throws in node's own words
   const ms = msOf(delay);
+  engine ??= openEngine();
   const timeout = new Timeout(engine, callback, PLAIN);
   timeout[kMs] = ms;
   if (args.length > 0) timeout[kArgs] = args;
@@ -212,6 +218,7 @@ function setTimeout(callback, delay, ...args) {
 function setInterval(callback, delay, ...args) {
   if (typeof callback !== 'function') return nodeSetTimeout(callback);
   const ms = msOf(delay);
+  engine ??= openEngine();
   const options = taskOptions({ missed: 'once' }, { periodic: true, periodNs: ms * 1e6 });
   const timeout = engine.submit(callback, ms * 1e6, options, undefined, undefined, Timeout);
   timeout[kMs] = ms;

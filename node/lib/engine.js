@@ -12,8 +12,9 @@
 const binding = require('./binding.js');
 const IO = require('./io.js');
 const { AbortError, UV_ECANCELED, UV_ETIMEDOUT, refused } = require('./errors.js');
+const { follow } = require('./signal.js');
 const {
-  Task, Run, More, begin, over, keepShape, settle, settleFailed, raise,
+  Task, Limiter, Run, More, begin, over, keepShape, settle, settleFailed, raise,
   STATE, RUNNING, PLAIN, UNREF, CANCELLED, FAILED, WALL, kSlot, kState, kMore,
 } = require('./task.js');
 
@@ -158,12 +159,11 @@ class Engine {
       io[IO.PERIOD] = 1e6;
       this.limits = new Engine(NO_FRONT, io, { batch: false, budgetNs: 1e6, bounded: false });
     }
-    return this.limits.arm(new Task(this.limits, fn, held ? PLAIN : PLAIN | UNREF), ns);
+    return this.limits.arm(new Limiter(this.limits, fn, held ? PLAIN : PLAIN | UNREF), ns);
   }
 
   cancel(slot) {
     this.io[SLOT] = slot;
-    this.io[FLAGS] = 0;
     this.native.cancel();
     return this.io[RC];
   }
@@ -196,7 +196,7 @@ class Engine {
 
   drain(n) {
     const io = this.io;
-    Engine.#kept ??= new Run(keepShape(new Task(undefined, undefined, PLAIN)), 0.5, 0.5, 1, 0);
+    if (Engine.#kept === undefined) Engine.#kept = new Run(keepShape(Task), 0.5, 0.5, 1, 0);
     this.native.clock();
     // One budget for all calls of a turn: it may have more events than fit into io, and after a
     // function that throws there is another call.
@@ -424,16 +424,14 @@ function deferred() {
   return d;
 }
 
-// The AbortSignal that was given in cancels the task.
+// From now on the user's AbortSignal cancels the task.
 function obey(task, signal) {
-  const more = task[kMore];
   if (signal.aborted) {
     task.cancel(signal.reason);
     return;
   }
-  more.signal = signal;
-  more.onAbort = () => task.cancel(signal.reason);
-  signal.addEventListener('abort', more.onAbort, { once: true });
+  task[kMore].signal = signal;
+  follow(signal, task);
 }
 
 module.exports = { Engine, NO_FRONT, deferred };

@@ -14,6 +14,7 @@ const binding = require('./binding.js');
 const { duration } = require('./duration.js');
 const { AbortError, TimeoutError, UV_EBUSY, UV_ETIMEDOUT, UV_UNKNOWN } = require('./errors.js');
 const { RC, NOW, PLAIN_DUE, SLOT, DELAY, FLAGS, KIND, small } = require('./io.js');
+const { unfollow } = require('./signal.js');
 
 // kState: the lowest bits say where it stands ...
 const WAITING = 0; // or due, and not yet begun
@@ -47,6 +48,8 @@ function scopeHere() {
   return scope;
 }
 
+const THROWN_UNDEFINED = Symbol('undefined was thrown'); // see wrap
+
 const STREAM_MOST = 1024; // runs that a stream keeps for a reader that is slow
 
 // What only some tasks have.
@@ -73,9 +76,8 @@ class More {
   rejection = false; // the failure came by a promise
   deferred = undefined;
   streams = undefined;
-  // The AbortSignal that was given in.
+  // The user's AbortSignal, while it can cancel the task.
   signal = undefined;
-  onAbort = undefined;
 }
 
 // One run, as its function sees it. Times in ms.
@@ -133,7 +135,7 @@ class Stream {
     this.over = true;
     for (const reader of this.waiting.splice(0)) {
       if (error === undefined) reader.resolve({ value: undefined, done: true });
-      else reader.reject(error);
+      else reader.reject(unwrap(error));
       error = undefined; // only the first is told
     }
     this.error = error;
@@ -146,7 +148,7 @@ class Stream {
     if (this.over) {
       const error = this.error;
       this.error = undefined;
-      return error === undefined ? Promise.resolve({ value: undefined, done: true }) : Promise.reject(error);
+      return error === undefined ? Promise.resolve({ value: undefined, done: true }) : Promise.reject(unwrap(error));
     }
     return new Promise((resolve, reject) => this.waiting.push({ resolve, reject }));
   }
@@ -166,10 +168,11 @@ class Stream {
 
 // ---- the outcome ----
 
-// The AbortSignal that was given in has nothing more to say.
-function deafen(more) {
-  more.signal?.removeEventListener('abort', more.onAbort);
-  more.signal = more.onAbort = undefined;
+// The user's AbortSignal can no longer cancel the task.
+function dropSignal(task, more) {
+  if (more.signal === undefined) return;
+  unfollow(more.signal, task);
+  more.signal = undefined;
 }
 
 // Tells everybody who asked. True: somebody had.
@@ -179,10 +182,10 @@ function settle(task, error, value) {
   more.settled = true;
   more.error = error;
   more.value = value;
-  deafen(more);
+  dropSignal(task, more);
   const asked = more.deferred !== undefined || more.streams?.size > 0;
   if (error === undefined) more.deferred?.resolve(value);
-  else more.deferred?.reject(error);
+  else more.deferred?.reject(unwrap(error));
   if (more.streams !== undefined) {
     for (const stream of more.streams) stream.end(task[kState] & CANCELLED ? undefined : error);
   }
@@ -201,8 +204,8 @@ function complain(task, error, rejection) {
 
 function complainInScope(task, error, rejection) {
   if (tellListeners(task, error)) return;
-  if (rejection) Promise.reject(error); // 'unhandledRejection'
-  else binding.raise(error); // 'uncaughtException'
+  if (rejection) Promise.reject(unwrap(error)); // 'unhandledRejection'
+  else binding.raise(unwrap(error)); // 'uncaughtException'
 }
 
 // False: there are none.
@@ -210,7 +213,7 @@ function tellListeners(task, error) {
   const { front } = task[kEngine];
   if (front.listenerCount('error') === 0) return false;
   try {
-    front.emit('error', error, task);
+    front.emit('error', unwrap(error), task);
   } catch (another) {
     binding.raise(another);
   }
@@ -236,7 +239,7 @@ function over(task, flags, outcome) {
   task[kState] = (task[kState] & ~STATE) | OVER | flags;
   task[kFn] = outcome;
   if (more !== undefined) {
-    deafen(more);
+    dropSignal(task, more);
     more.lane?.forget(task);
   }
   if (task[kState] & PLAIN) s.countPlain(task[kState], flags);
@@ -244,10 +247,26 @@ function over(task, flags, outcome) {
   task.emitDestroy();
 }
 
-// A task that only keeps its shape; see the engine. It is over, and nobody can do anything with it.
-function keepShape(task) {
-  task[kState] |= UNREF | OVER;
-  return task.emitDestroy();
+// No run is left, and the native part has given the slot back. An AbortError is made only if somebody
+// waits for it; answer() makes a late one.
+function endCancelled(task, reason) {
+  const error = task[kMore]?.deferred === undefined ? undefined : new AbortError(reason);
+  settle(task, error);
+  over(task, 0, error ?? reason);
+  if (task[kEngine].ending) task[kEngine].lookForEnd();
+}
+
+// Makes a task that only keeps the shape of its class alive; see the engine. No async hook may see
+// it: node refuses a resource with an empty type if any hook is enabled, and then there is no keeper.
+// Without a hook nobody hears of the resource, now or later, because emitDestroy is never called.
+function keepShape(TaskType) {
+  try {
+    const task = new TaskType(undefined, undefined, PLAIN, '');
+    task[kState] |= UNREF | OVER;
+    return task;
+  } catch {
+    return null;
+  }
 }
 
 // ---- a run ----
@@ -311,9 +330,13 @@ function begin(task, run) {
   task[kEndRun](run, undefined, value, false);
 }
 
-// So that a failure is never undefined, which stands for none.
+// Inside, undefined means that there is no error. So an undefined that was thrown has a stand-in.
 function wrap(error) {
-  return error === undefined ? new Error('a task failed with undefined') : error;
+  return error === undefined ? THROWN_UNDEFINED : error;
+}
+
+function unwrap(error) {
+  return error === THROWN_UNDEFINED ? undefined : error;
 }
 
 // The time limit of a run has come. Who hears of it does so in the context of the task.
@@ -447,13 +470,10 @@ class Task extends AsyncResource {
         s.plainCancelling++;
       } else if (rc < 0) {
         return 'over';
-      } else if (state & PLAIN) {
+      } else if (s.io[FLAGS] === 1) {
         this[kState] |= CANCELLED;
-        s.plainCancelling++;
-        const error = this[kMore] !== undefined ? new AbortError(reason) : reason;
-        settle(this, error);
-        over(this, 0, error);
-        if (s.ending) s.lookForEnd();
+        if (state & PLAIN) s.plainCancelling++;
+        endCancelled(this, reason);
         return 'never-ran';
       }
     }
@@ -555,6 +575,26 @@ if (Symbol.dispose !== undefined) {
   });
 }
 
+// The time limit of a run, on an engine for limits only. To that engine it is a plain task. To
+// async_hooks it is nothing, because the user has not made it.
+class Limiter {
+  constructor(engine, fn, state) {
+    this[kEngine] = engine;
+    this[kFn] = fn;
+    this[kSlot] = -1;
+    this[kState] = state;
+    this[kMore] = undefined;
+  }
+
+  runInAsyncScope(fn, self, ...args) {
+    return Reflect.apply(fn, self, args);
+  }
+
+  emitDestroy() {}
+}
+
+for (const name of ['cancel', kCall, kEndRun]) Limiter.prototype[name] = Task.prototype[name];
+
 // A promise that was asked for late. A cancelled one has its error, or the reason in kFn.
 function answer(task, deferred) {
   const state = task[kState];
@@ -565,7 +605,7 @@ function answer(task, deferred) {
   } else if (isOver && !(state & FAILED)) {
     deferred.resolve(task[kFn]);
   } else {
-    deferred.reject(isOver ? task[kFn] : more.error);
+    deferred.reject(unwrap(isOver ? task[kFn] : more.error));
   }
 }
 
@@ -602,7 +642,7 @@ function inquire(task) {
 }
 
 module.exports = {
-  Task, Run, More, begin, over, keepShape, settle, settleFailed, raise,
+  Task, Limiter, Run, More, begin, over, keepShape, settle, settleFailed, raise,
   WAITING, RUNNING, OVER, STATE, PLAIN, UNREF, CANCELLED, FAILED, WALL,
   kEngine, kFn, kSlot, kState, kMore, kCall, kEndRun,
 };

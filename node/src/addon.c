@@ -18,12 +18,16 @@ static void free_addon(napi_env env, void *data, void *hint) {
   uvs_node_release(data);
 }
 
-/* raise(error): 'uncaughtException', now, and in the async context of who calls. */
+/* raise(error): 'uncaughtException', now, and in the async context of the caller. The error was
+ * caught in JavaScript. So it is thrown again first, where no JavaScript catches it: V8 looks at
+ * --abort-on-uncaught-exception when something is thrown, and napi_fatal_exception does not. */
 static napi_value raise_error(napi_env env, napi_callback_info info) {
   napi_value error;
   size_t argc = 1;
 
-  if (napi_get_cb_info(env, info, &argc, &error, NULL, NULL) == napi_ok)
+  if (napi_get_cb_info(env, info, &argc, &error, NULL, NULL) == napi_ok &&
+      napi_throw(env, error) == napi_ok &&
+      napi_get_and_clear_last_exception(env, &error) == napi_ok)
     napi_fatal_exception(env, error);
   return NULL;
 }

@@ -129,8 +129,10 @@ static void on_missed(uvs_t *s, uvs_id_t id, uint64_t count, int reason, void *a
   uint32_t slot = uvs_node_number(arg);
 
   /* Tasks of other addons have other args, and are not for JavaScript. */
-  if (slot < h->slot_room && h->slots[slot].state == SLOT_IN && h->slots[slot].id == id)
-    uvs_node_note(h, (struct event){EVENT_MISSED, slot, (double)count, reason, 0, 0});
+  if (slot >= h->slot_room || h->slots[slot].state != SLOT_IN || h->slots[slot].id != id)
+    return;
+  h->slots[slot].noted = true;
+  uvs_node_note(h, (struct event){EVENT_MISSED, slot, (double)count, reason, 0, 0});
 }
 
 static void on_never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
@@ -143,8 +145,10 @@ static void on_never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
    * is for nobody: EVENT_TERMINATED comes later. */
   if (id == 0 || uvs_info(s, id, &info) < 0 || uvs_node_plain_never_ran(h, info.work, task_arg))
     return;
-  if (info.work == on_run)
-    uvs_node_note(h, (struct event){EVENT_NEVER_RAN, uvs_node_number(task_arg), 0, 0, 0, 0});
+  if (info.work != on_run)
+    return;
+  h->slots[uvs_node_number(task_arg)].noted = true;
+  uvs_node_note(h, (struct event){EVENT_NEVER_RAN, uvs_node_number(task_arg), 0, 0, 0, 0});
 }
 
 static void on_terminated(uvs_t *s) {
@@ -399,27 +403,37 @@ static napi_value submit(napi_env env, napi_callback_info info) {
   t = &h->slots[(uint32_t)h->io[IO_SLOT]];
   uvs_node_plain_flush(h); /* so that the core has what is due before this one */
   t->overtakes = spec.priority > UVS_PRIORITY_NORMAL;
+  t->noted = false;
   rc = uvs_submit(h->s, &spec, &t->id);
   t->state = rc < 0 ? SLOT_FREE : SLOT_IN;
   h->io[IO_RC] = rc;
   return NULL;
 }
 
-/* SLOT. RC: a receipt, or UV_EBUSY: it is plain and due, and JavaScript has to see to it. Once a
- * plain one has been cancelled its slot is free. */
+/* SLOT. RC: a receipt, or UV_EBUSY: the task is plain and due, and JavaScript has to see to it.
+ * FLAGS, out: 1 = the slot is free, and no event will name the task again. A task that never runs
+ * any more gives its slot back here, and not when the core calls `done`: a burst of cancelled tasks
+ * would keep its memory until the loop's next pass. on_done finds the slot free, or with another
+ * id. A slot that is named by an event on its way is not given away. */
 static napi_value cancel(napi_env env, napi_callback_info info) {
   struct host *h = uvs_node_host(env, info);
   uint32_t slot = (uint32_t)h->io[IO_SLOT];
   struct slot *t = &h->slots[slot];
   int rc = UV_ENOENT;
 
+  h->io[IO_FLAGS] = 0;
   if (t->state == SLOT_WAITS) {
     uvs_node_plain_cancel(h, slot);
+    h->io[IO_FLAGS] = 1;
     rc = UVS_CANCELLED;
   } else if (t->state == SLOT_DUE) {
     rc = UV_EBUSY;
   } else if (t->state == SLOT_IN && h->s != NULL) {
     rc = uvs_cancel(h->s, t->id, 0);
+    if (rc == UVS_CANCELLED && !t->noted) {
+      t->state = SLOT_FREE;
+      h->io[IO_FLAGS] = 1;
+    }
   }
   h->io[IO_RC] = rc;
   return NULL;

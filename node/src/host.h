@@ -102,6 +102,7 @@ struct slot {
   uint8_t state;               /* enum slot_state */
   bool unref;                  /* SLOT_WAITS */
   bool overtakes;              /* SLOT_IN: it has a high priority */
+  bool noted;                  /* SLOT_IN: an event other than a run or the end names this slot */
 };
 
 /* Plain tasks that are due in the same grain of time; see plain.c. */

@@ -54,7 +54,7 @@ test('a raised signal ends the wait, with its reason as the cause', async () => 
   const waits = [setTimeout(2 ** 40, 1, { signal }), setTimeout(Infinity, 1, { signal }),
     scheduler.wait(2 ** 31, { signal })];
   await setTimeout(4); // and not at once, as node would
-  assert.strictEqual(listeners(signal), 3);
+  assert.strictEqual(listeners(signal), 1); // for all of them
   abort.abort('why');
   for (const wait of [...waits, setTimeout(1, 1, { signal }), scheduler.wait(1, { signal })]) {
     await assert.rejects(wait, { name: 'AbortError', code: 'ABORT_ERR', cause: 'why' });

@@ -8,6 +8,7 @@
 // own words and with its own AbortError.
 
 const node = require('node:timers/promises');
+const { follow, unfollow } = require('../lib/signal.js');
 const timers = require('../timers.js');
 
 const {
@@ -29,16 +30,18 @@ function setTimeout(delay, value, options = {}) {
   if (isRefused(delay, options)) return nodeSetTimeout(delay, value, options);
   const { signal, ref } = options;
   return new Promise((resolve) => {
-    const abort = () => {
-      timers.clearTimeout(timeout);
-      resolve(nodeSetTimeout(delay, value, options));
+    const waiter = signal && {
+      cancel() {
+        timers.clearTimeout(timeout);
+        resolve(nodeSetTimeout(delay, value, options));
+      },
     };
     const timeout = timers.setTimeout(() => {
-      signal?.removeEventListener('abort', abort);
+      if (signal) unfollow(signal, waiter);
       resolve(value);
     }, delay);
     if (ref === false) timeout.unref();
-    signal?.addEventListener('abort', abort, { once: true });
+    if (signal) follow(signal, waiter);
   });
 }
 
@@ -54,11 +57,13 @@ async function* setInterval(delay, value, options = {}) {
     wake?.();
   }, delay);
   if (ref === false) interval.unref();
-  const abort = () => {
-    timers.clearInterval(interval);
-    wake?.();
+  const reader = signal && {
+    cancel() {
+      timers.clearInterval(interval);
+      wake?.();
+    },
   };
-  signal?.addEventListener('abort', abort, { once: true });
+  if (signal) follow(signal, reader);
   try {
     for (;;) {
       if (ticks === 0 && !signal?.aborted) {
@@ -71,7 +76,7 @@ async function* setInterval(delay, value, options = {}) {
     }
   } finally {
     timers.clearInterval(interval);
-    signal?.removeEventListener('abort', abort);
+    if (signal) unfollow(signal, reader);
   }
 }
 
