@@ -34,7 +34,7 @@ const WORDS = new Map([
   [UV_EAGAIN, 'maxPending tasks are waiting already'],
   [UV_ECANCELED, 'the lane is disposed'],
   [-errno.ENOMEM, 'out of memory'],
-  [-errno.EINVAL, 'bad arguments'],
+  [-errno.EINVAL, 'an option has a value that the scheduler does not accept'],
   [-errno.ENOTSUP, 'not supported on this system'],
 ]);
 

@@ -14,6 +14,8 @@ const PRIORITY = { low: -1, normal: 0, high: 1 };
 const KEEP_ALIVE = { auto: 0, always: 1, never: 2 };
 const MODE = { rate: 1, delay: 2 };
 
+const NEVER_NS = 9.2e18; // from here on the native part takes a duration for "never"; see uvs_node_ns
+
 const ANY = ['name', 'ref', 'signal', 'limit', 'failure', 'retry', 'maxFailures', 'priority'];
 const ONCE = new Set([...ANY, 'jitter']);
 const EVERY = new Set([...ANY, 'jitter', 'mode', 'delay', 'missed', 'maxBurst', 'maxRuns', 'until']);
@@ -27,7 +29,8 @@ function object(value, name, known) {
   }
   for (const key of Object.keys(value)) {
     if (known.has(key)) continue;
-    throw new TypeError(`${name} has no ${inspect(key)}; known: ${[...known].join(', ')}`);
+    const option = name === 'options' ? key : `${name}.${key}`;
+    throw new TypeError(`unknown option ${inspect(option)}; known are ${[...known].join(', ')}`);
   }
   return value;
 }
@@ -97,7 +100,7 @@ function taskOptions(given, { periodic, periodNs = 0, wall = false }) {
     throw new RangeError("maxBurst needs missed: 'catch-up'");
   }
   const jitterNs = o.jitter === undefined ? 0 : duration(o.jitter, 'jitter');
-  if (mode === MODE.rate && jitterNs >= periodNs) {
+  if (mode === MODE.rate && jitterNs >= Math.min(periodNs, NEVER_NS)) {
     throw new RangeError(`jitter must be less than the period, not ${inspect(o.jitter)}`);
   }
   if (o.name !== undefined && typeof o.name !== 'string') {

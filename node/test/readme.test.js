@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+'use strict';
+
+// Every snippet of README.md runs, as a program of its own, and ends by itself.
+
+const test = require('node:test');
+const assert = require('node:assert/strict');
+const { spawnSync } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
+const { root } = require('./lib/helper.js');
+
+const text = fs.readFileSync(path.join(root, 'README.md'), 'utf8');
+const snippets = [...text.matchAll(/^```js\n([^]*?)^```$/gm)].map((found) => found[1]);
+
+// What each of them prints, in their order in the file.
+const PRINTS = [
+  /^(?=[^]*beat 4, )(?=[^]*^checked$)[^]*reminder: never-ran\ncheck: (running|never-ran)/m,
+  /^saved\n$/,
+  /^first\nsecond\nstill runs\n$/,
+  /^(?=[^]*^tick$)[^]*^once$/m,
+];
+
+test('README.md has a snippet for each of these', () => assert.equal(snippets.length, PRINTS.length));
+
+snippets.forEach((snippet, i) => {
+  test(`snippet ${i + 1} of README.md runs`, () => {
+    const end = spawnSync(process.execPath, ['-e', snippet], { cwd: root, encoding: 'utf8', timeout: 30e3 });
+    assert.equal(end.signal, null, 'it did not end by itself');
+    assert.equal(end.stderr, '');
+    assert.equal(end.status, 0);
+    assert.match(end.stdout, PRINTS[i]);
+  });
+});
+
+test('README.md names everything that the package exports', () => {
+  for (const name of Object.keys(require('..'))) assert.match(text, new RegExp(`\\b${name}\\b`), name);
+});
