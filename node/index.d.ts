@@ -6,171 +6,178 @@ import { AsyncResource } from 'node:async_hooks';
 import { EventEmitter } from 'node:events';
 
 /**
- * How long: a number of milliseconds (fractions count), a BigInt of nanoseconds, or a text such as
- * `'250ms'`, `'1h 30m'`, `'15d'`; units are ns, us, ms, s, m, h, d and w. Below zero is zero;
- * `Infinity` is never.
+ * A length of time: a number of milliseconds (fractions count), a BigInt of nanoseconds, or a text such
+ * as `'250ms'`, `'1h 30m'`, `'15d'`. The units are ns, us, ms, s, m, h, d and w. A negative number counts
+ * as zero. `Infinity` means never.
  */
 export type Duration = number | bigint | string;
 
-/** When: a Date, or since 1970 a number of milliseconds or a BigInt of nanoseconds. */
+/** An instant: a Date, a number of milliseconds since 1970, or a BigInt of nanoseconds since 1970. */
 export type Instant = Date | number | bigint;
 
-/** What a task calls. What it returns, or what its promise gives, is the value of the run. */
+/** The function of a task. Its return value, or the value of its promise, is the value of the run. */
 export type TaskFunction<T> = (run: Run) => T | PromiseLike<T>;
 
-/** One run of a task, as its function gets it. Times are milliseconds. */
+/** One run of a task. The function gets it as its argument. Times are in milliseconds. */
 export interface Run {
   readonly task: Task<unknown>;
   /**
-   * When it should have started, jitter not counted: on the scale of `performance.now()`; for tasks
-   * made with `at`, on that of `Date.now()`.
+   * When the run should have started, without jitter. It compares with `performance.now()`; for tasks
+   * made with `at`, with `Date.now()`.
    */
   readonly ideal: number;
-  /** How much later than due it started; never below zero. */
+  /** How much later than due the run started; never negative. */
   readonly late: number;
-  /** Which run of the task this is, from 1 on. */
+  /** The number of the run; the first is 1. */
   readonly run: number;
-  /** How many points of the grid before this run had none; see `missed` of the options. */
+  /** How many periods passed without a run since the previous run; see the option `missed`. */
   readonly missed: number;
   /**
-   * Raised when the task is cancelled, when the run passes its `limit`, and by `shutdownNow` and
-   * `close`. Made when it is first asked for.
+   * Aborted when the task is cancelled, when the run exceeds its `limit`, and by `shutdownNow` and
+   * `close`. Created when it is first read.
    */
   readonly signal: AbortSignal;
 }
 
-/** What a failed run, with `failure: 'retry'`, is followed by. */
+/** How a task with `failure: 'retry'` waits after a failed run. */
 export interface RetryOptions {
-  /** The first wait, from the end of the run that failed; doubles with each failure in a row. Default 1 s. */
+  /** The first wait, from the end of the failed run. It doubles with each consecutive failure. Default 1 s. */
   wait?: Duration | undefined;
-  /** The longest wait. Default: no bound. */
+  /** The longest wait. Default: no limit. */
   max?: Duration | undefined;
-  /** Percent of each wait, 0 to 100, that chance may take off. Default 0. */
+  /** Each wait is shortened at random by up to this many percent, 0 to 100. Default 0. */
   jitter?: number | undefined;
 }
 
-/** What all tasks can be told. */
+/** Options of all tasks. */
 export interface CommonOptions {
-  /** For people, and for `task.name`. */
+  /** A text for listings; `task.name`. */
   name?: string | undefined;
-  /** false: while it waits, this task does not keep the process alive. Default true. */
+  /** Whether the task keeps the process alive while it waits. Default true. */
   ref?: boolean | undefined;
-  /** Cancels the task when it is raised; its reason is the cause of the AbortError. */
+  /** Cancels the task when it is aborted. Its reason becomes the cause of the AbortError. */
   signal?: AbortSignal | undefined;
-  /** A run that takes longer fails with a TimeoutError, and its signal is raised. Default: none. */
+  /** A run that takes longer fails with a TimeoutError, and its signal is aborted. Default: no limit. */
   limit?: Duration | undefined;
-  /** With `failure: 'retry'` only. */
+  /** Only with `failure: 'retry'`. */
   retry?: RetryOptions | undefined;
-  /** So many failures in a row end the task, if `failure` is not `'stop'`. Default: it never gives up. */
+  /** The task gives up after this many consecutive failures. Not with `failure: 'stop'`. Default: never. */
   maxFailures?: number | undefined;
-  /** Which of the tasks that are due starts first: they take turns, 8 : 4 : 1. Default `'normal'`. */
+  /** Of due tasks, 8 of high priority start for 4 of normal and 1 of low priority. Default `'normal'`. */
   priority?: 'low' | 'normal' | 'high' | undefined;
-  /** Each run is due up to so much after its ideal time. It never adds up. Default 0. */
+  /** Delays each run by a random time of up to this length. The delays do not add up. Default 0. */
   jitter?: Duration | undefined;
 }
 
-/** For tasks that run once. */
+/** Options of tasks that run once. */
 export interface TaskOptions extends CommonOptions {
-  /** What a failed run means: `'stop'` (default) ends the task, `'retry'` tries again. */
+  /** What happens after a failed run. `'stop'` (default): the task ends. `'retry'`: it tries again. */
   failure?: 'stop' | 'retry' | undefined;
 }
 
-/** For tasks that run again and again. */
+/** Options of periodic tasks. */
 export interface PeriodicOptions extends CommonOptions {
   /**
-   * What a failed run means: `'stop'` (default) ends the task, after `'continue'` the next run comes
-   * as ever, `'retry'` tries again.
+   * What happens after a failed run. `'stop'` (default): the task ends. `'continue'`: the next run comes
+   * as usual. `'retry'`: the task tries again, after a wait.
    */
   failure?: 'stop' | 'continue' | 'retry' | undefined;
-  /** `'rate'` (default): on a grid, without drift. `'delay'`: the period lies between runs. */
+  /** `'rate'` (default): without drift. `'delay'`: the period counts from the end of a run. */
   mode?: 'rate' | 'delay' | undefined;
-  /** To the first run. Default: one period. */
+  /** Time until the first run. Default: one period. */
   delay?: Duration | undefined;
   /**
-   * At a fixed rate, about points that passed while it could not run: `'once'` (default) has one run
-   * for all of them, `'skip'` none, `'catch-up'` all of them, back to back.
+   * With mode `'rate'`: what happens to periods that passed while the task could not run. `'once'`
+   * (default): one run makes up for all of them. `'skip'`: they are left out. `'catch-up'`: each gets
+   * its run, back to back.
    */
   missed?: 'once' | 'skip' | 'catch-up' | undefined;
-  /** With `missed: 'catch-up'`, only the newest so many. Default: no bound. */
+  /** With `missed: 'catch-up'`: only this many of the newest missed periods get a run. Default: all. */
   maxBurst?: number | undefined;
-  /** After so many runs the task is over. Default: no bound. */
+  /** The task ends after this many runs. Default: no limit. */
   maxRuns?: number | undefined;
-  /** No run whose ideal time is later: a Date, or so long from now. Default: no end. */
+  /** The task ends at this Date, or after this duration from now. Default: never. */
   until?: Date | Duration | undefined;
 }
 
 /**
- * A task that was submitted. Its functions run in the async context of the submission: they see its
- * AsyncLocalStorage stores.
+ * A task. Its function runs in the async context of the call that made the task, and sees the
+ * AsyncLocalStorage stores of that call.
  */
 export class Task<T = unknown> extends AsyncResource {
   protected constructor(...internal: never);
 
   /**
-   * Cancels it.
+   * Cancels the task, and returns what that did:
    *
    * - `'never-ran'`: no run is in progress, and none will start.
-   * - `'running'`: the run in progress goes on, with its signal raised, and none follows.
-   * - `'over'`: it was over, or cancelled, before.
+   * - `'running'`: the current run goes on with its signal aborted, and no other run follows.
+   * - `'over'`: the task was already over or cancelled.
    *
    * `promise` rejects with an AbortError whose cause is the reason.
    */
   cancel(reason?: unknown): 'never-ran' | 'running' | 'over';
 
-  /** Moves the next run to so long from now. False, and nothing happens, if it is due, running or over. */
+  /**
+   * Moves the next run to `delay` from now and returns true. If the task is due, running or over, does
+   * nothing and returns false.
+   */
   reschedule(delay: Duration): boolean;
 
-  /** While it waits, the process stays alive. */
+  /** The task keeps the process alive while it waits. */
   ref(): this;
-  /** While it waits, the process may end. */
+  /** The process may end while the task waits. */
   unref(): this;
   hasRef(): boolean;
 
   /**
-   * Of the end: the value of the last run that ended well, or why there is none. Who asks for it is
-   * told of a failure; of one that nobody asked for, the scheduler's `'error'` is, or the process.
+   * Settles when the task ends: with the value of the last successful run, or with the error. If you
+   * never read it, failures go to the scheduler's `'error'` event, or else to the process.
    */
   readonly promise: Promise<T>;
 
-  /** As given in the options, or ''. */
+  /** The option `name`, or ''. */
   readonly name: string;
-  /** `'ready'`: due, and not yet begun. */
+  /** `'ready'` means due, but not yet started. */
   readonly state: 'waiting' | 'ready' | 'running' | 'over';
-  /** How often its function was called. */
+  /** How many runs have started. */
   readonly runs: number;
-  /** Milliseconds until the next run: below zero when overdue, Infinity for never, undefined if none follows. */
+  /** Milliseconds until the next run: negative if overdue, Infinity for never, undefined if none follows. */
   readonly remaining: number | undefined;
-  /** Failures in a row, up to now. */
+  /** The number of consecutive failures. */
   readonly failures: number;
 
   /**
-   * The runs that end well from now on. The loop ends with the task; of a failure it is told by an
-   * exception. Who leaves the loop does not cancel the task.
+   * Gives each run that succeeds from now on. The loop ends with the task, and throws if the task fails.
+   * Leaving the loop does not cancel the task.
    */
   [Symbol.asyncIterator](): AsyncIterableIterator<Run>;
 
-  /** Cancels it, at the end of a `using` block. Where node knows Symbol.dispose. */
+  /** Cancels the task at the end of a `using` block. Only where node has Symbol.dispose. */
   [Symbol.dispose](): void;
 }
 
-/** What schedulers and lanes take tasks by. */
+/** The methods of schedulers and lanes that make tasks. */
 interface Submit {
-  /** Once, after `delay`. */
+  /** Runs `fn` once, after `delay`. */
   schedule<T>(delay: Duration, fn: TaskFunction<T>, options?: TaskOptions): Task<T>;
-  /** Again and again, until it is cancelled or its options end it. Runs never overlap. */
+  /** Runs `fn` again and again, until the task is cancelled or its options end it. Runs never overlap. */
   every<T>(period: Duration, fn: TaskFunction<T>, options?: PeriodicOptions): Task<T>;
-  /** Once, at an instant of the wall clock; follows when that is set. The past means now. */
+  /** Runs `fn` once, at an instant of the wall clock, also if that clock is set. The past means now. */
   at<T>(date: Instant, fn: TaskFunction<T>, options?: TaskOptions): Task<T>;
-  /** Once, as soon as the loop comes to it. */
+  /** Runs `fn` once, as soon as possible, but not before this call returns. */
   execute<T>(fn: TaskFunction<T>, options?: TaskOptions): Task<T>;
 }
 
 export interface LaneOptions {
-  /** How many of its tasks may run at once. Default 1; 0: no bound. */
+  /** How many of the lane's tasks may run at once. Default 1. 0 means no limit. */
   width?: number | undefined;
 }
 
-/** Tasks that keep their order, do not overlap, and end together. Made by `scheduler.lane()`. */
+/**
+ * A group of tasks that run in order, at most `width` at once, and can be cancelled together. Made by
+ * `scheduler.lane()`.
+ */
 export class Lane implements Submit {
   protected constructor(...internal: never);
 
@@ -180,52 +187,56 @@ export class Lane implements Submit {
   execute<T>(fn: TaskFunction<T>, options?: TaskOptions): Task<T>;
 
   readonly disposed: boolean;
-  /** Cancels all its tasks, and takes no more. Resolved when the last of them is over. */
+  /** Cancels all tasks of the lane and accepts no more. Resolves when the last of them is over. */
   dispose(reason?: unknown): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
 export interface SchedulerOptions {
-  /** true: microtasks run once after all that was due, and not after each function. Default false. */
+  /** Runs microtasks once after all due functions, and not after each function. Default false. */
   batch?: boolean | undefined;
-  /** After so long the rest of what is due waits for the loop's next turn, 1 us to 1 s. Default 1 ms. */
+  /** After this time, 1 us to 1 s, other due tasks wait for the next pass of the loop. Default 1 ms. */
   budget?: Duration | undefined;
-  /** Whether it keeps the process alive: `'auto'` (default) while tasks wait. */
+  /** What keeps the process alive: `'auto'` (default): ref'd tasks; `'always'`: the scheduler; `'never'`: nothing. */
   keepAlive?: 'auto' | 'always' | 'never' | undefined;
-  /** Most tasks that are not over; one more is refused with code EAGAIN. Default: no bound. */
+  /** The largest number of tasks that are not over. One more throws with code EAGAIN. Default: no limit. */
   maxPending?: number | undefined;
   /**
-   * A timer that counts in nanoseconds instead of whole milliseconds, Linux only. A duration, up to
-   * 1 ms, is by how much deadlines are gathered; true is 50 us. Default false.
+   * Uses a timer with nanosecond resolution instead of whole milliseconds (Linux only). A duration of up
+   * to 1 ms says how late it may wake up, so that near deadlines share one wake-up. true means 50 us.
+   * Default false.
    */
   precise?: boolean | Duration | undefined;
-  /** Of tasks of other addons: how many at once on libuv's pool, 0 to 1024. Default: one less than it has threads. */
+  /**
+   * For tasks of native addons: how many run at once on libuv's thread pool, 0 to 1024. Default: one less
+   * than the pool has threads.
+   */
   concurrency?: number | undefined;
-  /** Of tasks of other addons: so many own threads, 1 to 1024, instead of libuv's pool. */
+  /** For tasks of native addons: this many own threads, 1 to 1024, instead of libuv's thread pool. */
   threads?: number | undefined;
 }
 
 export interface ShutdownOptions {
-  /** Do tasks that run once, and are not yet due, still run? Default true. */
+  /** Whether one-shot tasks that are not yet due still run. Default true. */
   delayed?: boolean | undefined;
-  /** Do periodic tasks go on? Default false. */
+  /** Whether periodic tasks go on. Default false. */
   periodic?: boolean | undefined;
 }
 
-/** Why points of a grid passed without a run. */
+/** Why periods passed without a run. */
 export type MissedCause =
   'timer' | 'loop' | 'budget' | 'runners' | 'overlap' | 'clock' | 'submit' | 'retry' | 'unknown';
 
-/** The events of a scheduler, and what their listeners get. */
+/** The events of a scheduler, with the arguments of their listeners. */
 export interface SchedulerEvents {
-  /** A failure after which the task goes on, or whose promise nobody has asked for. */
+  /** A run failed, and the task goes on or nobody has read its promise. */
   error: [error: any, task: Task];
-  /** So many points of a task's grid passed without a run. */
-  missed: [task: Task, points: number, cause: MissedCause];
+  /** This many periods of the task passed without a run. */
+  missed: [task: Task, count: number, cause: MissedCause];
 }
 
 /**
- * At every instant `submitted` is the sum of `completed`, `failed`, `cancelled`, `timedOut`,
+ * Counters. At every moment `submitted` is the sum of `completed`, `failed`, `cancelled`, `timedOut`,
  * `dropped`, `waiting`, `ready` and `running`.
  */
 export interface Stats {
@@ -233,32 +244,33 @@ export interface Stats {
   completed: number;
   failed: number;
   cancelled: number;
-  /** The last run passed its limit. */
+  /** Tasks that ended because a run exceeded its limit. */
   timedOut: number;
   dropped: number;
   waiting: number;
-  /** Due, and not yet begun. */
+  /** Due, but not yet started. */
   ready: number;
   running: number;
-  /** Submissions that were refused. */
+  /** Tasks that were refused, for example because of `maxPending`. */
   rejected: number;
   runs: number;
-  /** Points of grids without a run. */
+  /** Periods that passed without a run. */
   missed: number;
-  /** Now, and the most ever at once, on pool threads. */
+  /** Pool threads in use now. */
   runners: number;
+  /** The most pool threads that were in use at once. */
   peakRunners: number;
-  /** Room made so far, in tasks. */
+  /** For how many tasks memory is allocated. */
   slots: number;
-  /** Also of tasks that went on. */
+  /** Failed runs, also those after which the task went on. */
   failedRuns: number;
-  /** Turns of the loop that the scheduler asked for. */
+  /** How often the scheduler has woken up the loop. */
   wakeups: number;
-  /** How late runs started, in milliseconds; p50 and p99 up to twice too much. */
+  /** How late runs started, in milliseconds. p50 and p99 may be up to twice too large. */
   late: { count: number; p50: number; p99: number; max: number };
 }
 
-/** A scheduler on node's own loop. */
+/** A scheduler on the event loop of this thread. */
 export class Scheduler extends EventEmitter implements Submit {
   constructor(options?: SchedulerOptions);
 
@@ -269,18 +281,18 @@ export class Scheduler extends EventEmitter implements Submit {
 
   lane(options?: LaneOptions): Lane;
 
-  /** Takes nothing new; what it has goes on as told. Resolved when the last task is over. */
+  /** Accepts no new tasks. Resolves when the last task is over. */
   shutdown(options?: ShutdownOptions): Promise<void>;
-  /** Cancels what does not run, asks what does to stop. Resolves to the tasks that never ran. */
+  /** Starts no more runs, and aborts the signals of the current ones. Resolves to the tasks that never ran. */
   shutdownNow(): Promise<Task[]>;
-  /** As `shutdownNow`, and lets go of everything. Resolved when no function runs any more. */
+  /** Like `shutdownNow`, and frees everything. Resolves when no function is running any more. */
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 
   stats(): Stats;
   /** The tasks that are not over. */
   tasks(): Task[];
-  /** For other addons: see include/uvsched_node.h. */
+  /** A table of functions for native addons; see include/uvsched_node.h. */
   readonly native: unknown;
 
   on<E extends keyof SchedulerEvents>(event: E, listener: (...args: SchedulerEvents[E]) => void): this;
@@ -292,27 +304,27 @@ export class Scheduler extends EventEmitter implements Submit {
   prependOnceListener<E extends keyof SchedulerEvents>(event: E, listener: (...args: SchedulerEvents[E]) => void): this;
 }
 
-/** A task was cancelled; `cause` is the reason, if there was one. */
+/** The task was cancelled. `cause` is the reason, if one was given. */
 export class AbortError extends Error {
   constructor(reason?: unknown);
   readonly code: 'ABORT_ERR';
   readonly cause?: unknown;
 }
 
-/** A run took longer than its limit. */
+/** A run exceeded its limit. */
 export class TimeoutError extends Error {
   constructor(message?: string);
   readonly code: 'ETIMEDOUT';
 }
 
-/** The scheduler of this thread that the functions below use. */
+/** The default scheduler of this thread, which the functions below use. */
 export function defaultScheduler(): Scheduler;
 
-/** Once, after `delay`, on the default scheduler. */
+/** Runs `fn` once, after `delay`, on the default scheduler. */
 export function schedule<T>(delay: Duration, fn: TaskFunction<T>, options?: TaskOptions): Task<T>;
-/** Again and again, on the default scheduler. */
+/** Runs `fn` again and again, on the default scheduler. */
 export function every<T>(period: Duration, fn: TaskFunction<T>, options?: PeriodicOptions): Task<T>;
-/** Once, at an instant of the wall clock, on the default scheduler. */
+/** Runs `fn` once, at an instant of the wall clock, on the default scheduler. */
 export function at<T>(date: Instant, fn: TaskFunction<T>, options?: TaskOptions): Task<T>;
-/** Once, as soon as the loop comes to it, on the default scheduler. */
+/** Runs `fn` once, as soon as possible, on the default scheduler. */
 export function execute<T>(fn: TaskFunction<T>, options?: TaskOptions): Task<T>;

@@ -7,22 +7,22 @@ import * as promises from './timers/promises';
 export { setImmediate, clearImmediate } from 'node:timers';
 export { promises };
 
-/** What setTimeout and setInterval return; the methods of node's, and good where node's is asked for. */
+/** What setTimeout and setInterval return. It can be used wherever a Timeout of node is expected. */
 export interface Timeout extends NodeJS.Timeout {
-  /** Clears it. */
+  /** Clears the timer. */
   close(): this;
   hasRef(): boolean;
   ref(): this;
-  /** Starts anew, also after it fired; not after it was cleared. */
+  /** Starts the delay again, also after the timer fired, but not after it was cleared. */
   refresh(): this;
   unref(): this;
-  /** The number by which clearTimeout and clearInterval know it. */
+  /** A number that clearTimeout and clearInterval accept instead of the object. */
   [Symbol.toPrimitive](): number;
 }
 
 /**
- * Calls once, after `delay` whole ms, at least 1. Above 2^31-1 it is as long as it says; Infinity is
- * never.
+ * Calls `callback` once, after `delay` ms (a whole number, at least 1). Delays above 2^31-1 ms are
+ * waited for. Infinity means never.
  */
 export function setTimeout<A extends any[]>(
   callback: (this: Timeout, ...args: A) => void, delay?: number, ...args: A): Timeout;
@@ -31,11 +31,11 @@ export namespace setTimeout {
   const __promisify__: typeof promises.setTimeout;
 }
 
-/** Calls every `delay` ms, on the grid that begins with the call. */
+/** Calls `callback` every `delay` ms, without drift: call n is due n * `delay` ms after this call. */
 export function setInterval<A extends any[]>(
   callback: (this: Timeout, ...args: A) => void, delay?: number, ...args: A): Timeout;
 
-/** Clears a Timeout, or the one with this number; node's own as well. Other things do no harm. */
+/** Clears a Timeout, or the Timeout with this number, also one of node. Ignores anything else. */
 export function clearTimeout(timeout?: NodeJS.Timeout | string | number | null): void;
 
 /** The same as clearTimeout. */

@@ -1,29 +1,36 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// A drop-in for node:timers. setImmediate and clearImmediate are node's own.
+// A drop-in replacement for node:timers. setImmediate and clearImmediate are node's own.
 //
-// What differs from node, on purpose:
-// - A delay above 2^31-1 ms is waited for; node makes it 1 ms and warns. Infinity is never.
-// - An interval keeps its grid: run n is due n periods after the start (or the last refresh), however
-//   long the runs take. Points that passed meanwhile are made up for by one run. Node counts from the
-//   start of the last run, and drifts.
-// - A delay counts from the call, node's from the time that the loop's turn began: where node can be
-//   early, by what the turn has taken up to then, these are not. What is due first goes first.
-// - When the functions of one turn have taken a ms, the others that are due wait for the next turn, so
-//   that I/O and immediates get their share. Node calls all of them first. A timer whose time has come
-//   before the loop heard of it is a turn or two later than node's.
-// - An interval that is cleared keeps the loop for one more turn.
-// - A Timeout also has what a task of this package has (promise, reschedule, ...).
-// - refresh() of an interval in its function counts from that call, not from the start of the run.
+// Deliberate differences from node:
+// - A delay above 2^31-1 ms is waited for. Node turns it into 1 ms and warns. Infinity means never.
+// - An interval does not drift: run n is due n periods after the start or the last refresh(), however
+//   long the runs take. Node counts from the start of the previous run, and drifts. If several periods
+//   pass while the loop is blocked, one run makes up for all of them.
+// - After such a stall, and after any late run, the next run follows sooner than one period later. That
+//   cannot be avoided: an interval that keeps its rate must make up for lateness. Use
+//   every(period, fn, { mode: 'delay' }) of the package if the distance matters more than the rate.
+// - A delay counts from the call. Node counts from the start of the loop iteration, so a node timer can
+//   fire early by the time that the iteration has already taken. These timers never fire early. Timers
+//   run in the order of their deadlines.
+// - When the callbacks of one loop iteration have taken 1 ms, the other due timers wait for the next
+//   iteration, so that I/O and immediates are served. Node calls all due timers first. A timer that was
+//   already due when the loop learned of it fires one or two iterations later than node's.
+// - An interval that is cleared keeps the loop alive for one more iteration, because the native
+//   scheduler reports the end of a periodic task from the loop.
+// - The first timer keeps the loop alive for one iteration, even if it is unref'd: a native scheduler
+//   learns in its first iteration which thread the loop runs on. Loading this file opens no scheduler.
+// - A Timeout also has the members of a Task of this package (promise, reschedule, ...).
+// - refresh() of an interval inside its callback counts from that call, not from the start of the run.
 // - The number of a Timeout (its primitive) stays the same when it is refreshed after it fired.
-// - What async_hooks calls the trigger is executionAsyncId(), also where node has set another one for
-//   work of its own (the `lookup` function of net.connect).
+// - The trigger id that async_hooks reports is executionAsyncId(), also where node sets another one for
+//   internal work (the `lookup` function of net.connect).
 // - process.getActiveResourcesInfo() does not list these timers, mock.timers of node:test does not
-//   move them, and newer node's warnings for a delay below 0 or NaN are missing.
-// - Of node's undocumented fields there are only _onTimeout, _idleTimeout and _destroyed. The deprecated
-//   enroll, active and _unrefActive are node's own, where it has them, and do not know these timers.
-// Of node 20's own tests these fail for it: test-timers (2^31), -max-duration-warning,
+//   control them, and newer node's warnings for a negative delay or NaN are missing.
+// - Of node's undocumented fields only _onTimeout, _idleTimeout and _destroyed exist. The deprecated
+//   enroll, active and _unrefActive are node's own, where node has them, and do not know these timers.
+// Of node 20's own tests these fail for the reasons above: test-timers (2^31), -max-duration-warning,
 // -timeout-to-interval (_repeat), -immediate-queue, and test-process-getactiveresources-*.
 
 const { AsyncResource } = require('node:async_hooks');
@@ -37,19 +44,19 @@ const {
   Task, keepShape, OVER, STATE, PLAIN, UNREF, kFn, kState, kMore, kCall, kEndRun,
 } = require('./lib/task.js');
 
-// Not properties of node's modules at the time of a call: somebody may have put ours there.
+// Taken once, when this file is loaded. Later somebody may replace node's functions with ours.
 const { setTimeout: nodeSetTimeout, clearTimeout: nodeClearTimeout, setImmediate, clearImmediate } = node;
 
 const kCallback = Symbol('callback'); // null: cleared
 const NONE = [];
 const kArgs = Symbol('args');
 const kMs = Symbol('ms');
-const kAgain = Symbol('again'); // refreshed when due or running: the new deadline
-const kScope = Symbol('scope'); // refreshed after it fired: an async resource for its second life
-const kAsked = Symbol('asked'); // for its number
+const kAgain = Symbol('again'); // the new deadline, if it was refreshed while due or running
+const kScope = Symbol('scope'); // a new async resource, if it was refreshed after it fired
+const kAsked = Symbol('asked'); // whether somebody has read its number
 
-// Not the default scheduler's: who shuts that down, or listens to its 'error', means tasks and not
-// every timer of the process.
+// Not the engine of the default scheduler: a program that shuts that one down, or listens to its
+// 'error' event, means its tasks and not every timer of the process.
 // Opened by the first timer, and not when this file is loaded: a new scheduler keeps the loop alive
 // for one turn.
 let engine;
@@ -64,10 +71,10 @@ function nowNs() {
   return engine.io[IO.NOW];
 }
 
-const byNumber = new Map(); // the live ones that were asked for their number; the key is its text
+const byNumber = new Map(); // live timers whose number was read, by the number as text
 
-// An error is told of inside its timer's async context, as node does: the handler of
-// 'uncaughtException' sees the AsyncLocalStorage stores, and a domain its own errors.
+// An error is reported in the async context of its timer, as in node: the handler of
+// 'uncaughtException' sees the AsyncLocalStorage stores, and a domain sees its own errors.
 function call() {
   try {
     Reflect.apply(this[kCallback], this, this[kArgs]);
@@ -77,7 +84,7 @@ function call() {
 }
 
 class Timeout extends Task {
-  static #kept = undefined; // for its shape, as the engine has one of a Task
+  static #kept = undefined; // keeps the shape of the class alive; see Engine.#kept
 
   constructor(of, callback, state, type = 'Timeout') {
     super(of, undefined, state, type);
@@ -86,7 +93,7 @@ class Timeout extends Task {
     this[kMs] = 0;
   }
 
-  // What the function returns is not waited for: the rejection of an async one is node's business.
+  // The return value is ignored, as in node: a rejected promise is an unhandled rejection.
   [kCall]() {
     if (Timeout.#kept === undefined) Timeout.#kept = keepShape(Timeout);
     if (this[kAgain] !== undefined) return; // refreshed after it was due
@@ -102,7 +109,7 @@ class Timeout extends Task {
     else this.reschedule(ns / 1e6);
   }
 
-  // The end, but for a later refresh.
+  // The timer has ended, unless it was refreshed meanwhile.
   emitDestroy() {
     if (this[kAgain] !== undefined) return this;
     if (this[kAsked]) byNumber.delete(`${this.asyncId()}`);
@@ -123,7 +130,7 @@ class Timeout extends Task {
     return this;
   }
 
-  /** Starts anew, also after it fired; not after it was cleared. */
+  /** Starts the delay again, also after the timer fired, but not after it was cleared. */
   refresh() {
     if (this[kCallback] === null) return this;
     const ns = this[kMs] * 1e6;
@@ -136,9 +143,9 @@ class Timeout extends Task {
     return this;
   }
 
-  // As in node, it stays when the timer is over, for a refresh.
+  // As in node, the flag outlives the timer, for a later refresh.
   ref() {
-    if (this instanceof Timeout) { // node takes anything
+    if (this instanceof Timeout) { // node accepts any receiver
       super.ref();
       this[kState] &= ~UNREF;
     }
@@ -164,8 +171,8 @@ class Timeout extends Task {
     return id;
   }
 
-  // node's clearTimeout looks at this, sets it to null, and leaves alone what is destroyed then: so
-  // it clears ours as well.
+  // node's own clearTimeout sets this to null if it is set, and does nothing more if _destroyed is then
+  // true. So node's clearTimeout also clears these timers.
   get _onTimeout() {
     return this[kCallback];
   }
@@ -189,7 +196,7 @@ class Timeout extends Task {
   }
 }
 
-// What few have is no room in all.
+// Few timers need these. On the prototype they take no memory in the others.
 Object.assign(Timeout.prototype, { [kAgain]: undefined, [kScope]: undefined, [kAsked]: false });
 
 function rearm(timeout, ns) {
@@ -199,14 +206,14 @@ function rearm(timeout, ns) {
   if (timeout[kAsked]) byNumber.set(`${timeout.asyncId()}`, timeout);
 }
 
-// Whole ms, at least 1. Multiplied, not made a Number: a BigInt is a TypeError, as in node.
+// Whole ms, at least 1. `delay * 1` and not Number(delay): a BigInt is a TypeError, as in node.
 function msOf(delay) {
   const ms = Math.trunc(delay * 1);
   return ms >= 1 ? ms : 1;
 }
 
 function setTimeout(callback, delay, ...args) {
-  if (typeof callback !== 'function') return nodeSetTimeout(callback); // throws in node's own words
+  if (typeof callback !== 'function') return nodeSetTimeout(callback); // throws node's own error
   const ms = msOf(delay);
   engine ??= openEngine();
   const timeout = new Timeout(engine, callback, PLAIN);
@@ -226,7 +233,7 @@ function setInterval(callback, delay, ...args) {
   return timeout;
 }
 
-// One for both, as the Web has it. What is not ours may be node's.
+// Clears timeouts and intervals, as on the Web. Anything unknown is passed to node's clearTimeout.
 function clearTimeout(timeout) {
   if (timeout instanceof Timeout) {
     timeout.cancel();

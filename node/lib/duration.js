@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// Durations and instants as people write them. Inside, a duration is a number of nanoseconds;
-// Infinity is never. Up to 104 days a number holds every nanosecond, beyond that every second one,
-// and so on: 2 us in a century.
+// Reads the durations and instants that users give. Internally a duration is a number of nanoseconds,
+// and Infinity means never. A number is exact to 1 ns up to 104 days, and to 2 us for a century.
 
 const { inspect, types: { isDate } } = require('node:util');
 
@@ -24,7 +23,8 @@ function parse(text) {
   return parts > 0 ? Math.round(ns) : NaN;
 }
 
-// Number of ms, BigInt of ns, or text ('15d', '1h 30m', '250ms') to ns. Below zero is now.
+// Converts a number of ms, a BigInt of ns, or a text ('15d', '1h 30m', '250ms') to ns. A negative value
+// becomes 0.
 function duration(value, name) {
   switch (typeof value) {
     case 'number': {
@@ -47,14 +47,15 @@ function duration(value, name) {
   }
 }
 
-// The same, but more than nothing.
+// Like duration, but zero is refused.
 function period(value, name) {
   const ns = duration(value, name);
   if (ns < 1) throw new RangeError(`${name} must be greater than zero, not ${inspect(value)}`);
   return ns;
 }
 
-// Date, number of ms or BigInt of ns since 1970, to [whole ms, ns]. Before 1970 is long past.
+// Converts a Date, a number of ms or a BigInt of ns since 1970 to [whole ms, ns]. Instants before 1970
+// become [0, 0]: they are in the past anyway.
 function instant(value, name) {
   if (isDate(value) || typeof value === 'number') {
     const ms = Number(value);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// Between the tasks and the core: gives out slots, hands tasks over, hears what the core has to
-// tell, and counts what the core does not see.
+// An Engine connects Task objects with the native scheduler (the core). It assigns slots, submits tasks,
+// handles events, and counts what the core does not see.
 //
-// The core tells in events (src/host.c): all that its turn brought, in one call of drain. Between
-// two functions the microtasks and the nextTick queue are emptied, as node does between two timers;
-// with `batch` only after the last. When the budget is used up the rest waits for the loop's next
-// turn, so that I/O gets its share.
+// After each loop pass of the core, src/host.c calls drain once with all events of that pass. Between
+// two user functions, drain empties the nextTick queue and the microtask queue, as node does between two
+// timers; with `batch` only after the last function. When the budget is used up, the other events wait
+// for the next loop pass, so that I/O is served.
 
 const binding = require('./binding.js');
 const IO = require('./io.js');
@@ -20,14 +20,14 @@ const {
 
 const { RC, NOW, NEXT, OVER, PLAIN_DUE, SLOT, DELAY, FLAGS, KIND, LANE, EVENTS, EVENT_WIDTH, small } = IO;
 
-// Empties the nextTick queue and the microtasks. Where node has no such thing any more, drain
-// returns after each function, and node does it on the way out.
+// Empties the nextTick queue and the microtask queue. If node no longer has this function, drain
+// returns after each user function, and node empties the queues then.
 const tick = process._tickCallback;
 
 function drainQueues() {
   try {
     tick?.();
-  } catch (error) { // of a nextTick callback; the others that are due still run
+  } catch (error) { // a nextTick callback threw; the other due tasks still run
     binding.raise(error);
   }
 }
@@ -40,41 +40,41 @@ const COUNTS = [
 ];
 const LATE_BUCKETS = 32;
 
-const NO_FRONT = { listenerCount: () => 0, emit() {} }; // of an engine that is nobody's scheduler
+const NO_FRONT = { listenerCount: () => 0, emit() {} }; // for an engine without a Scheduler
 
-const BATCH_LOOK = 7; // with `batch`, the clock is looked at once in eight functions
+const BATCH_LOOK = 7; // with `batch`, the clock is read once in eight functions
 
 class Engine {
-  // V8 forgets the shape of objects of which none is left, and with it all code that was compiled
-  // for it: so that a program whose last task has ended does not begin anew, there is one of each.
-  // Made by the first drain, which is in nobody's async context: they would keep that, too.
+  // One Task and one Run that stay alive. When the last object of a shape is collected, V8 discards the
+  // shape and all code that was optimized for it. A program whose last task has ended would be slow
+  // again. The first drain makes them, because it runs in no async context that they would keep alive.
   static #kept = undefined;
 
   tasks = []; // by slot
-  free = []; // slots
+  free = []; // free slots
   live = 0; // tasks that are not over
   lanes = new Map(); // by key
   nextLane = 1;
-  limits = undefined; // an engine of its own, for the time limits
-  // Plain tasks, of which the core knows nothing but when they are due.
+  limits = undefined; // a second engine, for the time limits of runs
+  // Counts of plain tasks. The core knows only when these are due.
   plainRuns = 0;
   plainCompleted = 0;
   plainFailed = 0;
   plainCancelled = 0;
-  plainCancelling = 0; // decided, and not yet over
-  // Tasks that their time limit has ended, which the core takes for failed, or for cancelled.
+  plainCancelling = 0; // cancelled, but not yet over
+  // Tasks that were ended by their time limit. The core counts them as failed or as cancelled.
   timedOut = 0;
   timedOutCancelled = 0;
-  late = new Float64Array(LATE_BUCKETS + 1); // runs by how late they began; the last is the most
-  untilNs = 0; // the present turn's budget; 0: none is known
-  // The end.
-  ending = false; // somebody waits for it
+  late = new Float64Array(LATE_BUCKETS + 1); // runs by lateness; the last element is the maximum
+  untilNs = 0; // when the budget of this loop pass ends; 0: not yet known
+  // Shutdown.
+  ending = false; // somebody waits for the end
   terminated = undefined; // a promise with its resolve
   closed = undefined;
   coreTerminated = false;
   coreClosed = false;
   neverRan = undefined;
-  raised = undefined; // by shutdownNow or close: the error for the signals of the runs
+  raised = undefined; // set by shutdownNow and close: the reason for the signals of the runs
 
   constructor(front, io, { batch, budgetNs, bounded }) {
     this.front = front;
@@ -82,26 +82,26 @@ class Engine {
     this.batch = batch;
     this.budgetNs = budgetNs;
     this.bounded = bounded;
-    this.owner = binding.open(io, (n) => this.drain(n)); // of the native part
+    this.owner = binding.open(io, (n) => this.drain(n)); // the native object
     if (typeof this.owner === 'number') throw refused(this.owner);
     this.number = small(io[SLOT]);
     this.originMs = originOf(this);
   }
 
-  // The native functions, which are the same for all engines. Who takes them calls one before he does
-  // anything else: they are for the engine that was asked last.
+  // The native functions, which all engines share. They act on the engine whose `native` was read last,
+  // so read it again before each call.
   get native() {
     binding.at[0] = this.number;
     return binding;
   }
 
-  // ---- in ----
+  // ---- submission ----
 
   takeSlot() {
     return this.free.length > 0 ? this.free.pop() : this.tasks.length;
   }
 
-  // Enters a task that the native part has taken, or throws why it has not.
+  // Records a task that the native part has accepted, or throws the error if it was refused.
   enter(task, slot) {
     const rc = this.io[RC];
     if (rc < 0) {
@@ -115,7 +115,7 @@ class Engine {
     return task;
   }
 
-  // A plain task.
+  // Submits a plain task.
   arm(task, delayNs) {
     const io = this.io;
     const slot = this.takeSlot();
@@ -126,7 +126,7 @@ class Engine {
     return this.enter(task, slot);
   }
 
-  // A task with options, as options.js has read them.
+  // Submits a task with options; `options` comes from options.js.
   submit(fn, delayNs, options, lane, wall, TaskType = Task) {
     const io = this.io;
     const task = new TaskType(this, fn, (options.ref ? 0 : UNREF) | (wall === undefined ? 0 : WALL));
@@ -151,7 +151,7 @@ class Engine {
     return task;
   }
 
-  // fn, when so much time has passed. It holds the loop if the task does whose run it ends.
+  // Calls fn after so many ns, to end a run. `held`: it keeps the loop alive, as its task does.
   limit(ns, fn, held) {
     if (this.limits === undefined) {
       const io = new Float64Array(IO.SIZE);
@@ -180,7 +180,7 @@ class Engine {
     this.live--;
   }
 
-  // How a plain task ended.
+  // Counts the end of a plain task.
   countPlain(state, flags) {
     if (state & CANCELLED) {
       this.plainCancelled++;
@@ -192,17 +192,17 @@ class Engine {
     }
   }
 
-  // ---- out ----
+  // ---- events ----
 
   drain(n) {
     const io = this.io;
     if (Engine.#kept === undefined) Engine.#kept = new Run(keepShape(Task), 0.5, 0.5, 1, 0);
     this.native.clock();
-    // One budget for all calls of a turn: it may have more events than fit into io, and after a
-    // function that throws there is another call.
+    // One budget for all calls of one loop pass: there may be more events than fit into io, and another
+    // call follows after a function that throws.
     const untilNs = (this.untilNs ||= io[NOW] + this.budgetNs);
     for (let i = 0, at = EVENTS; ; at += EVENT_WIDTH) {
-      io[NEXT] = ++i; // before: it counts as heard even if a function throws
+      io[NEXT] = ++i; // first: the event counts as handled even if a function throws
       this.hear(io, at);
       if (i === n && n < IO.EVENT_ROOM) break;
       if (i < n) {
@@ -249,12 +249,12 @@ class Engine {
   }
 
   run(task, io, at) {
-    if (this.raised !== undefined && !(task[kState] & CANCELLED)) { // due, but it shall not begin
+    if (this.raised !== undefined && !(task[kState] & CANCELLED)) { // due, but no run may start any more
       task.cancel();
       if (task.runs === 0) this.neverRan?.push(task);
     }
     const state = task[kState];
-    if (state & CANCELLED) { // after it was due
+    if (state & CANCELLED) { // cancelled after it was due
       if (state & PLAIN) {
         over(task, 0, task[kMore]?.error);
         if (this.ending) this.lookForEnd();
@@ -267,14 +267,14 @@ class Engine {
       io[PLAIN_DUE]--;
       this.plainRuns++;
     }
-    // Of a number of ns since 1970 the last 8 bits are lost.
+    // A double cannot hold the last 8 bits of ns since 1970.
     const idealMs = state & WALL ? Math.round(io[at + 2] / 1e3) / 1e3 : io[at + 2] / 1e6 - this.originMs;
     const lateNs = io[NOW] - io[at + 3];
     this.countLate(lateNs);
     begin(task, new Run(task, idealMs, lateNs > 0 ? lateNs / 1e6 : 0, small(io[at + 4]), small(io[at + 5])));
   }
 
-  // Bucket b has what was below 2^b us, and not in the one before.
+  // Bucket b counts lateness below 2^b us that is not in bucket b - 1.
   countLate(lateNs) {
     const us = lateNs / 1e3;
     const bucket = us < 0x7fffffff ? 32 - Math.clz32(us) : LATE_BUCKETS - 1;
@@ -282,12 +282,12 @@ class Engine {
     if (lateNs > this.late[LATE_BUCKETS]) this.late[LATE_BUCKETS] = lateNs;
   }
 
-  // The core says that a task is over.
+  // The core reports that a task is over.
   done(task, status) {
     const more = task[kMore];
     const cancelled = (task[kState] & CANCELLED) !== 0;
     try {
-      if (status === UV_ETIMEDOUT || (more?.settled && !cancelled)) { // its limit has decided
+      if (status === UV_ETIMEDOUT || (more?.settled && !cancelled)) { // ended by its time limit
         this.timedOut++;
         if (status === UV_ECANCELED) this.timedOutCancelled++;
         over(task, FAILED, more.error);
@@ -305,12 +305,12 @@ class Engine {
         over(task, FAILED, error);
         settleFailed(task, error, more.rejection);
       }
-    } finally { // perhaps nobody wanted to hear of the failure
+    } finally { // an unhandled failure may have thrown
       if (this.ending) this.lookForEnd();
     }
   }
 
-  // ---- the end ----
+  // ---- shutdown ----
 
   lookForEnd() {
     if (this.live > 0) return;
@@ -320,7 +320,7 @@ class Engine {
     if (this.coreClosed && this.closed !== undefined) this.closed.resolve();
   }
 
-  // The runs in progress are asked to stop, and keep their outcome; none begins any more.
+  // Aborts the signals of the current runs, which keep their outcome. No other run starts.
   raiseAll() {
     const reason = (this.raised ??= new AbortError());
     for (const task of this.tasks) {
@@ -360,7 +360,7 @@ class Engine {
     return this.closed.promise;
   }
 
-  // ---- asked ----
+  // ---- inspection ----
 
   stats() {
     const to = new Float64Array(COUNTS.length + 2);
@@ -384,7 +384,7 @@ class Engine {
     return stats;
   }
 
-  // ms; p50 and p99 are the ends of buckets, so up to twice too much.
+  // In ms. p50 and p99 are the upper ends of buckets, so up to twice too large.
   lateness() {
     const buckets = this.late.subarray(0, LATE_BUCKETS);
     const max = this.late[LATE_BUCKETS] / 1e6;
@@ -402,7 +402,7 @@ class Engine {
   }
 }
 
-// How far the core's clock is ahead of performance.now(), in ms: the narrowest of a few looks.
+// How far the core's clock is ahead of performance.now(), in ms: the most exact of eight readings.
 function originOf({ io, native }) {
   let width = Infinity;
   let origin = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// The errors of this package, and libuv's codes as far as they are needed by name.
+// The error classes of this package, and the error codes of libuv that the other files name.
 
 const { constants: { errno } } = require('node:os');
 const { getSystemErrorName } = require('node:util');
@@ -38,7 +38,7 @@ const WORDS = new Map([
   [-errno.ENOTSUP, 'not supported on this system'],
 ]);
 
-// The error for a code of the core's.
+// Makes the Error for an error code of the native scheduler.
 function refused(rc) {
   const code = getSystemErrorName(rc);
   return Object.assign(new Error(`uvsched: ${WORDS.get(rc) ?? code}`), { code, errno: rc });

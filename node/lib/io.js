@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// The places of the numbers that JavaScript and C share; src/host.h has the same.
+// JavaScript and C exchange numbers in a Float64Array. These are the indices; src/host.h has the same.
 module.exports = {
   RC: 0, NOW: 1, NEXT: 2, OVER: 3, PLAIN_DUE: 4,
   SLOT: 5, DELAY: 6, FLAGS: 7,
@@ -10,11 +10,11 @@ module.exports = {
   WALL_NS: 23,
   EVENTS: 32, EVENT_WIDTH: 6, EVENT_ROOM: 256, SIZE: 32 + 6 * 256,
 
-  // What C tells of.
+  // The kinds of events.
   RUN: 1, DONE: 2, MISSED_POINTS: 3, NEVER_RAN: 4, QUIET: 5, TERMINATED: 6, CLOSED: 7,
 
-  // A number from such an array that most often is a small integer: as that, a property of an object
-  // needs no box for it.
+  // Converts a number from such an array to a small integer where possible. V8 stores a small integer
+  // in the object itself, and any other number in a separate allocation.
   small(number) {
     return number === (number | 0) ? number | 0 : number;
   },

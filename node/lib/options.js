@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// Options as users give them, checked, and put where the core reads them. A mistake is told by the
-// name of the option and the value; nothing has happened then.
+// Checks the options that users give, and writes them to where the native scheduler reads them. Errors
+// name the option and its value, and are thrown before anything has happened.
 
 const { inspect, types: { isDate } } = require('node:util');
 const { duration, period } = require('./duration.js');
@@ -67,7 +67,7 @@ function signalOf(value) {
   return value;
 }
 
-// Until when: a Date, or as long as that from now.
+// Converts a Date, or a duration from now, to ns from now; 0 means no end.
 function untilOf(value) {
   if (value === undefined) return 0;
   const ns = isDate(value) ? (value - Date.now()) * 1e6 : duration(value, 'until');
@@ -75,8 +75,8 @@ function untilOf(value) {
   return Math.max(1, ns);
 }
 
-// Reads the options of a task: the core's part into a list of numbers for io from KIND on, the
-// rest for the task itself.
+// Reads the options of a task. `core` is for the native scheduler: numbers that go to io from KIND on.
+// The rest is for the Task object.
 function taskOptions(given, { periodic, periodNs = 0, wall = false }) {
   const o = object(given, 'options', periodic ? EVERY : ONCE);
   const retry = object(o.retry, 'retry', RETRY);
@@ -134,7 +134,7 @@ function taskOptions(given, { periodic, periodNs = 0, wall = false }) {
   };
 }
 
-// Reads the options of a scheduler, the core's part into io.
+// Reads the options of a scheduler. Those of the native scheduler go to io.
 function schedulerOptions(given, io) {
   const o = object(given, 'options', OPEN);
   const precise = o.precise === undefined || o.precise === false ? 0

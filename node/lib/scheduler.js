@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// What users call: schedulers and lanes.
+// The public classes Scheduler and Lane.
 
 const { EventEmitter } = require('node:events');
 const { inspect } = require('node:util');
@@ -41,7 +41,7 @@ function at(engine, date, fn, options, lane) {
   return engine.submit(fn, 0, taskOptions(options, { periodic: false, wall: true }), lane, when);
 }
 
-/** Tasks that keep their order, do not overlap, and end together. */
+/** A group of tasks that run in order, at most `width` at once, and can be cancelled together. */
 class Lane {
   #engine;
   #key;
@@ -57,7 +57,7 @@ class Lane {
     io[IO.FLAGS] = width;
     native.openLane();
     if (io[IO.RC] < 0) throw refused(io[IO.RC]);
-    // Not for users, but for the engine.
+    // For the engine, not for users.
     Object.defineProperties(this, {
       number: { value: io[IO.LANE] },
       tasks: { value: new Set() },
@@ -87,7 +87,7 @@ class Lane {
     return this.#disposed;
   }
 
-  /** Cancels all its tasks. Resolved when the last of them is over. */
+  /** Cancels all tasks of the lane and accepts no more. Resolves when the last of them is over. */
   dispose(reason) {
     if (!this.#disposed) {
       this.#disposed = true;
@@ -109,22 +109,22 @@ class Scheduler extends EventEmitter {
     this.#engine = new Engine(this, io, schedulerOptions(options, io));
   }
 
-  /** Once, after `delay`. */
+  /** Runs fn once, after `delay`. */
   schedule(delay, fn, options) {
     return once(this.#engine, delay, fn, options);
   }
 
-  /** Again and again: at a fixed rate, or (mode 'delay') so long after the end of each run. */
+  /** Runs fn again and again: at a fixed rate, or (mode 'delay') one period after the end of each run. */
   every(periodGiven, fn, options) {
     return every(this.#engine, periodGiven, fn, options);
   }
 
-  /** At an instant of the wall clock; follows when that is set. The past means now. */
+  /** Runs fn once, at an instant of the wall clock, also if that clock is set. The past means now. */
   at(date, fn, options) {
     return at(this.#engine, date, fn, options);
   }
 
-  /** As soon as the loop comes to it. */
+  /** Runs fn once, as soon as possible. */
   execute(fn, options) {
     return once(this.#engine, 0, fn, options);
   }
@@ -133,19 +133,19 @@ class Scheduler extends EventEmitter {
     return new Lane(this.#engine, options);
   }
 
-  /** Nothing new is accepted; what was goes on as told. Resolved when the last task is over. */
+  /** Accepts no new tasks. Resolves when the last task is over. */
   shutdown(options) {
     const o = object(options, 'options', SHUTDOWN);
     const survive = (value, name) => (value === undefined ? -1 : Number(bool(value, name)));
     return this.#engine.shutdown(survive(o.delayed, 'delayed'), survive(o.periodic, 'periodic'));
   }
 
-  /** Cancels what does not run, asks what does to stop. Resolves to the tasks that never ran. */
+  /** Starts no more runs, and aborts the signals of the current ones. Resolves to the tasks that never ran. */
   shutdownNow() {
     return this.#engine.shutdownNow();
   }
 
-  /** shutdownNow, and lets go of everything. Resolved when no function runs any more. */
+  /** Like shutdownNow, and frees everything. Resolves when no function is running any more. */
   close() {
     return this.#engine.close();
   }
@@ -159,7 +159,7 @@ class Scheduler extends EventEmitter {
     return this.#engine.list();
   }
 
-  /** For other addons: see include/uvsched_node.h. */
+  /** A table of functions for native addons; see include/uvsched_node.h. */
   get native() {
     return (this.#native ??= this.#engine.native.table());
   }
@@ -171,7 +171,7 @@ if (Symbol.asyncDispose !== undefined) {
   Object.defineProperty(Scheduler.prototype, Symbol.asyncDispose, dispose('close'));
 }
 
-// The environment's own, for who needs no other. The end of the environment closes it.
+// The default scheduler of this thread. It is closed when the thread's environment ends.
 let common;
 function defaultScheduler() {
   return (common ??= new Scheduler());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// A task as its user sees it, and what a run, an outcome and a cancel do to it. Whether and when it
-// runs is the core's business; engine.js is between the two.
+// The public class Task, and what happens to a task in a run, at its end and when it is cancelled. The
+// core decides when a task runs; engine.js connects the two.
 //
-// A task is an AsyncResource: its runs see the AsyncLocalStorage stores of the submission, and
-// async_hooks hears of it. What most tasks never need (a promise, a signal, options) is in a second
-// object, made when it is asked for: a million waiting tasks are a million of the first.
+// A task is an AsyncResource: its runs see the AsyncLocalStorage stores of the call that made it, and
+// async_hooks sees the task. What most tasks never need (a promise, a signal, options) is in a second
+// object, More, which is made on demand. So a million waiting tasks need only a million small objects.
 
 const { AsyncResource, executionAsyncId } = require('node:async_hooks');
 const { inspect } = require('node:util');
@@ -16,21 +16,21 @@ const { AbortError, TimeoutError, UV_EBUSY, UV_ETIMEDOUT, UV_UNKNOWN } = require
 const { RC, NOW, PLAIN_DUE, SLOT, DELAY, FLAGS, KIND, small } = require('./io.js');
 const { unfollow } = require('./signal.js');
 
-// kState: the lowest bits say where it stands ...
-const WAITING = 0; // or due, and not yet begun
+// kState: the lowest two bits are the state ...
+const WAITING = 0; // or due, but not yet started
 const RUNNING = 1;
 const OVER = 2;
 const STATE = 3;
-// ... and the others what is known of it.
-const PLAIN = 4; // one run, no options: over for the core as soon as it is due
+// ... and the others are flags.
+const PLAIN = 4; // one run, no options; the core forgets the task as soon as it is due
 const UNREF = 8;
 const CANCELLED = 16; // the outcome is decided
 const FAILED = 32; // over, and kFn is the error
-const WALL = 64; // its times are of the wall clock
+const WALL = 64; // its times are those of the wall clock
 const BEGUN = 128; // its function was called
 
 const kEngine = Symbol('engine');
-const kFn = Symbol('fn'); // when it is over: the value, or the error
+const kFn = Symbol('fn'); // the function; when the task is over, its value or error
 const kSlot = Symbol('slot');
 const kState = Symbol('state');
 const kMore = Symbol('more');
@@ -40,7 +40,7 @@ const kReason = Symbol('reason');
 const kController = Symbol('controller');
 const kTimedOut = Symbol('timed out');
 
-// The trigger is the present execution's, as documented, but a small integer, which needs no box.
+// The trigger id is executionAsyncId(), as documented, but as a small integer; see io.js.
 const scope = { requireManualDestroy: true, triggerAsyncId: 0 };
 
 function scopeHere() {
@@ -50,37 +50,37 @@ function scopeHere() {
 
 const THROWN_UNDEFINED = Symbol('undefined was thrown'); // see wrap
 
-const STREAM_MOST = 1024; // runs that a stream keeps for a reader that is slow
+const STREAM_MOST = 1024; // how many runs a stream keeps for a slow reader
 
-// What only some tasks have.
+// The part of a task that only some tasks need.
 class More {
   name = '';
   periodic = false;
   lane = undefined;
   // Options.
-  absorbs = false; // a failed run is not the end: failure is 'continue' or 'retry'
+  absorbs = false; // the task goes on after a failed run: failure is 'continue' or 'retry'
   maxFailures = 0;
   limitNs = 0;
   // The run in progress, or the last one.
   current = undefined;
   limiter = undefined;
-  limitAt = 0; // by the engine's clock
+  limitAt = 0; // in ns of the engine's clock
   pending = false; // the function of a one-shot has returned a promise
-  ran = 0; // runs begun
-  failures = 0; // in a row
+  ran = 0; // runs that have started
+  failures = 0; // consecutive failures
   // The outcome.
   settled = false;
-  reported = false; // the last failure was one after which the task was to go on, and told as such
+  reported = false; // the last failure was reported when it seemed that the task would go on
   value = undefined;
   error = undefined;
-  rejection = false; // the failure came by a promise
+  rejection = false; // the failure was a rejected promise
   deferred = undefined;
   streams = undefined;
   // The user's AbortSignal, while it can cancel the task.
   signal = undefined;
 }
 
-// One run, as its function sees it. Times in ms.
+// One run, the argument of the user's function. Times are in ms.
 class Run {
   constructor(task, ideal, late, run, missed) {
     this.task = task;
@@ -90,7 +90,7 @@ class Run {
     this.missed = missed;
   }
 
-  // Raised when the task is cancelled, when the run passes its limit, and by shutdownNow and close.
+  // Aborted when the task is cancelled, when the run exceeds its limit, and by shutdownNow and close.
   get signal() {
     if (this[kController] === undefined) {
       this[kController] = new AbortController();
@@ -111,7 +111,7 @@ function raise(run, reason) {
   run[kController]?.abort(reason);
 }
 
-// The runs of a task for a `for await`: each once it has ended well.
+// Iterates over the runs of a task that have succeeded, for `for await`.
 class Stream {
   queue = [];
   waiting = [];
@@ -136,7 +136,7 @@ class Stream {
     for (const reader of this.waiting.splice(0)) {
       if (error === undefined) reader.resolve({ value: undefined, done: true });
       else reader.reject(unwrap(error));
-      error = undefined; // only the first is told
+      error = undefined; // only the first reader gets the error
     }
     this.error = error;
   }
@@ -148,12 +148,13 @@ class Stream {
     if (this.over) {
       const error = this.error;
       this.error = undefined;
-      return error === undefined ? Promise.resolve({ value: undefined, done: true }) : Promise.reject(unwrap(error));
+      if (error !== undefined) return Promise.reject(unwrap(error));
+      return Promise.resolve({ value: undefined, done: true });
     }
     return new Promise((resolve, reject) => this.waiting.push({ resolve, reject }));
   }
 
-  // Who leaves the loop stops to listen; the task goes on.
+  // Called when the loop is left. The task goes on.
   return(value) {
     this.task[kMore].streams?.delete(this);
     this.queue = [];
@@ -175,7 +176,7 @@ function dropSignal(task, more) {
   more.signal = undefined;
 }
 
-// Tells everybody who asked. True: somebody had.
+// Settles the promise and ends the streams. Returns whether there was one of them.
 function settle(task, error, value) {
   const more = task[kMore];
   if (more === undefined || more.settled) return more !== undefined;
@@ -192,12 +193,12 @@ function settle(task, error, value) {
   return asked;
 }
 
-// Tells of a failure that ends the task. What nobody has asked for goes where node puts such errors.
+// Reports a failure that ends the task: to the promise or a stream, or else as an unhandled error.
 function settleFailed(task, error, rejection) {
   if (!settle(task, error) && !task[kMore]?.reported) complain(task, error, rejection);
 }
 
-// In the context of the task, as its functions.
+// Reports an unhandled error in the async context of the task, as that of its functions.
 function complain(task, error, rejection) {
   task.runInAsyncScope(complainInScope, undefined, task, error, rejection);
 }
@@ -208,7 +209,7 @@ function complainInScope(task, error, rejection) {
   else binding.raise(unwrap(error)); // 'uncaughtException'
 }
 
-// False: there are none.
+// Emits 'error'. Returns false if there are no listeners.
 function tellListeners(task, error) {
   const { front } = task[kEngine];
   if (front.listenerCount('error') === 0) return false;
@@ -220,19 +221,19 @@ function tellListeners(task, error) {
   return true;
 }
 
-// A failure after which the task goes on.
+// Reports a failure after which the task goes on.
 function tellFailed(task, error) {
   task[kMore].reported = true;
   if (task[kEngine].front.listenerCount('error') > 0) task.runInAsyncScope(tellListeners, undefined, task, error);
 }
 
-// A function that throws after it cancelled its own task has an error all the same. What a promise
-// brings later belongs to the cancel, and is discarded.
+// Reports what a function throws after it has cancelled its own task. A rejected promise of a
+// cancelled task is ignored: it is usually the consequence of the cancel.
 function tellLate(task, error, rejection) {
   if (error !== undefined && !rejection && error !== task[kMore].error) complain(task, error, false);
 }
 
-// The task is over, and nothing will touch it again.
+// The task is over. Its slot is free afterwards, and no event names the task again.
 function over(task, flags, outcome) {
   const s = task[kEngine];
   const more = task[kMore];
@@ -285,8 +286,8 @@ function holdLoop(task, held) {
   native.setRef();
 }
 
-// While the promise of a one-shot is pending, what it waits for keeps the process alive, or nothing
-// does: as with a timer's. The core does not know of plain ones any more.
+// While the promise of a one-shot is pending, the task does not keep the process alive, as with node's
+// timers. Nothing to do for plain tasks: the core has already forgotten them.
 function setPending(task, pending) {
   if (task[kState] & PLAIN || task[kMore].periodic) return;
   task[kMore].pending = pending;
@@ -297,7 +298,7 @@ function setPending(task, pending) {
 function endLater(task, run, value) {
   const promise = Promise.resolve(value);
   setPending(task, true);
-  then.call(promise, // not by a `then` of its own, which might call twice
+  then.call(promise, // not promise.then, which users can override, and which might call twice
     (v) => task[kEndRun](run, undefined, v, true),
     (e) => task[kEndRun](run, wrap(e), undefined, true));
 }
@@ -307,7 +308,7 @@ function limitRun(task, run, more) {
   more.limiter = task[kEngine].limit(more.limitNs, () => expire(task, run), !(task[kState] & UNREF));
 }
 
-// Begins a run. Closures are made elsewhere: most runs need none.
+// Starts a run. Closures are made in other functions, because most runs need none.
 function begin(task, run) {
   const more = task[kMore];
   task[kState] = (task[kState] & ~STATE) | RUNNING | BEGUN;
@@ -339,7 +340,7 @@ function unwrap(error) {
   return error === THROWN_UNDEFINED ? undefined : error;
 }
 
-// The time limit of a run has come. Who hears of it does so in the context of the task.
+// The time limit of a run has passed. Listeners are called in the async context of the task.
 function expire(task, run) {
   task.runInAsyncScope(expireInScope, undefined, task, run);
 }
@@ -354,12 +355,12 @@ function expireInScope(task, run) {
   more.failures++;
   const goesOn = lasts(more);
   const told = !goesOn && settle(task, error);
-  raise(run, error); // from here on users may do what they like
+  raise(run, error); // after the task is consistent: this calls user code
   if (goesOn) tellFailed(task, error);
   else if (!told) complain(task, error, false);
 }
 
-// The end of a run. While a function held the loop nobody could look at the clock.
+// At the end of a run: a function that blocked the loop may have exceeded its limit unnoticed.
 function checkLimit(task, run) {
   const more = task[kMore];
   if (more.limiter === undefined) return;
@@ -370,12 +371,12 @@ function checkLimit(task, run) {
   more.limiter = undefined;
 }
 
-// Does the task go on after a failure, as its policy has it?
+// Whether the task goes on after a failure.
 function lasts(more) {
   return more.absorbs && (more.maxFailures === 0 || more.failures < more.maxFailures);
 }
 
-// What a run that has ended means for a task with options. The status for the core.
+// Evaluates a run that has ended, for a task with options. Returns the status for the core.
 function judge(task, run, error, value, rejection) {
   const more = task[kMore];
   if (task[kState] & CANCELLED) tellLate(task, error, rejection);
@@ -444,28 +445,28 @@ class Task extends AsyncResource {
     try {
       checkLimit(this, run);
       status = judge(this, run, error, value, later);
-    } finally { // an 'error' listener, or nobody at all, may have thrown
+    } finally { // reporting an error may have thrown
       this[kState] = (this[kState] & ~STATE) | WAITING;
       s.finish(this[kSlot], run[kTimedOut] ? UV_ETIMEDOUT : status);
     }
   }
 
   /**
-   * 'never-ran': no run will start (any more). 'running': the present run goes on, its signal is
-   * raised, and none follows. 'over': it was over, or cancelled before it ran.
+   * 'never-ran': no run is in progress, and none will start. 'running': the current run goes on with its
+   * signal aborted, and no other run follows. 'over': the task was already over or cancelled.
    */
   cancel(reason) {
     const state = this[kState];
     const running = (state & STATE) === RUNNING;
     if ((state & STATE) === OVER) return 'over';
     if (state & CANCELLED) return running ? 'running' : 'over';
-    if (this[kMore]?.settled) return 'over'; // by its limit
+    if (this[kMore]?.settled) return 'over'; // ended by its time limit
     const s = this[kEngine];
     if (running && state & PLAIN) {
       s.plainCancelling++;
     } else {
       const rc = s.cancel(this[kSlot]);
-      if (rc === UV_EBUSY) { // plain, and due: its event will find it cancelled
+      if (rc === UV_EBUSY) { // plain and due: Engine.run will see that it is cancelled
         s.io[PLAIN_DUE]--;
         s.plainCancelling++;
       } else if (rc < 0) {
@@ -484,13 +485,13 @@ class Task extends AsyncResource {
     if (!running) return 'never-ran';
     more.limiter?.cancel();
     more.limiter = undefined;
-    raise(more.current, error); // last: who hears of it may do what he likes
+    raise(more.current, error); // last, because this calls user code
     return 'running';
   }
 
   /**
-   * Moves the next run to `delay` from now. False: it is due, running or over, or it has no options
-   * and the scheduler is shut down.
+   * Moves the next run to `delay` from now and returns true. Returns false if the task is due, running
+   * or over, or if it has no options and the scheduler is shut down.
    */
   reschedule(delay) {
     const ns = duration(delay, 'delay');
@@ -514,7 +515,7 @@ class Task extends AsyncResource {
     return (this[kState] & UNREF) === 0 && (this[kState] & STATE) !== OVER;
   }
 
-  /** Of the end: the value of the last run that ended well, or why there is none. */
+  /** Settles when the task ends: with the value of the last successful run, or with the error. */
   get promise() {
     const more = (this[kMore] ??= new More());
     if (more.deferred === undefined) {
@@ -530,22 +531,22 @@ class Task extends AsyncResource {
     return this[kMore]?.name ?? '';
   }
 
-  /** 'waiting', 'ready' (due, and not yet begun), 'running' or 'over'. */
+  /** 'waiting', 'ready' (due, but not yet started), 'running' or 'over'. */
   get state() {
     return inquire(this).state;
   }
 
-  /** How often its function was called. */
+  /** How many runs have started. */
   get runs() {
     return inquire(this).runs;
   }
 
-  /** ms until the next run; below zero when overdue, Infinity for never; undefined if none follows. */
+  /** ms until the next run: negative if overdue, Infinity for never, undefined if none follows. */
   get remaining() {
     return inquire(this).remaining;
   }
 
-  /** Failures in a row, up to now. */
+  /** The number of consecutive failures. */
   get failures() {
     return this[kMore]?.failures ?? 0;
   }
@@ -595,7 +596,8 @@ class Limiter {
 
 for (const name of ['cancel', kCall, kEndRun]) Limiter.prototype[name] = Task.prototype[name];
 
-// A promise that was asked for late. A cancelled one has its error, or the reason in kFn.
+// Settles a promise that is first read after the end. A cancelled task has its AbortError in more.error,
+// or only the reason, in kFn.
 function answer(task, deferred) {
   const state = task[kState];
   const more = task[kMore];
@@ -621,14 +623,14 @@ function setRef(task, ref) {
 
 const STATES = ['waiting', 'waiting', 'ready', 'ready', 'over']; // by the core's UVS_WAITING ...
 
-// What a task's getters tell. Of what has no event on its way, the core knows best.
+// The values of a task's getters. The core knows the state of a task that waits.
 function inquire(task) {
   const state = task[kState];
   const runs = task[kMore]?.ran || (state & BEGUN ? 1 : 0);
   const answer = { state: 'over', runs, remaining: undefined };
   if ((state & STATE) === RUNNING) answer.state = 'running';
   if ((state & STATE) !== WAITING || state & CANCELLED) return answer;
-  if (task[kEngine] === undefined) return answer; // an async hook hears of it while it is being made
+  if (task[kEngine] === undefined) return answer; // an async hook looks at the task in its constructor
   const { io, native } = task[kEngine];
   io[SLOT] = task[kSlot];
   native.info();

@@ -6,17 +6,17 @@ import { TimerOptions } from 'node:timers';
 
 export { setImmediate } from 'node:timers/promises';
 
-/** Fulfilled with `value` after `delay` ms; rejected with an AbortError when the signal is raised. */
+/** Resolves to `value` after `delay` ms. Rejects with an AbortError when the signal is aborted. */
 export function setTimeout<T = void>(delay?: number, value?: T, options?: TimerOptions): Promise<T>;
 
-/** `value` every `delay` ms, from the first next() until it is left or the signal is raised. */
+/** Gives `value` every `delay` ms, from the first next() until the loop is left or the signal is aborted. */
 export function setInterval<T = void>(
   delay?: number, value?: T, options?: TimerOptions): NodeJS.AsyncIterator<T>;
 
 export interface Scheduler {
-  /** As setTimeout, without a value. */
+  /** Like setTimeout, without a value. */
   wait(delay: number, options?: TimerOptions): Promise<void>;
-  /** Gives way to the loop: node's own. */
+  /** Lets the event loop go on. This is node's own function. */
   yield(): Promise<void>;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// A drop-in for node:timers/promises, on the timers of ../timers.js; what differs is told there.
+// A drop-in replacement for node:timers/promises, built on ../timers.js, which lists the differences.
 // setImmediate and scheduler.yield are node's own.
 //
-// What is wrong or aborted is handed to node's function of the same name: it rejects at once, in its
-// own words and with its own AbortError.
+// Invalid arguments and aborted signals are passed to node's function of the same name. It rejects
+// immediately, with node's own error.
 
 const node = require('node:timers/promises');
 const { follow, unfollow } = require('../lib/signal.js');
@@ -45,7 +45,7 @@ function setTimeout(delay, value, options = {}) {
   });
 }
 
-// The interval runs from the first next() to the end of the iteration. Who is slow gets every tick,
+// The interval runs from the first next() to the end of the iteration. A slow reader gets every tick,
 // one after the other.
 async function* setInterval(delay, value, options = {}) {
   if (isRefused(delay, options)) return yield* nodeSetInterval(delay, value, options);
