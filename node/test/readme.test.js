@@ -17,7 +17,7 @@ const snippets = [...text.matchAll(/^```js\n([^]*?)^```$/gm)].map((found) => fou
 const PRINTS = [
   /^(?=[^]*beat 4, )(?=[^]*^checked$)[^]*reminder: never-ran\ncheck: (running|never-ran)/m,
   /^saved\n$/,
-  /^first\nsecond\nstill runs\n$/,
+  /^(?=[^]*^still runs$)[^]*^first$[^]*^second$/m,
   /^(?=[^]*^tick$)[^]*^once$/m,
 ];
 
