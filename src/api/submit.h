@@ -13,13 +13,16 @@
 
 /* From this offset on, a spec has only fields that a plain one-shot does not use. */
 #define UVS__RARE offsetof(uvs_task_t, max_burst)
-_Static_assert(sizeof(uvs_task_t) - UVS__RARE == 16 * sizeof(uint64_t),
-               "all of them are looked at");
+_Static_assert(sizeof(uvs_task_t) - UVS__RARE <= 8 * 16, "all of them are looked at");
 
-static inline uint64_t uvs__any_of_2(const uvs_task_t *t, size_t offset) {
+/* The i-th 16 bytes of these fields; past the end, the last 16. How many there are depends on the
+ * size of a pointer. */
+static inline uint64_t uvs__any_rare(const uvs_task_t *t, size_t i) {
+  size_t offset = UVS__RARE + i * 16;
+  size_t last = sizeof *t - 16;
   uint64_t words[2];
 
-  memcpy(words, (const char *)t + offset, sizeof words);
+  memcpy(words, (const char *)t + (offset < last ? offset : last), sizeof words);
   return words[0] | words[1];
 }
 
@@ -29,10 +32,8 @@ static inline bool uvs__is_plain(const uvs_task_t *t) {
 
   if (t->size != sizeof *t) /* a smaller struct must not be read beyond its end */
     return false;
-  rare = uvs__any_of_2(t, UVS__RARE) | uvs__any_of_2(t, UVS__RARE + 16) |
-         uvs__any_of_2(t, UVS__RARE + 32) | uvs__any_of_2(t, UVS__RARE + 48) |
-         uvs__any_of_2(t, UVS__RARE + 64) | uvs__any_of_2(t, UVS__RARE + 80) |
-         uvs__any_of_2(t, UVS__RARE + 96) | uvs__any_of_2(t, UVS__RARE + 112);
+  rare = uvs__any_rare(t, 0) | uvs__any_rare(t, 1) | uvs__any_rare(t, 2) | uvs__any_rare(t, 3) |
+         uvs__any_rare(t, 4) | uvs__any_rare(t, 5) | uvs__any_rare(t, 6) | uvs__any_rare(t, 7);
   return rare == 0 && t->kind == UVS_ONE_SHOT && t->period_ns == 0 &&
          (t->from == UVS_FROM_NOW || t->from == UVS_FROM_MONOTONIC) &&
          (t->work == NULL) != (t->after == NULL) && (t->flags & ~(unsigned)UVS_UNREF) == 0 &&

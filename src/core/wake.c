@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/wake.h"
 
-#include <sched.h>
-
 bool uvs__can_terminate(const uvs_t *s) {
   return s->shut && !s->terminated && s->live == 0 && s->runners.out == 0 && !s->at.policy_changed;
 }

@@ -93,7 +93,7 @@ struct uvs__task {                 /* one cache line */
   uint32_t up; /* READY, out of order: the parent; see core/ready.h */
 };
 
-_Static_assert(sizeof(struct uvs__task) == 64, "a task is one cache line");
+_Static_assert(sizeof(struct uvs__task) == 64 || sizeof(void *) < 8, "a task is one cache line");
 
 struct uvs__gate;
 struct uvs__waiter;
@@ -179,7 +179,8 @@ struct uvs__extra {
   char name[UVS_NAME_MAX + 1];
 };
 
-_Static_assert(offsetof(struct uvs__extra, grid_ns) == 4 * 64, "four cache lines for each run");
+_Static_assert(offsetof(struct uvs__extra, grid_ns) == 4 * 64 || sizeof(void *) < 8,
+               "four cache lines for each run");
 _Static_assert(sizeof(struct uvs__extra) <= 7 * 64, "an eighth line only on purpose");
 
 #define UVS__EXTRA_SIZE (((sizeof(struct uvs__extra) + 63) / 64) * 64)

@@ -8,21 +8,18 @@
 
 #include "task/plan.h"
 
-/* Numbers that two 64-bit ones make when multiplied. */
-__extension__ typedef unsigned __int128 wide;
-
 static uint64_t exact(uint64_t first_ns, uint64_t max_ns, uint32_t failures) {
   return uvs__backoff(first_ns, max_ns, 0, failures, UINT64_MAX);
 }
 
-/* The naive way: one doubling after another. */
+/* The naive way: one doubling after another. max_ns is below 2^63, so nothing overflows. */
 __attribute__((noinline)) static uint64_t doubled_by_hand(uint64_t first_ns, uint64_t max_ns,
                                                           uint32_t failures) {
-  wide wait = first_ns;
+  uint64_t wait = first_ns;
 
   for (uint32_t i = 1; i < failures && wait < max_ns; i++)
     wait *= 2;
-  return wait < max_ns ? (uint64_t)wait : max_ns;
+  return wait < max_ns ? wait : max_ns;
 }
 
 TEST the_wait_doubles_with_each_failure_of_a_row(void) {
@@ -75,7 +72,7 @@ TEST nothing_overflows(void) {
 
 /* The share that chance may take off, rounded down. */
 static uint64_t share_of(uint64_t wait_ns, uint32_t percent) {
-  return (uint64_t)((wide)wait_ns * percent / 100);
+  return wait_ns / 100 * percent + wait_ns % 100 * percent / 100; /* does not overflow */
 }
 
 TEST chance_takes_off_no_more_than_its_share(void) {
