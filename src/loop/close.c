@@ -100,8 +100,10 @@ static void destroy(uvs_t *s) {
     if (s->home.own != NULL)
       uvs_threads_close(s->home.own);
     uvs__ticker_forget(&s->ticker);
-    if (uv_mutex_trylock(&s->lock) == 0) /* else a thread of the parent was changing the lists */
+    if (uv_mutex_trylock(&s->lock) == 0) { /* else a thread of the parent was changing the lists */
       drop_actions(s);
+      uv_mutex_unlock(&s->lock); /* musl lists the locks of a thread, if libuv is a debug build */
+    }
   } else {
     uv_cond_destroy(&s->lingering);
     uv_mutex_destroy(&s->lock);
