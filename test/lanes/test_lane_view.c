@@ -179,7 +179,7 @@ TEST opening_a_lane_checks_what_it_is_given(void) {
   ASSERT_RC(UV_EINVAL, uvs_lane_open(NULL, &o, &lane));
   ASSERT_RC(UV_EINVAL, uvs_lane_open(f.s, &o, NULL));
   ASSERT_RC(UV_EINVAL, uvs_lane_open(f.s, NULL, NULL));
-  static const size_t sizes[] = {0, 1, 8, sizeof o - 1, sizeof o + 1, 1 << 20};
+  static const size_t sizes[] = {0, 1, sizeof o.size, sizeof o - 1, sizeof o + 1, 1 << 20};
   for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     memset(&large, 0, sizeof large);
     large.o = o;

@@ -524,8 +524,8 @@ TEST outcomes_of_older_and_newer_sizes_are_filled_as_far_as_they_go(void) {
       offsetof(uvs_outcome_t, runs),     sizeof(uvs_outcome_t),
       sizeof(uvs_outcome_t) + 8,         sizeof(struct newer)};
   static const size_t bad[] = {0,
-                               8,
-                               16,
+                               sizeof(size_t),
+                               offsetof(uvs_outcome_t, result),
                                offsetof(uvs_outcome_t, ideal_ns) - 1,
                                sizeof(uvs_outcome_t) - 1,
                                sizeof(uvs_outcome_t) + 1,

@@ -344,7 +344,7 @@ TEST an_allocation_whose_size_overflows_is_refused(void) {
       {SIZE_MAX, SIZE_MAX, SIZE_MAX},
       {1, 1, SIZE_MAX},
       {3, SIZE_MAX / 2, 0},
-      {(size_t)1 << 32, SIZE_MAX / 2, 5},
+      {UINT32_MAX, SIZE_MAX / 2, 5},
   };
   struct fault fault;
   uvs_allocator_t mem;

@@ -167,7 +167,7 @@ TEST elements_are_aligned_and_neither_overlap_nor_move(void) {
     ASSERT_U64(i, take(&s, &is_new));
     at[i] = uvs__slots_at(&s.slots, i);
     ASSERT_U64(0, (uintptr_t)at[i] % 64);
-    ASSERT_U64(0, (uintptr_t)side_at(&s, i) % 8);
+    ASSERT_U64(0, (uintptr_t)side_at(&s, i) % sizeof(void *));
     memset(at[i], (int)(i % 251), SIZE);
     memset(side_at(&s, i), (int)(i % 241), SIDE);
   }
