@@ -10,7 +10,7 @@ DESTDIR ?=
 REQUIRE ?= S F P D T R J L
 
 .PHONY: all test demo bench bench-full bench-node proof proof-model soak coverage mutants install uninstall \
-  amalgamation symbols docs contract format ci clean
+  amalgamation symbols docs contract format portability ci clean
 
 all: build/build.ninja
 	@meson compile -C build
@@ -139,6 +139,11 @@ proof-entries: with-tests
 mutants:
 	@.ci/setup test proof
 	@test/mutants --n $(N) --seed $(SEED)
+
+# The unit and loop suites on other targets, see docs/platforms.md. Not part of `make ci`: each target
+# compiles everything again.
+portability:
+	@.ci/portability $(TARGETS)
 
 ci:
 	@.ci/run

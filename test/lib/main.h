@@ -14,6 +14,16 @@
 
 #include "greatest.h"
 
+/* .ci/portability says so where an emulator runs the tests. A test that needs bodies to be brief in
+ * real time cannot work there. */
+#define SKIP_UNDER_EMULATOR(why) \
+  do { \
+    if (getenv("UVS_EMULATOR") != NULL) { \
+      printf("\nSKIP %s: %s\n", __func__, why); /* greatest says it with -v only */ \
+      SKIPm(why); \
+    } \
+  } while (0)
+
 extern uint64_t test_seed; /* of this program; never 0 */
 
 static inline void test_seed_init(void) {
