@@ -516,8 +516,9 @@ UVS_API void uvs_release(uvs_t *s);
  */
 UVS_API int uvs_owns_handle(const uvs_t *s, const uv_handle_t *h);
 
-UVS_API const char *uvs_strerror(int code); /* explains every code that uvsched returns */
-UVS_API unsigned uvs_version(void);         /* UVS_VERSION_HEX of the library */
+/* Explains the codes that calls of uvsched return. For the failure of a body use uv_strerror. */
+UVS_API const char *uvs_strerror(int code);
+UVS_API unsigned uvs_version(void); /* UVS_VERSION_HEX of the library */
 UVS_API const char *uvs_version_string(void);
 
 #ifdef __cplusplus

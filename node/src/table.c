@@ -204,6 +204,14 @@ static napi_value take_exception(napi_env env) {
   return error;
 }
 
+/* How a task ended. The code of a body that failed is the body's own, so libuv's text explains it.
+ */
+static const char *status_text(int status) {
+  bool ours = status == UV_ECANCELED || status == UV_ETIMEDOUT || status == UVS_EDEADLK;
+
+  return ours ? uvs_strerror(status) : uv_strerror(status);
+}
+
 /* NULL if it could not be made. */
 static napi_value make_error(napi_env env, int status) {
   char name[64], words[160];
@@ -213,7 +221,7 @@ static napi_value make_error(napi_env env, int status) {
     snprintf(name, sizeof name, "EDEADLK");
   else
     uv_err_name_r(status, name, sizeof name);
-  snprintf(words, sizeof words, "%s: %s", name, uvs_strerror(status));
+  snprintf(words, sizeof words, "%s: %s", name, status_text(status));
   if (napi_create_string_utf8(env, name, NAPI_AUTO_LENGTH, &code) != napi_ok ||
       napi_create_string_utf8(env, words, NAPI_AUTO_LENGTH, &message) != napi_ok ||
       napi_create_int32(env, status, &number) != napi_ok ||
