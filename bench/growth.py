@@ -2,7 +2,7 @@
 """A small log-log line chart as SVG."""
 import math
 
-COLOURS = ["#0b6e99", "#c2410c", "#4d7c0f", "#7e22ce"]
+COLOURS = ["#0072b2", "#9ca3af", "#d55e00", "#009e73", "#cc79a7"]  # of Okabe and Ito, and a grey
 W, H = 760, 440
 LEFT, RIGHT, TOP, BOTTOM = 72, 120, 56, 52
 
@@ -60,7 +60,7 @@ def svg(title, unit, series):
         for n, v in points:
             out.append(f'<circle cx="{px(n):.1f}" cy="{py(v):.1f}" r="3" fill="{c}"><title>{name}, N={n}: {plain(v)}</title></circle>')
         n, v = points[-1]
-        out.append(f'<text x="{W - RIGHT + 10}" y="{label[i] + 4:.1f}" fill="{c}">{name} {plain(v)}</text>')
+        out.append(f'<text x="{W - RIGHT + 10}" y="{label[i] + 4:.1f}" fill="#374151">{name} {plain(v)}</text>')
         if px(n) < W - RIGHT - 1:  # it ends before the others do
             out.append(f'<line x1="{px(n) + 5:.1f}" x2="{W - RIGHT + 7}" y1="{py(v):.1f}" y2="{label[i]:.1f}" stroke="{c}" stroke-dasharray="2 3"/>')
         out.append(f'<line x1="{at}" x2="{at + 22}" y1="40" y2="40" stroke="{c}" stroke-width="{wide}"/>')
