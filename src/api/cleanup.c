@@ -26,7 +26,7 @@ bool uvs__cleanup_refused(const uvs_t *s, bool on_loop) {
 
 /* Lock held: does, or did, a task have this id? */
 static bool has_been(const uvs_t *s, uvs_id_t id) {
-  uint64_t generation = id >> UVS__SLOT_BITS;
+  uint64_t generation = (id ^ s->table.id_base) >> UVS__SLOT_BITS;
   uint32_t slot = (uint32_t)id & UVS__SLOT_MASK;
   const struct uvs__task *t;
 

@@ -48,7 +48,7 @@ static void copy_task(const uvs_t *s, uint32_t slot, uvs_info_t *ret) {
   const struct uvs__extra *x = uvs__extra(s, t);
 
   uvs_info_init(ret);
-  ret->id = uvs__id_of(t, slot);
+  ret->id = uvs__id_of(s, t, slot);
   ret->state = (int)t->state;
   ret->kind = (int)t->kind;
   ret->from = uvs__has(t, UVS__WALL) ? UVS_FROM_WALL : UVS_FROM_MONOTONIC;

@@ -6,6 +6,7 @@
 
 #include "loop/loop.h"
 #include "pool/crew.h"
+#include "util/numbers.h"
 #include "uvsched/executor.h"
 
 #include <stdlib.h>
@@ -222,6 +223,7 @@ int uvs_open(uv_loop_t *loop, const uvs_options_t *given, uvs_t **ret) {
   if (rc < 0)
     goto close_crew;
   s->at.mute = false;
+  s->table.id_base = (uint64_t)uvs__number_take() << UVS__ID_BITS;
   /* The first pass learns which thread is the loop's; until then the loop is kept alive. */
   uvs__wake_loop(s);
   *ret = s;

@@ -163,7 +163,7 @@ static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const u
   s->unfiled--;
   slot = uvs__make_task(s, t, extra, b->now_ns);
   if (b->ret_ids != NULL)
-    b->ret_ids[i] = uvs__id_of(uvs__task(s, slot), slot); /* before the body can start */
+    b->ret_ids[i] = uvs__id_of(s, uvs__task(s, slot), slot); /* before the body can start */
   if (extra) {
     struct uvs__extra *x = uvs__extra(s, uvs__task(s, slot));
 
@@ -219,7 +219,7 @@ static void take_in_plain(uvs_t *s, const struct batch *b) {
     s->unfiled--;
     slot = uvs__make_plain(s, &t[i], b->now_ns);
     if (b->ret_ids != NULL)
-      b->ret_ids[i] = uvs__id_of(uvs__task(s, slot), slot); /* before the body can start */
+      b->ret_ids[i] = uvs__id_of(s, uvs__task(s, slot), slot); /* before the body can start */
     uvs__file(s, slot, b->now_ns);
   }
 }
@@ -233,7 +233,7 @@ static void run_all_here(uvs_t *s, const struct batch *b, uvs_id_t *ids) {
 
     pause_after_batch(s, b, i);
     slot = make_accepted(s, b, i, nth(b, i, &room));
-    ids[i] = uvs__id_of(uvs__task(s, slot), slot);
+    ids[i] = uvs__id_of(s, uvs__task(s, slot), slot);
     uvs__task(s, slot)->place = UVS__WITH_CALLER;
   }
   for (size_t i = 0; i < b->n; i++) {
@@ -458,7 +458,7 @@ static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
   s->live++;
   s->live_refs += (t->flags & UVS_UNREF) == 0;
   if (ret_id != NULL)
-    *ret_id = uvs__id_of(uvs__task(s, slot), slot); /* before the body can start */
+    *ret_id = uvs__id_of(s, uvs__task(s, slot), slot); /* before the body can start */
   /* The loop thread can move a task that it submits until the next pass: so the task must wait. */
   if (!on_loop && is_ready_at_once(s, t, now_ns))
     uvs__make_ready(s, slot, &(struct uvs__handing){now_ns, now_ns, 0, 0});

@@ -17,7 +17,7 @@ bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
 
 static void fill_extra(uvs_t *s, struct uvs__task *k, struct uvs__extra *x, const uvs_task_t *t,
                        uint64_t now_ns) {
-  uint64_t jitter_ns = uvs__jitter(s->seed, uvs__id_of(k, x->slot), 0, (uint64_t)t->jitter_ns);
+  uint64_t jitter_ns = uvs__jitter(s->seed, uvs__local_id(k, x->slot), 0, (uint64_t)t->jitter_ns);
 
   x->after = t->work != NULL ? t->after : NULL;
   x->period_ns = (uint64_t)t->period_ns;

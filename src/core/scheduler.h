@@ -252,6 +252,10 @@ static inline struct uvs__task *uvs__task(const uvs_t *s, uint32_t slot) {
   return uvs__task_at(&s->table, slot);
 }
 
+static inline uvs_id_t uvs__id_of(const uvs_t *s, const struct uvs__task *t, uint32_t slot) {
+  return s->table.id_base | uvs__local_id(t, slot);
+}
+
 static inline struct uvs__extra *uvs__extra(const uvs_t *s, const struct uvs__task *t) {
   return uvs__extra_of(&s->table, t);
 }

@@ -141,7 +141,7 @@ void uvs__start(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uint64_t 
   s->counts.runs++;
   t->flags |= UVS__RAN;
   uvs__store(&t->token, 0, relaxed); /* the lock publishes it to the body */
-  ret->run.id = uvs__id_of(t, slot);
+  ret->run.id = uvs__id_of(s, t, slot);
   ret->run.start_ns = (int64_t)now_ns;
   ret->seat = *seat;
   ret->flags = t->flags;

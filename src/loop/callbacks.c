@@ -16,7 +16,7 @@
 /* Lock held, except during the hooks. Calls the hooks that are owed between two runs. If the task
  * has ended meanwhile, the decorate hook is not called. */
 static void tell(uvs_t *s, uint32_t slot, struct uvs__task *t, struct uvs__extra *x) {
-  uvs_id_t id = uvs__id_of(t, slot);
+  uvs_id_t id = uvs__id_of(s, t, slot);
   void *arg = t->arg;
   bool decorate = x->decorate && t->state == UVS__WAITING;
   uvs_decoration_t decoration = x->decoration;
@@ -69,7 +69,7 @@ static void run_after(uvs_t *s, uint32_t slot, uint64_t now_ns) {
                                  .limit_due_ns = UVS__NEVER,
                                  .kept = uvs__has(t, UVS__KEPT)};
   uvs_run_t run = {.scheduler = x->narrow ? NULL : s,
-                   .id = uvs__id_of(t, slot),
+                   .id = uvs__id_of(s, t, slot),
                    .arg = t->arg,
                    .runner = x->run.runner,
                    .status = t->status == UVS_STOP ? 0 : t->status,
@@ -150,7 +150,7 @@ static void call_task_cleanups(uvs_t *s, struct uvs__task *t, uvs_id_t id) {
 static void call_back_end(uvs_t *s, uint32_t slot) {
   struct uvs__task *t = uvs__task(s, slot);
   struct uvs__extra *x = uvs__extra(s, t);
-  uvs_id_t id = uvs__id_of(t, slot);
+  uvs_id_t id = uvs__id_of(s, t, slot);
   void *arg = t->arg;
   bool never_ran = uvs__has(t, UVS__NEVER_RAN) && s->never_ran_cb != NULL;
   bool error = uvs__owes_error(s, t, x);

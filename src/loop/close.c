@@ -9,6 +9,7 @@
 #include "loop/loop.h"
 
 #include "pool/crew.h"
+#include "util/numbers.h"
 #include "uvsched/executor.h"
 
 /* Lock held: cancels up to a batch of the lane's tasks. False: there are none left. */
@@ -108,6 +109,7 @@ static void destroy(uvs_t *s) {
     uv_cond_destroy(&s->lingering);
     uv_mutex_destroy(&s->lock);
   }
+  uvs__number_give((uint32_t)(s->table.id_base >> UVS__ID_BITS));
   uvs__free_runners(s);
   uvs__table_free_memory(&s->table, &mem);
   uvs__fork_destroy(&s->fork);

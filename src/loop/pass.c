@@ -141,7 +141,7 @@ static void expire_limits(uvs_t *s, const struct pass *p) {
 
     if (slot != UVS__NONE) {
       const struct uvs__task *t = uvs__task(s, slot);
-      uvs_id_t id = uvs__id_of(t, slot);
+      uvs_id_t id = uvs__id_of(s, t, slot);
       int status = uvs__extra(s, t)->limit_status;
       void *arg = t->arg;
 

@@ -108,7 +108,7 @@ static void refuse_first(uvs_t *s, struct uvs__crew *c, int rc) {
   uvs__ready_turn(&c->ready);
   t = uvs__task(s, slot);
   x = uvs__extra(s, t);
-  id = uvs__id_of(t, slot);
+  id = uvs__id_of(s, t, slot);
   arg = t->arg;
   tell = s->error_cb != NULL && t->done != NULL; /* else the hook is called as usual */
   if (tell && x != NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * atomic: all atomic operations go through these macros.
+ * atomic: all atomic operations go through these macros, except those of util/numbers.c.
  *
  * Every use names its memory order. Almost everything is protected by the scheduler's lock; the
  * rest is the cancel token that a running body polls, per-thread statistics, reference counts, the

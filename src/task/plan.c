@@ -57,7 +57,8 @@ static struct uvs__plan plan_point(struct uvs__task *t, struct uvs__extra *x, ui
   if (p.ideal_ns > x->until_ns)
     return (struct uvs__plan){false, 0, 0};
   x->missed_next += p.missed; /* added: a run that timed out unstarted reported none */
-  uvs__set_due(t, x, p.ideal_ns, uvs__jitter(seed, uvs__id_of(t, x->slot), x->runs, x->jitter_ns));
+  uvs__set_due(t, x, p.ideal_ns,
+               uvs__jitter(seed, uvs__local_id(t, x->slot), x->runs, x->jitter_ns));
   return (struct uvs__plan){true, p.missed, retried ? UVS_LATE_RETRY : UVS_LATE_OVERLAP};
 }
 
@@ -73,7 +74,7 @@ static struct uvs__plan plan_retry(struct uvs__task *t, struct uvs__extra *x, ui
   struct uvs__recur r = uvs__recur_of(t, x);
   uint64_t from_ns = uvs__has(t, UVS__WALL) ? wall_end(e) : e->end_ns;
   uint64_t wait_ns = uvs__backoff(x->retry_ns, x->retry_max_ns, x->retry_jitter, x->failures,
-                                  chance(seed, uvs__id_of(t, x->slot), x->runs));
+                                  chance(seed, uvs__local_id(t, x->slot), x->runs));
   uint64_t again_ns = uvs__steps_later(from_ns, 1, wait_ns);
 
   if (again_ns > x->until_ns)

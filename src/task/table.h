@@ -17,6 +17,7 @@
 #include <string.h>
 
 struct uvs__table {
+  uint64_t id_base; /* the number of the scheduler, in the upper bits of each id */
   uint64_t next_seq;
   struct uvs__slots tasks;
   struct uvs__slots extras;
@@ -72,7 +73,7 @@ static inline struct uvs__task *uvs__table_find(const struct uvs__table *t, uvs_
   if (slot >= t->tasks.made)
     return NULL;
   k = uvs__task_at(t, slot);
-  if (k->generation != id >> UVS__SLOT_BITS || k->state == UVS__FREE)
+  if (k->generation != (id ^ t->id_base) >> UVS__SLOT_BITS || k->state == UVS__FREE)
     return NULL;
   *ret_slot = slot;
   return k;

@@ -27,6 +27,7 @@
 #ifndef UVS__GENERATION_BITS
 #define UVS__GENERATION_BITS 27 /* a test build has 3 */
 #endif
+#define UVS__ID_BITS (UVS__SLOT_BITS + 27) /* the scheduler's number stands above them */
 #define UVS__GENERATION_MAX ((UINT32_C(1) << UVS__GENERATION_BITS) - 1)
 
 enum uvs__state { UVS__FREE = 0, UVS__WAITING, UVS__READY, UVS__RUNNING, UVS__ENDED, UVS__STATES };
@@ -202,7 +203,8 @@ static inline unsigned uvs__class_of(const struct uvs__task *t) {
   return t->flags >> UVS__CLASS_SHIFT;
 }
 
-static inline uvs_id_t uvs__id_of(const struct uvs__task *t, uint32_t slot) {
+/* The task's id without the number of its scheduler. */
+static inline uvs_id_t uvs__local_id(const struct uvs__task *t, uint32_t slot) {
   return (uvs_id_t)t->generation << UVS__SLOT_BITS | slot;
 }
 

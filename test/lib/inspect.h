@@ -26,17 +26,17 @@
 #include "util/heap.h"
 #include "util/stats.h"
 
-/* An id is a slot and its generation. The first generation is 1. */
+/* An id is a slot, its generation, and the number of the scheduler. The first generation is 1. */
 static inline uint32_t inspect_slot_of(uvs_id_t id) {
   return (uint32_t)id & UVS__SLOT_MASK;
 }
 
 static inline uint64_t inspect_generation_of(uvs_id_t id) {
-  return id >> UVS__SLOT_BITS;
+  return (id & ((UINT64_C(1) << UVS__ID_BITS) - 1)) >> UVS__SLOT_BITS;
 }
 
-static inline uvs_id_t inspect_id(uint32_t slot, uint64_t generation) {
-  return generation << UVS__SLOT_BITS | slot;
+static inline uvs_id_t inspect_id(const uvs_t *s, uint32_t slot, uint64_t generation) {
+  return s->table.id_base | generation << UVS__SLOT_BITS | slot;
 }
 
 /* Who writes statistics: a runner by its number, the loop, or a thread that finishes a run from

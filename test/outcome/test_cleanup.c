@@ -761,7 +761,7 @@ TEST what_is_over_calls_at_the_next_turn_and_what_never_was_is_refused(void) {
     uvs_task_t t = fixture_once(&f, 'a', 0);
     ASSERT_RC(0, uvs_submit(f.s, &t, &id));
     /* the next task of the same slot */
-    next = inspect_id(inspect_slot_of(id), inspect_generation_of(id) + 1);
+    next = inspect_id(f.s, inspect_slot_of(id), inspect_generation_of(id) + 1);
     fixture_turn(&f);
     ASSERT_RC(UV_ENOENT, uvs_info(f.s, id, &(uvs_info_t){.size = sizeof(uvs_info_t)}));
     for (unsigned flags = 0; flags <= UVS_CLEANUP_WHEN_SETTLED; flags++) {
@@ -782,7 +782,7 @@ TEST what_is_over_calls_at_the_next_turn_and_what_never_was_is_refused(void) {
     ASSERT_RC(UV_ENOENT, attach(&f, UINT64_MAX, 'y', 0));
     ASSERT_RC(UV_ENOENT, attach(&f, id + 1, 'y', 0));      /* a slot that had no task */
     ASSERT_RC(UV_ENOENT, attach(&f, id + 100000, 'y', 0)); /* none that was ever made */
-    ASSERT_RC(UV_ENOENT, attach(&f, inspect_id(inspect_slot_of(id), 0), 'y', 0));
+    ASSERT_RC(UV_ENOENT, attach(&f, inspect_id(f.s, inspect_slot_of(id), 0), 'y', 0));
     ASSERT_RC(UV_EINVAL, uvs_add_cleanup(f.s, id, NULL, &f, 0));
     ASSERT_RC(UV_EINVAL, uvs_add_cleanup(NULL, id, note, &f, 0));
     for (unsigned bit = UVS_CLEANUP_WHEN_SETTLED << 1; bit != 0; bit <<= 1) {

@@ -297,7 +297,7 @@ TEST jitter_is_added_to_the_deadline_and_not_to_the_ideal_time(void) {
     x.runs = run;
     ASSERT(uvs__plan_next(&t, &x, test_seed, &e).goes_on);
     ASSERT_U64(ideal_ns + 1000 + x.jitter_now_ns, t.due_ns);
-    ASSERT_U64(uvs__jitter(test_seed, uvs__id_of(&t, 0), run, 300), x.jitter_now_ns);
+    ASSERT_U64(uvs__jitter(test_seed, uvs__local_id(&t, 0), run, 300), x.jitter_now_ns);
     least = x.jitter_now_ns < least ? x.jitter_now_ns : least;
     greatest = x.jitter_now_ns > greatest ? x.jitter_now_ns : greatest;
   }

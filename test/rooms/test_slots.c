@@ -394,14 +394,14 @@ TEST no_slot_has_the_same_generation_twice_and_stale_ids_find_nothing(void) {
       ASSERT_EQ(extra, uvs__extra_of(&y.table, t) != NULL);
       if (extra)
         ASSERT_U64(slot, uvs__extra_of(&y.table, t)->slot);
-      ASSERT(t == uvs__table_find(&y.table, uvs__id_of(t, slot), &found));
+      ASSERT(t == uvs__table_find(&y.table, uvs__local_id(t, slot), &found));
       ASSERT_U64(slot, found);
       held[n++] = slot;
     } else {
       uint32_t i = (uint32_t)test_random_below(&random, n);
 
       if (stales < 4096)
-        stale[stales++] = uvs__id_of(uvs__task_at(&y.table, held[i]), held[i]);
+        stale[stales++] = uvs__local_id(uvs__task_at(&y.table, held[i]), held[i]);
       extras -= uvs__task_at(&y.table, held[i])->extra != 0;
       end_task(&y, held[i]);
       held[i] = held[--n];

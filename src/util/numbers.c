@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#include "util/numbers.h"
+
+#include <stdatomic.h>
+
+/* Opening and closing are rare: full order, and test/weave does not switch threads here. */
+static _Atomic uint64_t in_use[UVS__NUMBERS / 64];
+static _Atomic uint32_t last;
+
+static uint64_t bit_of(uint32_t number) {
+  return UINT64_C(1) << number % 64;
+}
+
+uint32_t uvs__number_take(void) {
+  uint32_t number = 1;
+
+  for (int i = 1; i < UVS__NUMBERS; i++) {
+    number = atomic_fetch_add(&last, 1) % (UVS__NUMBERS - 1) + 1;
+    if ((atomic_fetch_or(&in_use[number / 64], bit_of(number)) & bit_of(number)) == 0)
+      break;
+  }
+  return number;
+}
+
+void uvs__number_give(uint32_t number) {
+  atomic_fetch_and(&in_use[number / 64], ~bit_of(number));
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * numbers: a number for each scheduler of the process, so that their task ids differ.
+ *
+ * A number that was given back is used again as late as possible, because there may be stale ids.
+ */
+#ifndef UVS__NUMBERS_H
+#define UVS__NUMBERS_H
+
+#include "port/base.h"
+
+#define UVS__NUMBERS 2048 /* 11 bits; 0 is no number */
+
+/* Any thread, without a lock, so also in a forked child. */
+
+/* 1 to UVS__NUMBERS - 1. If all are in use, a number that another scheduler has. */
+uint32_t uvs__number_take(void);
+void uvs__number_give(uint32_t number);
+
+#endif
