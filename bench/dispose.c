@@ -66,7 +66,7 @@ static void open_lane(struct side *side, int i) {
   uvs_lane_options_t o;
 
   uvs_lane_options_init(&o);
-  o.quiet = on_quiet;
+  o.on_quiet = on_quiet;
   o.arg = side;
   check(uvs_lane_open(side->s, &o, &side->lane[i]), "uvs_lane_open");
 }
@@ -77,7 +77,7 @@ static void submit(struct side *side, int lane) {
   uvs_task_init(&t);
   t.work = never_runs;
   t.lane = side->lane[lane];
-  t.delay_ns = UVS_DAY(1) + (int64_t)(random_number() % (uint64_t)UVS_DAY(1));
+  t.first_ns = UVS_DAY(1) + (int64_t)(random_number() % (uint64_t)UVS_DAY(1));
   check(uvs_submit(side->s, &t, NULL), "uvs_submit");
 }
 

@@ -79,6 +79,8 @@ static const char *receipt_name(int code) {
     return "UVS_CANCELLED";
   case UVS_CANCELLED_WHILE_RUNNING:
     return "UVS_CANCELLED_WHILE_RUNNING";
+  case UVS_CANCELLED_BEFORE:
+    return "UVS_CANCELLED_BEFORE";
   default:
     return uv_err_name(code);
   }
@@ -105,7 +107,7 @@ static void canceller(void *arg) {
   uv_sem_wait(&j.started);
   cancel(s, j.id, UVS_CANCEL_IF_WAITING, "cancel, but only if it waits", UV_EBUSY);
   cancel(s, j.id, 0, "cancel", UVS_CANCELLED_WHILE_RUNNING);
-  cancel(s, j.id, 0, "cancel it again: the same receipt", UVS_CANCELLED_WHILE_RUNNING);
+  cancel(s, j.id, 0, "cancel it again", UVS_CANCELLED_BEFORE);
   uv_sem_post(&j.go);
   await_done(&j, 1, 0, UV_ECANCELED); /* the body was not disturbed, and no run followed */
 
@@ -113,8 +115,7 @@ static void canceller(void *arg) {
   submit(s, &j, "polite", 0, polite_body);
   uv_sem_wait(&j.started);
   cancel(s, j.id, 0, "cancel: it does not notice", UVS_CANCELLED_WHILE_RUNNING);
-  cancel(s, j.id, UVS_CANCEL_TOKEN, "cancel with token: it ends early",
-         UVS_CANCELLED_WHILE_RUNNING);
+  cancel(s, j.id, UVS_CANCEL_TOKEN, "cancel with token: it ends early", UVS_CANCELLED_BEFORE);
   await_done(&j, 1, 1, UV_ECANCELED);
 
   printf("ids that name nothing\n");

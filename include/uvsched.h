@@ -144,9 +144,11 @@ UVS_API int uvs_cancelled(const uvs_run_t *run);
 /* The callbacks of a run get the run; run->arg is the spec's `arg`. All others get the scheduler
  * first and `arg` last; each type says whose `arg` it is. */
 
-/* The body. `work` runs on a pool thread, `after` on the loop thread. If a task has both, `after`
- * reads how `work` ended in run->status. What `after` returns counts only if `work` succeeded (0:
- * the run ends as `work` said). `after` must not return UVS_PENDING then. */
+/* The body. It must return: it must not end its thread (pthread_exit), nor leave by longjmp or an
+ * exception, because its run would never end. exit() does not ask bodies to stop; it waits for
+ * bodies on libuv's pool. `work` runs on a pool thread, `after` on the loop thread. If a task has
+ * both, `after` reads how `work` ended in run->status. What `after` returns counts only if `work`
+ * succeeded (0: the run ends as `work` said). `after` must not return UVS_PENDING then. */
 typedef int (*uvs_work_cb)(uvs_run_t *run);
 typedef int (*uvs_after_cb)(uvs_run_t *run);
 
@@ -159,12 +161,16 @@ typedef void (*uvs_done_cb)(uvs_t *s, uvs_id_t id, int status, void *arg);
  * once, and the body may still be using arg. arg: the spec's. */
 typedef void (*uvs_error_cb)(uvs_t *s, uvs_id_t id, int status, void *arg);
 
+/* An on_error for programs that want no report. */
+UVS_API void uvs_ignore_errors(uvs_t *s, uvs_id_t id, int status, void *arg);
+
 /* uvs_shutdown_now cancelled a task that never started. Called before the task's `done`. task_arg:
  * the spec's; arg: that of uvs_shutdown_now. The last call has id 0 and task_arg NULL. */
 typedef void (*uvs_never_ran_cb)(uvs_t *s, uvs_id_t id, void *task_arg, void *arg);
 
 typedef void (*uvs_terminated_cb)(uvs_t *s);
 typedef void (*uvs_close_cb)(uvs_t *s);
+typedef void (*uvs_post_cb)(uvs_t *s, void *arg); /* arg: that of uvs_post */
 /* --------------------------------------------------------------- options --- */
 
 /* What keeps uv_run from returning?
@@ -224,7 +230,7 @@ typedef struct {
   uvs_clock_t clock;         /* all NULL: uv_hrtime and the system's real-time clock */
   uvs_allocator_t allocator; /* all NULL: malloc and free */
 
-  uvs_error_cb on_error; /* optional */
+  uvs_error_cb on_error; /* NULL: the first failure is printed to stderr; see uvs_ignore_errors */
   uvs_terminated_cb
       on_terminated; /* optional; the scheduler is shut down, the last task has ended */
   const struct uvs_hooks_s *hooks; /* optional; copied; see uvsched/hooks.h */
@@ -232,8 +238,8 @@ typedef struct {
   /* Where `work` runs, if not on libuv's pool: on your executor, which is borrowed until the
    * callback of uvs_close and never closed, or on `threads` threads (1 to 1024) that belong to the
    * scheduler. See uvsched/executor.h. With either, concurrency -1 means as many as the executor
-   * says. If the executor refuses a task, the task fails with that code, and on_error is called in
-   * any case. */
+   * says; concurrency 0 is an error. If the executor refuses a task, the task fails with that code,
+   * and on_error is called in any case. */
   const struct uvs_executor_s *executor;
   int threads;
   const char *thread_name; /* of these threads; copied; may be NULL */
@@ -419,15 +425,16 @@ enum {
 
 /* uvs_cancel's answers. */
 enum {
-  UVS_CANCELLED = 0,              /* no run will start any more, and none is in progress */
-  UVS_CANCELLED_WHILE_RUNNING = 1 /* the run in progress finishes, and none follows */
+  UVS_CANCELLED = 0,               /* no run will start any more, and none is in progress */
+  UVS_CANCELLED_WHILE_RUNNING = 1, /* the run in progress finishes, and none follows */
+  UVS_CANCELLED_BEFORE = 2         /* an earlier call cancelled it, and its run still finishes */
 };
 
 /**
  * Cancel a task. It leaves the queue at once. Its `done` gets UV_ECANCELED and comes promptly.
  *
  * Thread:  any, also inside its own body.
- * Returns: UVS_CANCELLED; UVS_CANCELLED_WHILE_RUNNING (also if repeated, which may add the token);
+ * Returns: UVS_CANCELLED; UVS_CANCELLED_WHILE_RUNNING; UVS_CANCELLED_BEFORE (may add the token);
  *          UV_ENOENT (the task has ended, was cancelled before it ran, was ended by its time limit,
  *          or never existed); UV_EBUSY (UVS_CANCEL_IF_WAITING); UV_EINVAL (unknown flags).
  */
@@ -452,6 +459,11 @@ UVS_API int uvs_reschedule(uvs_t *s, uvs_id_t id, int64_t delay_ns);
  *          UVS_PENDING).
  */
 UVS_API int uvs_finish(uvs_t *s, uvs_id_t id, int status);
+
+/* Call cb(s, arg) once on the loop thread, in its next pass; also after shutdown, until uvs_close
+ * is called. Calls come in the order of posting. Thread: any. UV_EINVAL (NULL cb); UV_ENOMEM;
+ * UV_ESHUTDOWN (closing). */
+UVS_API int uvs_post(uvs_t *s, uvs_post_cb cb, void *arg);
 
 /* May the task keep the loop alive while it waits? Thread: loop thread. uvs_has_ref answers 1 or 0.
  * UV_ENOENT; UV_EPERM (thread). */
@@ -489,8 +501,8 @@ UVS_API int uvs_is_terminating(uvs_t *s); /* shut down, not yet terminated */
 UVS_API int uvs_is_terminated(uvs_t *s);  /* shut down, and every task has ended */
 
 /* Wait until terminated, at most timeout_ns (zero or less: only look; UVS_NEVER: without end).
- * Thread: not the loop thread, not inside a body of this scheduler: UVS_EDEADLK. Returns 0;
- * UV_ETIMEDOUT, never early. */
+ * Where it would have to wait, not on the loop thread and not inside a body of this scheduler:
+ * UVS_EDEADLK. Returns 0; UV_ETIMEDOUT, never early. */
 UVS_API int uvs_wait_terminated(uvs_t *s, int64_t timeout_ns);
 
 /**
@@ -512,7 +524,8 @@ UVS_API void uvs_release(uvs_t *s);
 
 /* 1 if h is a handle of s, for programs that walk their loop and close the handles they find.
  * Closing such a handle terminates the scheduler: submits on the loop get UV_ESHUTDOWN, and no task
- * runs any more. The program must still call uvs_close before uv_loop_close. Thread: loop thread.
+ * runs any more. (Before the loop has run for the first time, submits are accepted; their tasks end
+ * cancelled.) The program must still call uvs_close before uv_loop_close. Thread: loop thread.
  */
 UVS_API int uvs_owns_handle(const uvs_t *s, const uv_handle_t *h);
 

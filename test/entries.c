@@ -559,6 +559,24 @@ static int e_add_cleanup(void) {
                          any_flags());
 }
 
+static void on_post(uvs_t *s, void *arg) {
+  (void)s;
+  (void)arg;
+}
+
+static int e_post(void) {
+  return uvs_post(any_scheduler(), chance(5) ? NULL : on_post, NULL);
+}
+
+static int e_ignore_errors(void) {
+  uvs_ignore_errors(any_scheduler(), any_id(), any_int(), NULL);
+  return 0;
+}
+
+static int e_complete(void) {
+  return uvs_complete(any_scheduler(), any_id(), any_int(), chance(50) ? NULL : &w);
+}
+
 static int e_set_result(void) {
   uvs_run_t run;
 
@@ -1363,6 +1381,7 @@ static const struct entry table[] = {
     {"uvs_check", e_check, 0, {0}},
     {"uvs_clock_changed", e_clock_changed, 0, {0}},
     {"uvs_close", e_close, 0, {UV_EPERM, UV_EALREADY}},
+    {"uvs_complete", e_complete, 0, {UV_EBUSY, UV_ENOENT}},
     {"uvs_concurrency", e_concurrency, 0, {0}},
     {"uvs_counts", e_counts, 0, {0}},
     {"uvs_data", e_data, 0, {0}},
@@ -1373,6 +1392,7 @@ static const struct entry table[] = {
     {"uvs_forget", e_forget, 0, {UV_ENOENT}},
     {"uvs_has_ref", e_has_ref, 0, {UV_ENOENT}},
     {"uvs_histogram", e_histogram, 0, {0}},
+    {"uvs_ignore_errors", e_ignore_errors, 0, {0}},
     {"uvs_info", e_info, 0, {UV_ENOENT}},
     {"uvs_inline_executor", e_inline_executor, 0, {0}},
     {"uvs_is_shutdown", e_is_shutdown, 0, {0}},
@@ -1393,6 +1413,7 @@ static const struct entry table[] = {
     {"uvs_open", e_open, 0, {UV_ENOTSUP}},
     {"uvs_outcome_name", e_outcome_name, 0, {0}},
     {"uvs_owns_handle", e_owns_handle, 0, {0}},
+    {"uvs_post", e_post, 0, {0}},
     {"uvs_quantile_ns", e_quantile, 0, {0}},
     {"uvs_queue_abandon", e_queue_abandon, 0, {0}},
     {"uvs_queue_clear", e_queue_clear, 0, {0}},

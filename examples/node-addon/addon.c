@@ -316,7 +316,7 @@ static napi_value watch_call(napi_env env, napi_callback_info info) {
     throw_code(in->u, env, rc);
     goto free_all;
   }
-  napi_create_double(env, (double)id, &number); /* ids are below 2^53 */
+  napi_create_bigint_uint64(env, id, &number); /* ids have 64 bits */
   return number;
 
 free_all:
@@ -324,16 +324,17 @@ free_all:
   return NULL;
 }
 
-/* A number may be stale, and never dangles: no harm is done by stopping twice. */
+/* An id may be stale, and never dangles: no harm is done by stopping twice. */
 static napi_value stop_call(napi_env env, napi_callback_info info) {
   napi_value argv[1], was = NULL;
   struct instance *in = arguments(env, info, 1, argv);
-  double id = 0;
+  uvs_id_t id = 0;
+  bool lossless;
 
   if (in == NULL)
     return NULL;
-  napi_get_value_double(env, argv[0], &id);
-  napi_get_boolean(env, id > 0 && in->u->cancel(in->u, (uvs_id_t)id, UVS_CANCEL_TOKEN) >= 0, &was);
+  napi_get_value_bigint_uint64(env, argv[0], &id, &lossless);
+  napi_get_boolean(env, id > 0 && in->u->cancel(in->u, id, UVS_CANCEL_TOKEN) >= 0, &was);
   return was;
 }
 

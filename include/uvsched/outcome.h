@@ -27,6 +27,7 @@ typedef struct {
   int64_t start_ns;
   int64_t end_ns;
   uint64_t runs; /* started; if the task is not quiet, perhaps without the run that just begins */
+  uvs_id_t id;   /* of the task; stale after uvs_all and uvs_any, which forget their tasks */
 } uvs_outcome_t;
 
 static inline void uvs_outcome_init(uvs_outcome_t *o) {
@@ -62,6 +63,17 @@ UVS_API int uvs_set_result(uvs_run_t *run, void *result);
  * drop_result. Thread: any.
  * 0; UV_ENOENT (already forgotten, stale); UV_EINVAL (the spec has no keep_outcome). */
 UVS_API int uvs_forget(uvs_t *s, uvs_id_t id);
+
+/**
+ * End a task that is not running, as if a last run had ended with `status`: 0 or negative. result
+ * (or NULL) becomes the result of a success; it needs keep_outcome. A result of an earlier run that
+ * it replaces is dropped before the call returns.
+ *
+ * Thread:  any.
+ * Returns: 0; UV_EBUSY (a run is in progress); UV_ENOENT (the task has ended or is settled, or
+ * never existed); UV_EINVAL (status is positive, or result is not allowed).
+ */
+UVS_API int uvs_complete(uvs_t *s, uvs_id_t id, int status, void *result);
 
 /* ------------------------------------------------------------------ wait --- */
 

@@ -60,6 +60,26 @@ static void attach(uvs_t *s, struct uvs__task *t, struct uvs__cleanup *a) {
     uvs__owe_cleanup(s, a);
 }
 
+int uvs_post(uvs_t *s, uvs_post_cb cb, void *arg) {
+  struct uvs__cleanup *a;
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  rc = uvs__cleanup_make(s, cb, arg, 0, &a);
+  if (rc < 0)
+    return rc;
+  uvs__lock(s);
+  if (uvs__cleanup_refused(s, uvs__on_loop(s)))
+    rc = UV_ESHUTDOWN;
+  else
+    uvs__owe_cleanup(s, a);
+  uvs__unlock_and_wake(s, 0);
+  if (rc < 0)
+    uvs__mem_free(&s->mem, a);
+  return rc;
+}
+
 int uvs_add_cleanup(uvs_t *s, uvs_id_t id, uvs_cleanup_cb cb, void *arg, unsigned flags) {
   struct uvs__cleanup *a;
   struct uvs__task *t;

@@ -21,8 +21,9 @@ static int cancel(uvs_t *s, uint32_t slot, unsigned flags) {
     return UV_EBUSY;
   if ((flags & UVS_CANCEL_TOKEN) != 0)
     uvs__store(&t->token, UVS__TOKEN, release); /* pairs with the acquire in uvs_cancelled */
-  if (!uvs__has(t, UVS__CANCELLED))
-    uvs__settle_running(s, slot, UVS__WAS_CANCELLED);
+  if (uvs__has(t, UVS__CANCELLED))
+    return UVS_CANCELLED_BEFORE;
+  uvs__settle_running(s, slot, UVS__WAS_CANCELLED);
   return UVS_CANCELLED_WHILE_RUNNING;
 }
 

@@ -135,6 +135,12 @@ static int await_group(struct group *g, uint64_t until_ns) {
   return rc;
 }
 
+/* Every member is over: the outcome of the i-th. */
+static const uvs_outcome_t *outcome_of(struct group *g, size_t i) {
+  g->waiters[i].outcome.id = g->ids[i];
+  return &g->waiters[i].outcome;
+}
+
 /* Cancels the members that are not over, with token, and waits until every member is over. */
 static void cancel_and_drain(struct group *g) {
   for (size_t i = 0; i < g->n; i++)
@@ -167,7 +173,7 @@ int uvs_all_with(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns, uv
     cancel_and_drain(&g);
   size = ret == NULL ? 0 : ret->size;
   for (size_t i = 0; i < n && ret != NULL; i++)
-    uvs__give_outcome((char *)ret + i * size, size, &g.waiters[i].outcome);
+    uvs__give_outcome((char *)ret + i * size, size, outcome_of(&g, i));
   end_group(&g);
   return rc;
 }
@@ -209,7 +215,7 @@ int uvs_any_with(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns, uv
   if (rc == 0 && ret_index != NULL)
     *ret_index = (size_t)(winner - g.waiters);
   if (rc == 0 && ret != NULL)
-    uvs__give_outcome(ret, ret->size, &winner->outcome);
+    uvs__give_outcome(ret, ret->size, outcome_of(&g, (size_t)(winner - g.waiters)));
   end_group(&g);
   return rc;
 }

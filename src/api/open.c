@@ -9,6 +9,7 @@
 #include "util/numbers.h"
 #include "uvsched/executor.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +113,8 @@ static int read_options(const uvs_options_t *given, uvs_options_t *o, uvs_hooks_
     return UV_EINVAL;
   if ((o->allocator.alloc == NULL) != (o->allocator.free == NULL))
     return UV_EINVAL;
+  if (o->concurrency == 0 && (o->executor != NULL || o->threads != 0))
+    return UV_EINVAL; /* they would never be used */
   if (o->precise_ns < 0 || o->precise_ns > UVS_MS(1))
     return UV_EINVAL;
   if (o->precise_ns > 0 && uvs__clock_replaced(&o->clock)) /* there is no timer to be precise */
@@ -131,6 +134,30 @@ static void on_runner_back(uvs_t *s) {
   uvs__dispatch(s, false);
 }
 
+void uvs_ignore_errors(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  (void)s;
+  (void)id;
+  (void)status;
+  (void)arg;
+}
+
+/* The error hook of a scheduler that was given none: failures are not silent. Loop thread. */
+static void print_first_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  uvs_info_t info;
+
+  (void)arg;
+  if (s->error_printed)
+    return;
+  s->error_printed = true;
+  uvs_info_init(&info);
+  uvs_info(s, id, &info); /* if the task has ended, it has no name here */
+  fprintf(stderr,
+          "uvsched: task %llu%s%s failed: %s (%d). Further failures are not printed: set on_error, "
+          "or uvs_ignore_errors.\n",
+          (unsigned long long)id, info.name[0] != '\0' ? ", " : "", info.name,
+          status == UV_ETIMEDOUT ? "timed out" : uv_strerror(status), status);
+}
+
 static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o, const uvs_hooks_t *h) {
   s->loop = loop;
   s->opener = uvs__self();
@@ -141,7 +168,9 @@ static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o, const uvs_
   s->max_pending = o->max_pending;
   s->budget_ns = (uint64_t)o->budget_ns;
   s->seed = o->seed != 0 ? o->seed : uv_hrtime() ^ (uint64_t)(uintptr_t)s;
-  s->error_cb = o->on_error;
+  s->error_cb = o->on_error == NULL                ? print_first_error
+                : o->on_error == uvs_ignore_errors ? NULL
+                                                   : o->on_error;
   s->terminated_cb = o->on_terminated;
   s->decorate_cb = h->decorate;
   s->missed_cb = h->on_missed;

@@ -110,6 +110,35 @@ int uvs_forget(uvs_t *s, uvs_id_t id) {
   return rc;
 }
 
+int uvs_complete(uvs_t *s, uvs_id_t id, int status, void *result) {
+  void (*drop)(void *) = NULL;
+  void *replaced = NULL;
+  struct uvs__task *t;
+  uint32_t slot;
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  if (status > 0 || uvs__status_of(status) != status || (status < 0 && result != NULL))
+    return UV_EINVAL;
+  uvs__lock(s);
+  t = uvs__table_find(&s->table, id, &slot);
+  if (t == NULL || t->state == UVS__ENDED || (t->state == UVS__RUNNING && uvs__is_settled(t)))
+    rc = UV_ENOENT;
+  else if (t->state == UVS__RUNNING)
+    rc = UV_EBUSY;
+  else if (result != NULL && !uvs__has(t, UVS__KEPT))
+    rc = UV_EINVAL;
+  else if (result != NULL)
+    drop = uvs__extra(s, t)->drop_result;
+  if (rc == 0)
+    replaced = uvs__complete_unstarted(s, slot, status, result);
+  uvs__unlock_and_wake(s, 0);
+  if (replaced != NULL)
+    drop(replaced);
+  return rc;
+}
+
 /* ---- the wait for a task ---- */
 
 /* Lock held. may_sleep: 0, or what to answer instead of sleeping. */
@@ -164,6 +193,7 @@ int uvs_wait_with(uvs_t *s, uvs_id_t id, int64_t timeout_ns, unsigned flags, uvs
   uvs_release(s);
   if (may_sleep == 0)
     uv_cond_destroy(&z.cond);
+  waiter.outcome.id = id;
   if (rc == 0 && ret != NULL)
     uvs__give_outcome(ret, ret->size, &waiter.outcome);
   return rc;
@@ -185,7 +215,7 @@ int uvs_wait_terminated_with(uvs_t *s, int64_t timeout_ns, uvs_waiter_t *w) {
     return 0; /* closed, so terminated */
   if (rc < 0)
     return rc;
-  may_sleep = uvs__may_wait(s);
+  may_sleep = timeout_ns > 0 ? uvs__may_wait(s) : UV_ETIMEDOUT;
   if (may_sleep == 0)
     rc = uv_cond_init(&z.cond);
   if (rc < 0)

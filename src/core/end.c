@@ -209,6 +209,28 @@ void uvs__end_refused(uvs_t *s, uint32_t slot) {
   uvs__end_unstarted(s, slot, UVS__WAS_CANCELLED, never_ran ? UVS__NEVER_RAN : 0);
 }
 
+void *uvs__complete_unstarted(uvs_t *s, uint32_t slot, int status, void *result) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+  void *replaced = NULL;
+
+  if (t->state == UVS__WAITING)
+    uvs__unfile(s, slot, t);
+  else
+    uvs__unready(s, slot, t, false);
+  if (result != NULL && result != x->result) {
+    replaced = uvs__is_droppable(x, x->result) ? x->result : NULL;
+    x->result = result;
+  }
+  settle(s, t, x, status < 0 ? UVS__FAILED : UVS__COMPLETED);
+  if (x != NULL) {
+    x->run.seen = 0;
+    x->failures = status < 0 ? x->failures + (x->failures < UINT32_MAX) : 0;
+  }
+  end(s, slot, t, status);
+  return replaced;
+}
+
 void uvs__complete(uvs_t *s, uint32_t slot) {
   struct uvs__task *t = uvs__task(s, slot);
   struct uvs__extra *x = uvs__extra(s, t);

@@ -171,6 +171,9 @@ void uvs__end_unstarted(uvs_t *s, uint32_t slot, enum uvs__outcome outcome, unsi
 /* WAITING, in no queue, and the next run would be after the end time: the task ends. A success,
  * unless the last run failed. */
 void uvs__complete(uvs_t *s, uint32_t slot);
+/* The same, but the task ends with this status, and with `result` unless that is NULL. Returns a
+ * result that the caller must drop, or NULL. */
+void *uvs__complete_unstarted(uvs_t *s, uint32_t slot, int status, void *result);
 /* As uvs__end_unstarted, for a task that shutdown or its lane no longer allows to run. */
 void uvs__end_refused(uvs_t *s, uint32_t slot);
 /* ENDED, in no list, all callbacks made: FREE, or TOLD if its outcome is kept. */

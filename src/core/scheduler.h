@@ -125,7 +125,8 @@ struct uvs_s {
   uint32_t max_pending;
   uint64_t budget_ns;
   uint64_t seed;
-  uvs_error_cb error_cb;
+  uvs_error_cb error_cb; /* NULL: nobody wants to know */
+  bool error_printed;    /* see print_first_error */
   uvs_terminated_cb terminated_cb;
   uvs_decorate_cb decorate_cb;
   uvs_missed_cb missed_cb;

@@ -537,7 +537,7 @@ TEST a_cancel_before_the_limit_stands(void) {
       fakepool_release();
     if (state == PENDING) {
       ASSERT_U64(0, log_count(&f, EV_DONE, 'a'));
-      ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, flags));
+      ASSERT_RC(UVS_CANCELLED_BEFORE, uvs_cancel(f.s, id, flags));
       ASSERT_RC(0, uvs_finish(f.s, id, 0));
     }
     fixture_turn(&f);

@@ -104,6 +104,11 @@ static int write_text(const char *data, size_t size, void *arg) {
   return 0;
 }
 
+static void posted(uvs_t *s, void *arg) {
+  (void)s;
+  (void)arg;
+}
+
 static void cleanup(uvs_t *s, void *arg) {
   (void)s;
   atomic_fetch_add(&((struct world *)arg)->cleaned, 1);

@@ -59,7 +59,7 @@ enum greatest_test_res stage_start(struct fixture *f, uv_thread_t *thread) {
   CHECK_CALL(fixture_open(f));
   ASSERT_RC(0, uv_thread_create(thread, run_loop, f));
   /* Until the loop has had its first turn there, this thread counts as the loop's. */
-  for (int i = 0; i < 20000 && uvs_wait_terminated(f->s, 0) == UVS_EDEADLK; i++) {
+  for (int i = 0; i < 20000 && uvs_wait_terminated(f->s, 1) == UVS_EDEADLK; i++) {
     ASSERT_RC(0, uvs_clock_changed(f->s));
     uv_sleep(1);
   }

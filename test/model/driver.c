@@ -724,6 +724,17 @@ static void op_cancel(struct bytes *b, bool any) {
   answered(BOTH(uvs_cancel(at->s, r->id, f), model_cancel(at->m, r->id, f)));
 }
 
+static void op_complete(struct bytes *b) {
+  static const int statuses[] = {0, 0, 0, UV_EIO, UV_ECANCELED, 7, -5000};
+  struct record *r = some_record(b);
+  int status = statuses[pick(b, 7)];
+  void *result = (void *)(uintptr_t)(pick(b, 2) == 0 ? 0 : 20 + pick(b, 3));
+
+  say("complete #%d with %d", r->tag, status);
+  answered(BOTH(uvs_complete(at->s, r->id, status, result),
+                model_complete(at->m, r->id, status, result)));
+}
+
 static void op_reschedule(struct bytes *b) {
   struct record *r = some_record(b);
   int64_t delay = duration(b);
@@ -1028,8 +1039,10 @@ static void op_anywhere(struct bytes *b) {
     submit(b, 2 + what % 2, false);
   else if (what < 31)
     op_cancel(b, what != 30);
-  else if (what < 38)
+  else if (what < 37)
     op_reschedule(b);
+  else if (what < 38)
+    op_complete(b);
   else if (what < 42)
     op_finish(b);
   else if (what < 44)
@@ -1409,8 +1422,7 @@ static void open_both(struct bytes *b) {
   o.rejection_policy = (policy >> 2 & 7) % 4;
   if ((policy & 0x80) != 0)
     told.on_rejected = on_rejected;
-  if ((hooks & 1) != 0)
-    o.on_error = on_error;
+  o.on_error = (hooks & 1) != 0 ? on_error : uvs_ignore_errors;
   if ((hooks & 2) != 0)
     told.on_missed = on_missed;
   if ((hooks & 4) != 0)

@@ -569,6 +569,25 @@ static void end_unstarted(struct model *m, struct task *k, uint64_t *outcome) {
   conclude(m, k);
 }
 
+static void complete_unstarted(struct model *m, struct task *k, int status, void *result) {
+  void *before = k->result;
+  bool was_ready = k->state == UVS_READY;
+
+  k->here = false;
+  k->state = UVS_ENDED;
+  if (was_ready)
+    unlist(m, k);
+  if (result != NULL)
+    k->result = result;
+  k->status = status;
+  k->seen = 0;
+  k->failures = status < 0 ? k->failures + 1 : 0;
+  settle(m, status < 0 ? &m->counts.failed : &m->counts.completed);
+  conclude(m, k);
+  if (result != NULL && before != result && is_droppable(k, before))
+    k->t.drop_result(before);
+}
+
 /* ---- may it run? ---- */
 
 static bool may_run(const struct model *m, const struct task *k) {
@@ -1250,11 +1269,26 @@ int model_cancel(struct model *m, uvs_id_t id, unsigned flags) {
   if ((flags & UVS_CANCEL_IF_WAITING) != 0)
     return UV_EBUSY;
   k->token |= (flags & UVS_CANCEL_TOKEN) != 0;
-  if (!k->cancelled) {
-    k->cancelled = true;
-    settle_running(m, k, &m->counts.cancelled);
-  }
+  if (k->cancelled)
+    return UVS_CANCELLED_BEFORE;
+  k->cancelled = true;
+  settle_running(m, k, &m->counts.cancelled);
   return UVS_CANCELLED_WHILE_RUNNING;
+}
+
+int model_complete(struct model *m, uvs_id_t id, int status, void *result) {
+  struct task *k = find(m, id);
+
+  if (status > 0 || status < -0xfff || (status < 0 && result != NULL))
+    return UV_EINVAL;
+  if (k == NULL || k->state > UVS_RUNNING || (k->state == UVS_RUNNING && settled(k)))
+    return UV_ENOENT;
+  if (k->state == UVS_RUNNING)
+    return UV_EBUSY;
+  if (result != NULL && !k->t.keep_outcome)
+    return UV_EINVAL;
+  complete_unstarted(m, k, status, result);
+  return 0;
 }
 
 static struct model *model_of_run; /* one at a time: a run does not say whose it is */
@@ -1944,6 +1978,8 @@ struct model *model_open(const uvs_options_t *o) {
   if (m == NULL)
     abort();
   m->o = *o;
+  if (o->on_error == uvs_ignore_errors)
+    m->o.on_error = NULL;
   m->hooks = *o->hooks;
   m->kill_ns = UVS_NEVER;
   m->survive[UVS_DELAYED_TASKS] = o->delayed_after_shutdown;

@@ -46,6 +46,7 @@ void model_set_far(struct model *m, bool far);
 /* n specs, as uvs_submit_many; through this lane, as uvs_lane_submit, if narrow is not 0. */
 int model_submit(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narrow, uvs_id_t *ids);
 int model_cancel(struct model *m, uvs_id_t id, unsigned flags);
+int model_complete(struct model *m, uvs_id_t id, int status, void *result);
 int model_cancelled(const uvs_run_t *run);
 int model_reschedule(struct model *m, uvs_id_t id, int64_t delay_ns);
 int model_finish(struct model *m, uvs_id_t id, int status);

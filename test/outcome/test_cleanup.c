@@ -317,7 +317,7 @@ TEST cancelled_in_its_run_it_is_settled_at_once_and_quiet_later(void) {
     ASSERT_RC(0, attach_elsewhere(&f, id, 'r', 0));
     ASSERT_RC(0, attach_elsewhere(&f, id, 'w', UVS_CLEANUP_WHEN_SETTLED));
     ASSERT(fixture_wait_log(&f, EV_USER, 0, 4));
-    ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, 0)); /* R19: settled once */
+    ASSERT_RC(UVS_CANCELLED_BEFORE, uvs_cancel(f.s, id, 0)); /* R19: settled once */
     fixture_turn(&f);
     ASSERT_STR_EQ("xyzw", log_string(&f, EV_USER));
     ASSERT_RC(1, gate_inside());

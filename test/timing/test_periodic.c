@@ -1095,7 +1095,7 @@ TEST a_pending_run_that_is_cancelled_is_done_when_it_is_finished(void) {
     fixture_turn(&f);
     ASSERT_RC(UV_EBUSY, uvs_cancel(f.s, id, UVS_CANCEL_IF_WAITING));
     ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, 0));
-    ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, UVS_CANCEL_TOKEN));
+    ASSERT_RC(UVS_CANCELLED_BEFORE, uvs_cancel(f.s, id, UVS_CANCEL_TOKEN));
     fixture_advance_ms(&f, 1000);
     ASSERT_U64(0, log_count(&f, EV_DONE, 'a')); /* somebody still has its arg */
     ASSERT_RC(0, uvs_finish(f.s, id, 0));

@@ -718,7 +718,7 @@ static int body_cancels_itself(uvs_run_t *run) {
   cancel_the_others(t, 1);
   turn.wrong += cancel(t) != UVS_CANCELLED_WHILE_RUNNING;
   turn.wrong += pending(t->crowd) != 0;
-  turn.wrong += cancel(t) != UVS_CANCELLED_WHILE_RUNNING;
+  turn.wrong += cancel(t) != UVS_CANCELLED_BEFORE;
   turn.wrong += pending(t->crowd) != 0;
   return 0;
 }

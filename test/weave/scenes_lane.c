@@ -375,7 +375,8 @@ static void stale_number(void *arg) {
   (void)arg;
   WEAVE_CHECK(rc == 0 || rc == 1);
   rc = uvs_lane_cancel(lane.number, stage.parts[0].id, 0);
-  WEAVE_CHECK(rc == UVS_CANCELLED || rc == UVS_CANCELLED_WHILE_RUNNING || rc == UV_ENOENT);
+  WEAVE_CHECK(rc == UVS_CANCELLED || rc == UVS_CANCELLED_WHILE_RUNNING ||
+              rc == UVS_CANCELLED_BEFORE || rc == UV_ENOENT);
 }
 
 static void number_meets_dispose(void) {

@@ -327,6 +327,7 @@ static void check_receipts(const struct part *p) {
       cancelled = true;
       break;
     case UVS_CANCELLED_WHILE_RUNNING:
+    case UVS_CANCELLED_BEFORE:
       /* A run whose limit passes before its body could begin is ended as a run, too. */
       WEAVE_CHECK(p->runs > 0 || p->spec.limit.total_ns != 0);
       WEAVE_CHECK(p->runs - p->receipt[i].runs <= 1);

@@ -88,6 +88,14 @@ static napi_value number(napi_env env, double value) {
   return n;
 }
 
+/* The id of a task has 64 bits. */
+static napi_value bigint(napi_env env, uint64_t value) {
+  napi_value n = NULL;
+
+  napi_create_bigint_uint64(env, value, &n);
+  return n;
+}
+
 /* ---- bodies ---- */
 
 static int body(uvs_run_t *run) {
@@ -192,7 +200,7 @@ static napi_value promise(napi_env env, napi_callback_info info) {
     free(j);
     return number(env, rc);
   }
-  napi_set_named_property(env, argv[0], "id", number(env, (double)id));
+  napi_set_named_property(env, argv[0], "id", bigint(env, id));
   return ret;
 }
 
@@ -215,7 +223,7 @@ static napi_value submit(napi_env env, napi_callback_info info) {
     if (rc < 0)
       free(j);
   }
-  return number(env, rc < 0 ? rc : (double)id);
+  return rc < 0 ? number(env, rc) : bigint(env, id);
 }
 
 /* act(word, id, number) */
@@ -224,7 +232,9 @@ static napi_value act(napi_env env, napi_callback_info info) {
   napi_value argv[3];
   size_t argc = 3;
   char word[16] = "";
-  double id = 0, n = 0;
+  double lane_number = 0, n = 0;
+  uvs_id_t id = 0;
+  bool lossless;
   uvs_lane_options_t o;
   uvs_lane_t lane = 0;
   uvs_info_t i;
@@ -232,24 +242,27 @@ static napi_value act(napi_env env, napi_callback_info info) {
 
   napi_get_cb_info(env, info, &argc, argv, NULL, NULL);
   napi_get_value_string_utf8(env, argv[0], word, sizeof word, NULL);
-  napi_get_value_double(env, argv[1], &id);
+  if (napi_get_value_double(env, argv[1], &lane_number) == napi_ok) /* or a stale id */
+    id = (uvs_id_t)lane_number;
+  else
+    napi_get_value_bigint_uint64(env, argv[1], &id, &lossless);
   napi_get_value_double(env, argv[2], &n);
   uvs_info_init(&i);
   uvs_lane_options_init(&o);
   if (strcmp(word, "cancel") == 0)
-    return number(env, u->cancel(u, (uvs_id_t)id, (unsigned)n));
+    return number(env, u->cancel(u, id, (unsigned)n));
   if (strcmp(word, "finish") == 0)
-    return number(env, u->finish(u, (uvs_id_t)id, (int)n));
+    return number(env, u->finish(u, id, (int)n));
   if (strcmp(word, "reschedule") == 0)
-    return number(env, u->reschedule(u, (uvs_id_t)id, (int64_t)n));
+    return number(env, u->reschedule(u, id, (int64_t)n));
   if (strcmp(word, "ref") == 0)
-    return number(env, u->ref(u, (uvs_id_t)id, (int)n));
+    return number(env, u->ref(u, id, (int)n));
   if (strcmp(word, "state") == 0) {
-    rc = u->info(u, (uvs_id_t)id, &i);
+    rc = u->info(u, id, &i);
     return number(env, rc < 0 ? rc : i.state);
   }
   if (strcmp(word, "arg") == 0) {
-    rc = u->info(u, (uvs_id_t)id, &i);
+    rc = u->info(u, id, &i);
     return number(env, rc < 0 ? rc : i.arg != NULL || i.work != NULL);
   }
   if (strcmp(word, "lane") == 0) {
