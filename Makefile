@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 #
-# The short commands. meson builds (`meson setup build && meson test -C build` works as well); this
-# file only sees to it that meson and what it needs are there, and remembers the long forms.
+# Short commands. meson builds (`meson setup build && meson test -C build` works as well). This file
+# only checks that meson and its needs are installed, and remembers the long commands.
 
 PREFIX ?= /usr/local
 LIBDIR ?= lib
 DESTDIR ?=
-# What `make contract` insists on: lines or whole chapters, e.g. REQUIRE='S1-S11 L'.
+# The lines that `make contract` requires: single lines or whole chapters, e.g. REQUIRE='S1-S11 L'.
 REQUIRE ?= S F P D T R J L
 
 .PHONY: all test demo bench bench-full bench-node proof proof-model soak coverage mutants install uninstall \
@@ -15,8 +15,8 @@ REQUIRE ?= S F P D T R J L
 all: build/build.ninja
 	@meson compile -C build
 
-# Set-up looks each time (it takes no time when all is there); meson itself sees to changed
-# meson.build files.
+# .ci/setup runs each time (it takes no time when everything is installed). meson itself notices
+# changed meson.build files.
 .PHONY: setup with-tests
 setup:
 	@.ci/setup
@@ -30,7 +30,7 @@ with-tests: build/build.ninja
 	@.ci/setup test
 	@test -d build/test || meson setup --reconfigure build -Dtests=enabled
 
-# The Node package's too, where there is a node.
+# Also the tests of the Node package, if node is installed.
 test: with-tests
 	@meson compile -C build
 	@.ci/test --node build
@@ -39,48 +39,49 @@ demo: build/build.ninja
 	@meson compile -C build demo
 	@build/examples/demo
 
-# uvsched beside others, see bench/README.md: small and quick, or all of it. What is not installed is
-# left out; `.ci/setup bench` installs it.
+# uvsched compared with other libraries, see bench/README.md: small and quick, or everything.
+# Libraries that are not installed are skipped; `.ci/setup bench` installs them.
 bench: MODE = --quick
 bench bench-full: build/build.ninja
 	@meson compile -C build bench-uvsched
 	@bench/run $(MODE) --json build/bench.json
 
-# The Node package beside node's own timers.
+# The Node package compared with node's own timers.
 bench-node:
 	@cd node && { test -d node_modules/node-gyp-build || npm install --omit=dev --ignore-scripts; } && node scripts/gyp.js
 	@node --expose-gc bench/node.js
 
-# What things cost, on this machine: make bench-stats, make bench-dispose.
+# Costs of single operations on this machine: make bench-stats, make bench-dispose.
 bench-%: build/build.ninja
 	@meson compile -C build $@
 	@build/bench/$@
 
-# Everything that tries to break it, twenty minutes: docs/testing.md. `.ci/proof` is the short form.
+# All attempts to break the library, twenty minutes: docs/testing.md. `.ci/proof` is the short form.
 proof:
 	@.ci/proof long
 
-# One part of it, as .ci/proof calls it: make proof-promela, proof-weave, proof-weave-mutants, proof-faults, proof-soak.
+# One part of it, as .ci/proof calls it: make proof-promela, proof-weave, proof-weave-mutants,
+# proof-faults, proof-soak.
 proof-%: with-tests
 	@meson compile -C build $@
 
-# The library against a model of it. SEED=n runs the same programs again.
+# The library compared with a model of it. SEED=n repeats the same programs.
 proof-model: STEPS ?= 1e7
 proof-model: with-tests
 	@meson compile -C build against-model
 	@build/test/model/against-model --steps $(STEPS) $(ONE)
 
-# As much as the machine holds for so long, see test/soak/soak.c; then 10^7 tasks at once.
+# Maximum load for SECONDS, see test/soak/soak.c; then 10^7 tasks at once.
 SECONDS ?= 600
 soak: with-tests
 	@meson compile -C build soak
 	@build/test/soak/soak $(SECONDS)
 	@build/test/soak/soak pending
 
-# $(call absolute,FOLDER): $(abspath) would take a name with a space in it for two.
+# $(call absolute,FOLDER): $(abspath) would read a name with a space as two names.
 absolute = $(if $1,$(if $(filter /%,$(firstword $1)),$1,$(CURDIR)/$1))
 
-# A build of its own, so that PREFIX never touches the one that is tested. Needs no greatest.
+# A separate build, so that PREFIX never changes the build that is tested. Needs no greatest.
 build-install: FORCE
 	@.ci/setup
 	@test -f $@/build.ninja || meson setup $@ --buildtype=release -Dtests=disabled -Dexamples=disabled
@@ -90,8 +91,8 @@ build-install: FORCE
 install: build-install
 	@DESTDIR='$(call absolute,$(DESTDIR))' meson install -C build-install --no-rebuild
 
-# Installs into a scratch folder, and removes elsewhere what arrived there: so it needs no log of
-# the installation.
+# Installs into a scratch folder and then removes the files found there from the real place, so it
+# needs no log of the installation.
 uninstall: build-install
 	@rm -rf build-install/listed
 	@DESTDIR='$(CURDIR)/build-install/listed' meson install -C build-install --no-rebuild --quiet
@@ -121,15 +122,16 @@ contract:
 format:
 	@.ci/format
 
-# Which lines and branches of src/ the tests reach; which mistakes in it they notice, see
-# docs/testing-bite.md. N and SEED choose the mistakes.
+# Coverage: which lines and branches of src/ the tests reach. Mutants: which mistakes in src/ the
+# tests notice, see docs/testing-bite.md. N and SEED choose the mistakes.
 N ?= 100
 SEED ?= 1
 coverage:
 	@.ci/setup test proof
 	@.ci/coverage
 
-# Every public function with odd arguments, under the sanitizers. SEED=n runs the same calls again.
+# Calls every public function with odd arguments, under the sanitizers. SEED=n repeats the same
+# calls.
 proof-model proof-entries: ONE = $(if $(filter-out file,$(origin SEED)),--seed $(SEED))
 proof-entries: with-tests
 	@test -f build-asan/build.ninja || meson setup build-asan -Db_sanitize=address,undefined

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * W12: what a scheduler costs after use, beside a fresh one. A round arms n tasks with delays of
- * 1 .. 200 ms and runs the loop until all have run. After some rounds a burst is timed: n one-shots
- * with one common deadline, armed and then fired. The same burst is timed on a scheduler that was
- * opened just before. Both schedulers live on one loop, in a process whose memory is warm.
+ * W12: the cost of a scheduler after use, compared with a fresh one. A round arms n tasks with
+ * delays of 1 .. 200 ms and runs the loop until all have run. After some rounds a burst is timed: n
+ * one-shots with one common deadline are armed and then fired. The same burst is timed on a
+ * scheduler that was opened just before. Both schedulers use one loop, in a process whose memory is
+ * warm.
  *
- * Each run proves what it timed: every task must have run exactly once and not before its time, and
- * at the end the counts of each scheduler must be those of the tasks that were submitted.
+ * Each run checks what it timed: every task must have run exactly once and not before its time, and
+ * at the end the counts of each scheduler must match the submitted tasks.
  *
  * Included by uvsched.c after peers/uvbench.h. */
 #ifndef AGEING_H
@@ -24,7 +25,7 @@ static uint64_t age_end;
 static int age_armed_late;
 static int64_t age_aged[AGE_SAMPLES], age_fresh[AGE_SAMPLES]; /* ns of a burst */
 
-/* One run is over; the last one on the loop ends p_run. On the pool the monitor does. */
+/* One run has ended. On the loop the last one ends p_run; on the pool the monitor does. */
 static void age_count(uint32_t i) {
   __atomic_add_fetch(&age_ran[i], 1, __ATOMIC_RELAXED);
   if (age_on_pool)
@@ -42,8 +43,8 @@ static int on_aged(uvs_run_t *run) {
   age_count(i);
   return 0;
 }
-/* All tasks of a burst have one deadline, so looking at the clock in the first run is enough. Doing
- * so in each run would be part of what is timed. */
+/* All tasks of a burst have one deadline, so it is enough to read the clock in the first run.
+ * Reading it in each run would add to what is timed. */
 static int burst_begun;
 static int on_burst(uvs_run_t *run) {
   if (!__atomic_load_n(&burst_begun, __ATOMIC_RELAXED)) {
@@ -100,7 +101,7 @@ static void age_round(uint64_t *seed) {
   }
   age_run();
 }
-/* ns to arm and ns to fire all of them; the wait for the deadline is not counted. */
+/* The ns to arm and to fire all tasks, without the wait for the deadline. */
 static int64_t age_burst(void) {
   uint64_t t0, armed, due;
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What it costs to dispose a lane: 1000 tasks that are due in a day or two, from the call until the
- * lane is quiet, on the loop's thread. Once among no others, and twice among 100 000 tasks of other
- * lanes: as they come, its own tasks submitted in a row; and the worst case, in which the tasks of
- * all lanes came one by one in turn, so that they lie far apart in memory that was long not looked
- * at. Neither must take more than twice as long. Three loops, a round on each in turn, so
- * that a busy moment of the machine meets all; best and median of many rounds.
+ * The cost of disposing a lane with 1000 tasks that are due in a day or two: from the call until
+ * the lane is quiet, on the loop thread. Once without other tasks, and twice among 100 000 tasks of
+ * other lanes: in the usual case the lane's own tasks were submitted in a row; in the worst case
+ * the tasks of all lanes were submitted alternately, so that they are far apart in cold memory.
+ * Neither may take more than twice as long as the first. There are three loops with one round on
+ * each in turn, so that a busy moment of the machine affects all. Prints best and median of many
+ * rounds.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -97,7 +98,7 @@ static void open_side(struct side *side, int lanes, bool mixed) {
   uv_run(&side->loop, UV_RUN_NOWAIT);
 }
 
-/* Any one of the lanes, and then another in its place. */
+/* Disposes one of the lanes, and opens another in its place. */
 static double dispose_one(struct side *side) {
   int lane = (int)(random_number() % (uint64_t)side->lanes);
   uint64_t start_ns = uv_hrtime();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * W11: what the loop's own calls cost while two other threads submit and cancel. Each of the two
- * threads keeps FLOOD_ARMED tasks armed and replaces the oldest again and again: one cancel and one
- * submit are a pair. All deadlines are far, so no task ever runs. On the loop a uv_timer beats once
- * a millisecond; each beat does one submit and one cancel of its own, and that is what is timed.
+ * W11: the cost of the loop's own calls while two other threads submit and cancel. Each of the two
+ * threads keeps FLOOD_ARMED tasks armed and replaces the oldest again and again: a pair is one
+ * cancel and one submit. All deadlines are far, so no task ever runs. On the loop a uv_timer fires
+ * once a millisecond and makes one submit and one cancel. These two calls are timed.
  *
- * Each run proves what it timed: every cancel must answer that the task never runs, and at the end
- * the scheduler's counts must be those of the calls that were made.
+ * Each run checks what it timed: every cancel must report that the task never runs, and at the end
+ * the scheduler's counts must match the calls that were made.
  *
  * Included by uvsched.c after peers/uvbench.h. */
 #ifndef FLOOD_H
@@ -26,7 +26,7 @@ static int flood_paced, flood_over;
 static uint32_t flood_ready; /* threads that have armed their tasks */
 static uint64_t flood_t0, flood_last;
 static double flood_secs;
-static int64_t *flood_calls, *flood_beats; /* ns of the loop's pair; ns that the beat was late */
+static int64_t *flood_calls, *flood_beats; /* ns of the loop's pair; ns that the timer was late */
 static uint64_t flood_n, flood_cap;
 static uint64_t flood_seed; /* of the loop's own delays */
 
@@ -46,7 +46,7 @@ static uvs_id_t arm_far(uint64_t *seed) { /* 30 .. 89 s: far longer than a run t
   return id;
 }
 
-/* Spins until the next pair is due. A thread that was held up does not catch up: the pace is never
+/* Spins until the next pair is due. A delayed thread does not catch up: the pace is never
  * exceeded. */
 static void flood_wait(uint64_t *due) {
   uint64_t now;
@@ -97,7 +97,7 @@ static void on_flood_beat(uv_timer_t *h) {
   }
 }
 
-/* All that was submitted has been cancelled, and nothing has run. */
+/* All submitted tasks were cancelled, and none has run. */
 static void flood_prove(void) {
   uint64_t made = flood_n;
   uvs_counts_t c;

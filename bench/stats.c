@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the statistics cost per task: to record its start and its end. Measured where they stand:
- * beside the lock that every run takes anyway, so the cost is what they add to uv_mutex_lock and
- * uv_mutex_unlock. The last row has them back to back without anything between, where one record
- * has to wait for the memory of the one before. Best and median of many short rounds, taken in
- * turn, so that a busy moment of the machine meets all of them.
+ * The cost of the statistics per task: recording its start and its end. They are measured where
+ * they are used, next to the lock that every run takes anyway, so the cost is what they add to
+ * uv_mutex_lock and uv_mutex_unlock. In the last row the records follow each other directly, so
+ * that each has to wait for the memory of the previous one. Prints best and median of many short
+ * rounds, taken alternately, so that a busy moment of the machine affects all of them.
  *
  * Three kinds of tasks: on time; due now, and late because of the loop or the runners; and a mix,
- * with the timer and, rarely, something else as the culprit.
+ * with the timer and, rarely, another cause.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 #define TASKS 256 /* together they fit the fastest cache, as the one task of a runner does */
 #define ROUNDS 1001
-#define TURNS 20 /* through the tasks, in a round */
+#define TURNS 20 /* passes over the tasks in a round */
 
 struct task {
   uint64_t late_ns, queue_ns, run_ns;
@@ -41,7 +41,7 @@ static uint64_t random_number(void) {
   return x >> 8;
 }
 
-/* From 2^low to 2^high; each power of two is as likely as the next. */
+/* From 2^low to 2^high; each power of two is equally likely. */
 static int64_t spread_ns(unsigned low, unsigned high) {
   uint64_t least = UINT64_C(1) << (low + random_number() % (high - low));
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The row of uvsched in the comparison: public API only, and default options but for the
- * concurrency, which is 2 as that of every other pool here (W7: default as well).
+ * uvsched's row in the comparison: only the public API, with default options except for the
+ * concurrency, which is 2 as for every other pool here (W7: the default as well).
  *
- * A task is what uvs_submit takes; its spec is made anew for each, as a program would that
- * schedules here and there. Its id is the handle, and stands in the table of handles. */
+ * A task is one uvs_submit. Its spec is built anew for each task, as in a program that schedules
+ * from different places. Its id is the handle, and is stored in the table of handles. */
 #include "peers/bench.h"
 #include <uvsched.h>
 #include <uvsched/stats.h>
@@ -20,7 +20,7 @@ static int64_t precise_ns;
 #define P_HANDLE uvs_id_t
 #define P_NATIVE_SUBMIT
 #define P_MANY
-#define P_EARLY_NS 0 /* that is the promise */
+#define P_EARLY_NS 0 /* never early, as promised */
 
 static void open_scheduler(void) { /* on L */
   uvs_options_t o;
@@ -83,7 +83,7 @@ static void p_close(void) {
     die("a handle is left on the loop");
   free(L);
 }
-/* The counts once the loop has heard of everything. */
+/* The counts after the loop has processed everything. */
 static uvs_counts_t settled_counts(void) {
   uint64_t stop = now_ns() + 10000000000u;
   uvs_counts_t c;
@@ -133,8 +133,8 @@ static uvs_id_t p_churn(uvs_id_t id, uint32_t i, uint32_t ms) {
   return arm_new(i, ms);
 }
 
-/* In batches: a program that has many tasks at once has them in an array of specs. What differs
- * from one task to the next is written in the timed part, the rest of the array beforehand. */
+/* In batches: a program that has many tasks at once has them in an array of specs. The fields that
+ * differ between tasks are written in the timed part, the other fields beforehand. */
 #define BATCH 1024
 static void p_arm_many(uint32_t n, const uint32_t *ms) {
   static uvs_task_t t[BATCH];
@@ -207,9 +207,9 @@ static void p_submit(uint32_t i, uint32_t ms) {
   t.first_ns = UVS_MS(ms);
   submit(&t, w4_ids ? &w4_ids[i] : NULL);
 }
-/* Far submissions are accepted when the loop has taken them in. It does so in their order: so a
- * loop task, submitted when the last producer is through, runs after the last of them was taken in.
- */
+/* A submission from another thread counts as accepted when the loop has taken it from the inbox.
+ * The loop does so in order. So a loop task that is submitted after the last producer has finished
+ * runs after the last of them was taken. */
 static int on_last(uvs_run_t *run) {
   (void)run;
   w4_end = now_ns();
@@ -223,7 +223,7 @@ static void submit_last(void) {
   t.after = on_last;
   submit(&t, NULL);
 }
-/* Once through it. The producers are not joined yet. */
+/* Runs the workload once. The producers are not joined yet. */
 static producer *w4_pass(int p, int rnd, uint32_t total) {
   pthread_t m;
   producer *pr;
@@ -260,8 +260,8 @@ static void w4_any(int on_pool, int p, int rnd, uint32_t total) {
   w4_report(w4_pass(p, rnd, total), p);
 }
 
-/* W4 warm, on the pool: the same scheduler goes through it twice, and the second time counts. Tasks
- * with far deadlines are cancelled in between, untimed. */
+/* W4 warm, on the pool: the same scheduler runs the workload twice, and the second time counts.
+ * Tasks with far deadlines are cancelled in between, untimed. */
 static producer *w4_warm(int p, int rnd, uint32_t total) {
   uvs_id_t *ids = (uvs_id_t *)calloc(total, sizeof *ids);
   uvs_counts_t c;
@@ -346,7 +346,7 @@ static int on_w8_last(uvs_run_t *run) {
   p_break();
   return 0;
 }
-static void w8_last(void) { /* as in W4: the loop hears of things in their order */
+static void w8_last(void) { /* as in W4: the loop takes submissions in order */
   uvs_task_t t;
 
   uvs_task_init(&t);
@@ -466,8 +466,8 @@ static void w10(int on_loop, uint32_t n, uint32_t total) {
 #include "ageing.h"
 
 /* ---- check: lanes keep their order ------------------------------------------------------ */
-/* Ten in a row to each lane, so that two of one lane lie side by side when runners look for work.
- */
+/* Ten tasks in a row for each lane, so that two of one lane are neighbours when runners look for
+ * work. */
 static uint32_t lane_next[100], lane_inside[100], lane_wrong;
 static int on_lane(uvs_run_t *run) {
   uint32_t i = (uint32_t)(uintptr_t)run->arg, l = i / 10 % lanes_n;
@@ -545,7 +545,7 @@ static void check_pool(void) {
   }
   for (uint32_t i = 0; i < CHECKED; i++)
     want += cp_want[i];
-  stop = now_ns() + 200000000u; /* all are due by then; a machine that is held up gets more time */
+  stop = now_ns() + 200000000u; /* all are due by then; a slow machine gets more time */
   do {
     p_pump();
     nap_us(500);
@@ -593,7 +593,7 @@ int main(int argc, char **argv) {
   } else
     setenv("UV_THREADPOOL_SIZE", "2", 0);
   if (!strcmp(w, "check")) {
-    alarm(120); /* a task that is lost would be waited for without end */
+    alarm(120); /* the program would wait for a lost task without end */
     w_check();
     check_pool();
     check_lanes();

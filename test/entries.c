@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * entries: every public function, called again and again with what a careless caller might
- * give it: structs of wrong sizes, with tails that are not zero, numbers at the edge of their type,
- * flags and kinds that do not exist, NULL, stale and foreign ids. Each answers with success or with
- * a code that its comment in the header names; an error changes nothing; the scheduler can be used
- * and closed afterwards. Pointers are NULL or good: a wild one is the caller's to avoid.
+ * entries: calls every public function again and again with arguments that a careless caller might
+ * pass: structs of wrong sizes, with nonzero tails, numbers at the limits of their types, unknown
+ * flags and kinds, NULL, stale and foreign ids. Each call must succeed or return a code that its
+ * comment in the header names. An error changes nothing. The scheduler can be used and closed
+ * afterwards. Pointers are NULL or valid: avoiding wild ones is the caller's duty.
  *
  *   entries [--seed N] [--rounds N]        or SEED=N in the environment
  *
- * It goes through its table once in each round and then by chance; a function that the library
- * exports and the table does not have is an error. Structs lie in blocks of just the size that they
- * claim, so that AddressSanitizer sees each byte read or written too far.
+ * Each round goes through the table once, and then picks calls at random. It is an error if the
+ * library exports a function that the table does not have. Structs are in blocks of exactly the
+ * size that they claim, so that AddressSanitizer detects each access out of bounds.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -121,14 +121,14 @@ static const char *any_name(void) {
               "a name that is longer than anything that is kept", "\xff\xfe\x01%s%n");
 }
 
-/* A struct in a block of just the size that it claims. */
+/* A struct in a block of exactly the size that it claims. */
 struct block {
   void *at;
   size_t size;
 };
 
-/* The first `ours` bytes are those of `from`, whose first field is the size. What is cut off, or
- * behind it, is by chance: right most of the time. */
+/* The first `ours` bytes are those of `from`, whose first field is the size. Bytes that are cut off
+ * or added are random, and valid most of the time. */
 static struct block block_of(const void *from, size_t ours) {
   size_t size = chance(60)
                     ? ours
@@ -176,7 +176,7 @@ static int body(uvs_run_t *run) {
   return status;
 }
 
-/* On other threads nothing may be written, so it is simpler there. */
+/* A body for other threads, where nothing may be written. */
 static int quick(uvs_run_t *run) {
   return uvs_cancelled(run) == 0 ? 0 : UV_ECANCELED;
 }
@@ -234,7 +234,7 @@ static int on_write(const char *data, size_t size, void *arg) {
   return below(50) == 0 ? 77 : 0;
 }
 
-/* Values of the queue that are held; nobody holds one when a call has returned. */
+/* The number of queue values that are held. It is 0 whenever a call has returned. */
 static long held;
 
 static void hold(void *value, void *arg) {
@@ -285,7 +285,7 @@ static void on_free(void *ptr, void *arg) {
 
 /* -------------------------------------------------------------- elsewhere --- */
 
-/* On another thread, while this one waits: so nothing happens at the same time. */
+/* A call on another thread, while this one waits: nothing runs concurrently. */
 struct elsewhere {
   int (*fn)(void *arg);
   void *arg;
@@ -298,7 +298,7 @@ static void elsewhere_run(void *arg) {
   e->rc = e->fn(e->arg);
 }
 
-/* Or on this one, the loop's, which is told that it must not wait. */
+/* Or on this thread, the loop's, where the call must not wait. */
 static int elsewhere(int (*fn)(void *arg), void *arg) {
   struct elsewhere e = {fn, arg, 0};
   uv_thread_t thread;
@@ -311,7 +311,7 @@ static int elsewhere(int (*fn)(void *arg), void *arg) {
   return e.rc;
 }
 
-/* How long somebody waits for a loop that does not turn meanwhile. */
+/* How long a call waits for a loop that does not run meanwhile. */
 static int64_t short_ns(void) {
   return PICK(int64_t, INT64_MIN, -1, 0, 1, 1000, UVS_US(100));
 }
@@ -412,7 +412,7 @@ static uvs_task_t any_task(uvs_work_cb work) {
   return t;
 }
 
-/* An accepted one is remembered, and its `done` will be counted. */
+/* Remembers an accepted task. Its `done` will be counted. */
 static void accepted(int rc, const uvs_task_t *t, uvs_id_t id) {
   if (rc < 0)
     return;
@@ -421,7 +421,7 @@ static void accepted(int rc, const uvs_task_t *t, uvs_id_t id) {
   w.id[below(IDS)] = id;
 }
 
-/* Whether the block says so much that its `done` is read at all. */
+/* Is the block large enough for its `done` to be read? */
 static bool reads_done(const struct block *b) {
   return b->size >= offsetof(uvs_task_t, done) + sizeof(uvs_done_cb);
 }
@@ -460,7 +460,7 @@ static int e_lane_submit(void) {
   return submit_with(do_lane_submit);
 }
 
-/* n specs in a row, one of which is odd. */
+/* n specs in an array, one of which is unusual. */
 static uvs_task_t *any_tasks(size_t n, uvs_work_cb work) {
   uvs_task_t *t = malloc((n > 0 ? n : 1) * sizeof *t);
 
@@ -509,7 +509,7 @@ static int e_schedule(void) {
   return uvs_schedule(any_scheduler(), any_ns(), any_body(), NULL, any_place());
 }
 
-/* Never so narrow that catching up would not end. */
+/* Never so short that catching up would not end. */
 static int64_t any_period(void) {
   int64_t ns = any_ns();
 
@@ -622,7 +622,7 @@ static int with_waiter(int (*fn)(void *arg)) {
   return elsewhere(fn, &waiter);
 }
 
-/* In half of the cases the call is called off before it waits. */
+/* In half of the cases the call is abandoned before it waits. */
 static uvs_waiter_t *any_waiter(uvs_waiter_t *waiter) {
   int rc = chance(50) ? uvs_abandon(w.s, waiter) : 0;
 
@@ -656,7 +656,7 @@ static int e_forget(void) {
   return uvs_forget(any_scheduler(), any_id());
 }
 
-/* What uvs_all and uvs_any are given. */
+/* The arguments of uvs_all and uvs_any. */
 struct group {
   uvs_outcome_t outcomes[4];
   uvs_outcome_t *o; /* or NULL */
@@ -934,7 +934,7 @@ static int e_retain(void) {
 
 /* -------------------------------------------------------- open and the end --- */
 
-/* They are borrowed, so they never change. */
+/* Executors are borrowed, so they never change. */
 static const uvs_executor_t good = {sizeof good, on_submit, NULL, NULL, NULL};
 static const uvs_executor_t small = {sizeof small - 8, on_submit, NULL, NULL, NULL};
 static const uvs_executor_t empty = {sizeof empty, NULL, NULL, NULL, NULL};
@@ -1200,7 +1200,7 @@ static int e_queue_poll(void) {
   return uvs_queue_poll(any_queue(), any_entry_place());
 }
 
-/* A sleeper that is called out before it sleeps. */
+/* A waiting thread that is abandoned before it waits. */
 static int do_take(void *arg) {
   uvs_waiter_t *waiter = arg;
   int rc = uvs_queue_abandon(w.q, waiter);
@@ -1345,8 +1345,8 @@ static int e_threads_close(void) {
 
 /* -------------------------------------------------------------------- table --- */
 
-/* What an entry's comment in the header lets it answer besides success, UV_EINVAL and, once shut
- * down or closed, UV_ESHUTDOWN. */
+/* The codes that a function may return according to its comment in the header, besides success,
+ * UV_EINVAL and, after shutdown or close, UV_ESHUTDOWN. */
 #define MAX_CODES 6
 
 enum {
@@ -1477,7 +1477,7 @@ static const struct entry table[] = {
 };
 #define ENTRIES (sizeof table / sizeof table[0])
 
-/* The names that the library exports and the names in the table are the same; both are sorted. */
+/* The library's exports and the table's names are the same. Both are sorted. */
 static void check_table(void) {
   char command[PATH_MAX + 64], line[256];
   size_t n = 0;
@@ -1538,7 +1538,7 @@ static void note_code(const struct entry *e, int rc) {
       met[e - table][i] = true;
 }
 
-/* A code that no call was answered with stands for a way that was not gone. */
+/* Lists codes that no call returned: paths that were not covered. */
 static void tell_unmet(void) {
   printf("entries: not met this time:");
   for (size_t i = 0; i < ENTRIES; i++)
@@ -1548,9 +1548,9 @@ static void tell_unmet(void) {
   printf("\n");
 }
 
-/* What an error must leave as it was. To ask for the next deadline takes in what earlier calls sent
- * to the loop. Other calls do that, too, before their own work, and a shutdown, or a disposed lane,
- * then ends what comes in: that is no change of theirs. */
+/* The state that an error must not change. Asking for the next deadline takes tasks from the inbox.
+ * Other calls do that before their own work, too, and a shutdown or a disposed lane then ends these
+ * tasks: that is not a change by the failed call. */
 struct seen {
   int64_t next_due_ns;
   uvs_counts_t counts;
@@ -1676,7 +1676,7 @@ static void round_of_calls(void) {
       finish_pending();
   }
 
-  /* Still of use: one that is due now runs. */
+  /* The scheduler still works: a task that is due now runs. */
   current = "a plain task after all that";
   uvs_set_rejection_policy(w.s, UVS_REJECT_CALLER_RUNS);
   uint64_t runs = counts_now().runs;

@@ -128,8 +128,8 @@ static inline double quantile_us(const int64_t *v, uint64_t m, double q) {
   uint64_t i = (uint64_t)((double)m * q);
   return (double)v[i < m ? i : m - 1] / 1e3;
 }
-/* percentiles of each window; the driver takes the median of the windows. early_us: the most that a
- * task started before its time, 0 if none did */
+/* percentiles of each window; the driver takes the median of the windows. early_us: the largest
+ * time by which a task started early, 0 if none did */
 static inline void samples_report(uint32_t windows) {
   uint64_t n = samples_n < samples_cap ? samples_n : samples_cap;
   int64_t *v = (int64_t *)malloc((n + 1) * sizeof *v);

@@ -10,7 +10,7 @@
  *   task *p_churn(task*, i, ms)  cancel, then arm a new one in its place
  *   void p_free(task*)        cancel if armed, give everything back
  *   void p_open(void)         make the loop
- *   void p_pump(void)         one non-blocking turn of the loop
+ *   void p_pump(void)         one non-blocking pass of the loop
  *   void p_run(void)          run until p_break()
  *   void p_break(void)        called on the loop thread
  *   void p_keep(void)         hold the loop alive while it has no timer
@@ -114,7 +114,8 @@ static int rounds_for(uint32_t n) {
 }
 
 #ifdef P_MANY
-/* As W1 of w12, in a process of its own: what was armed and freed before matters to both. */
+/* Like W1 of w12, in a process of its own: memory that was armed and freed before would affect
+ * both. */
 static void w_many(uint32_t n) {
   keep_heap();
   uint32_t *d = make_delays(n, 1);
@@ -150,7 +151,7 @@ static void w12(uint32_t n, double churn_s) {
   memset((void *)T, 1, (size_t)n * sizeof *T);
   fired = fired_count;
   p_open();
-  p_pump(); /* a loop that has had a turn, as it will have in a program */
+  p_pump(); /* the loop has made a pass, as in a real program */
   /* warm-up round(s): fault the memory in, then give everything back */
   int rounds = rounds_for(n), timed = (rounds + 1) / 2;
   double sum = 0;
@@ -209,7 +210,7 @@ static int w4_go;
 static uint32_t w4_each;
 static int w4_rand;
 static uint64_t w4_accepted, w4_total, w4_end, w4_t0;
-static int w4_busy;           /* producers that are not through */
+static int w4_busy;           /* producers that have not finished */
 static void (*w4_last)(void); /* optional: called by the last of them, untimed */
 typedef struct {
   pthread_t th;
@@ -438,7 +439,7 @@ static void w_check(void) {
   }
   for (uint32_t i = 0; i < n; i++)
     want += ck_want[i];
-  /* all are due by then; a machine that is held up gets more time */
+  /* all are due by then; a slow machine gets more time */
   ck_stop = now_ns() + 300000000u;
   do {
     p_pump();
@@ -450,7 +451,7 @@ static void w_check(void) {
   for (uint32_t i = 0; i < n; i++)
     if (ck_want[i] != ck_fired[i])
       die("check: a task fired a wrong number of times");
-  /* a loop counts from its cached clock, so a little is by design: report it */
+  /* a loop counts from its cached clock, so a small value is expected: report it */
   if (ck_early > P_EARLY_NS)
     die("check: a task fired early");
   emit("check_early_us", (double)ck_early / 1e3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the rows on a libuv loop, libuv's own and uvsched's, measure in the same way: the end of a
- * burst on the pool, the window of W5 and W6, W7 and W8. Included after loopbench.h; needs the
+ * What both rows on a libuv loop, libuv's own and uvsched's, measure in the same way: the end of a
+ * burst on the pool, the window of W5 and W6, W7 and W8. Included after loopbench.h. Needs the
  * loop, L. */
 #ifndef UVBENCH_H
 #define UVBENCH_H
@@ -41,7 +41,7 @@ static void *stopper(void *a) {
   uv_async_send(&quit_h);
   return NULL;
 }
-/* A start of task p, now: its lateness by the grid that was asked for. */
+/* Task p starts now: records its lateness relative to its grid. */
 static void period_hit(ptask *p) {
   uint64_t now = now_ns();
   p->last = (int64_t)(now - p->ideal);
@@ -75,9 +75,9 @@ static void w6_report(uint32_t k, uint32_t period_ms) {
 }
 
 /* ---- W7 neighbour ------------------------------------------------------------ */
-static int w7_over;               /* no body is followed by another any more */
-static uint32_t w7_spin;          /* turns that take half a millisecond; 0: bodies block */
-static volatile uint64_t w7_sink; /* so that they are taken */
+static int w7_over;               /* no further bodies are submitted */
+static uint32_t w7_spin;          /* iterations that take half a millisecond; 0: bodies block */
+static volatile uint64_t w7_sink; /* keeps the compiler from removing them */
 static uint64_t w7_stop, w7_last, w7_bodies;
 static int64_t *w7_stats, *w7_beats;
 static uint64_t w7_stats_n, w7_beats_n, w7_cap, w7_out;
@@ -88,7 +88,7 @@ static uint64_t w7_turns(uint32_t n) {
     sum += mix64(&s);
   return sum;
 }
-/* A body. 1: another is to follow. */
+/* A body. Returns 1 if another one is to follow. */
 static int w7_body(void) {
   if (w7_spin)
     w7_sink = w7_turns(w7_spin);
@@ -151,7 +151,7 @@ static void w7_emit(const char *what, int64_t *v, uint64_t n) {
   snprintf(name, sizeof name, "%s_p99_us", what);
   emit(name, quantile_us(v, n, 0.99));
 }
-/* start(): put one body in, which is to be followed by another while w7_body says so. */
+/* start() submits one body, which is followed by another while w7_body returns 1. */
 static void w7(const char *kind, double secs, void (*start)(void)) {
   static uv_timer_t beat_h;
   w7_cap = (uint64_t)(secs * 1000) + 100;
@@ -160,7 +160,7 @@ static void w7(const char *kind, double secs, void (*start)(void)) {
   if (!strcmp(kind, "cpu"))
     w7_calibrate();
   p_open();
-  uv_async_init(L, &quit_h, on_quit); /* keeps the loop */
+  uv_async_init(L, &quit_h, on_quit); /* keeps the loop alive */
   if (strcmp(kind, "idle"))
     for (int i = 0; i < 2000; i++)
       start();
@@ -175,7 +175,7 @@ static void w7(const char *kind, double secs, void (*start)(void)) {
 }
 
 /* ---- W8 push-back ------------------------------------------------------------ */
-#define W8_MS 2000 /* the time-out that each is pushed back by */
+#define W8_MS 2000 /* the time-out that each task is postponed by */
 static void (*w8_push)(uint32_t i);
 static void (*w8_last_push)(void); /* from another thread: the loop notes w8_end and stops */
 static uint32_t w8_n;
@@ -208,7 +208,8 @@ static void *w8_thread(void *a) {
   w8_pushes();
   return NULL;
 }
-/* All n are armed, in 0.4 .. 2 s, so that some of the old deadlines pass while this runs. */
+/* All n tasks are armed, due in 0.4 .. 2 s, so that some of the old deadlines pass during the
+ * run. */
 static void w8(void) {
   pthread_t th;
   if (w8_last_push == NULL) {

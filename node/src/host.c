@@ -690,6 +690,7 @@ static napi_value open_host(napi_env env, napi_callback_info info) {
   o.keep_alive = (int)h->io[IO_MAX_RUNS];
   hooks.on_missed = on_missed;
   o.on_terminated = on_terminated;
+  o.on_error = uvs_ignore_errors; /* JavaScript reports failures itself */
   hooks.after_body = on_body_returned;
   o.hooks = &hooks;
   o.data = h;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The smallest real use: one task on the pool, one `done` on the loop, an orderly end. .ci/run
- * builds it against the installed library and as a subproject; it knows nothing but the public
- * header.
+ * builds it against the installed library and as a subproject. It uses only the public header.
  */
 #include <stdio.h>
 

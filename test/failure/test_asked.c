@@ -2,7 +2,7 @@
  *
  * A body that returns UV_ECANCELED. If it was asked to stop, in whatever way, the task was
  * cancelled: outcome, counts, `done` and hooks agree, and no run follows. If nobody asked,
- * UV_ECANCELED is a failure as any other.
+ * UV_ECANCELED is a failure like any other.
  */
 #include "lib/bodies.h"
 #include "lib/lanes.h"
@@ -113,7 +113,7 @@ static bool is_possible(int kind, int failure) {
   return kind != UVS_ONE_SHOT || failure != UVS_FAIL_CONTINUE;
 }
 
-/* One task was submitted, and this is how it ended, for whomever one asks. */
+/* The only task has ended this way, according to every call that reports it. */
 static enum greatest_test_res ended(struct fixture *f, int status, uvs_counts_t want) {
   uvs_counts_t c = counts_of(f->s);
   uvs_outcome_t o;
@@ -163,7 +163,7 @@ static enum greatest_test_res asked_once(int where, int kind, int failure, bool 
   PASS();
 }
 
-/* F9 S33: every way, kind, policy and thread. */
+/* F9 S33: for every way of asking, kind of task, policy and thread. */
 TEST a_body_that_returns_ecanceled_after_it_was_asked_to_stop_was_cancelled(void) {
   for (int way = 0; way < WAYS; way++) {
     for (int i = 0; i < PLACES * 3 * 3 * 2; i++) {
@@ -217,7 +217,8 @@ TEST a_pending_run_that_is_finished_with_ecanceled_was_cancelled(void) {
   PASS();
 }
 
-/* S33 S42: who was asked by a shutdown and returns something else keeps that. */
+/* S33 S42: a body that a shutdown asked to stop and that returns another status keeps that
+ * status. */
 TEST a_body_that_shutdown_asked_to_stop_keeps_any_other_answer(void) {
   for (int way = SHUTDOWN_NOW; way <= GRACE_IS_OVER; way++) {
     for (int where = 0; where < PLACES; where++) {
@@ -249,7 +250,7 @@ static int after_asked(uvs_run_t *run) {
   return act_asked(p, run);
 }
 
-/* F9: `after` is asked, and answers for a `work` that succeeded. */
+/* F9: `after` is asked to stop; its answer counts for a `work` that succeeded. */
 TEST an_after_that_returns_ecanceled_after_it_was_asked_to_stop_was_cancelled(void) {
   for (int way = 0; way < WAYS; way++) {
     struct fixture f;
@@ -272,8 +273,8 @@ TEST an_after_that_returns_ecanceled_after_it_was_asked_to_stop_was_cancelled(vo
   PASS();
 }
 
-/* F9 S17: on the thread of its submitter, since the scheduler is full. */
-TEST a_body_that_its_submitter_runs_was_cancelled_too(void) {
+/* F9 S17: the body runs on the submitter's thread, because the scheduler is full. */
+TEST a_caller_run_body_that_returns_ecanceled_after_a_cancel_was_cancelled(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -307,8 +308,8 @@ static int act_past_its_limit(struct probe *p, uvs_run_t *run) {
   return UV_ECANCELED;
 }
 
-/* F5 J5: the limit has decided the run, and what the body answers changes nothing. */
-TEST a_body_that_was_asked_by_its_time_limit_has_timed_out(void) {
+/* F5 J5: the time limit has decided the run. The body's answer changes nothing. */
+TEST a_body_that_returns_ecanceled_after_its_time_limit_has_timed_out(void) {
   for (int where = 0; where < PLACES; where++) {
     for (int has_done = 0; has_done < 2; has_done++) {
       struct fixture f;
@@ -338,8 +339,8 @@ TEST a_body_that_was_asked_by_its_time_limit_has_timed_out(void) {
   PASS();
 }
 
-/* F5: with a substitute it is a success; with retries it is a failure to be retried. */
-TEST a_time_limit_counts_as_its_policy_says_whatever_the_body_answers(void) {
+/* F5: with a substitute the time-out is a success; with retries it is a failure that is retried. */
+TEST a_time_out_follows_its_policy_whatever_the_body_returns(void) {
   struct fixture f;
 
   CHECK_CALL(open_at(&f, ON_A_RUNNER));
@@ -389,7 +390,7 @@ static enum greatest_test_res unasked_once(int where, int kind, int failure, boo
 }
 
 /* S41 V4 R25 */
-TEST without_having_been_asked_ecanceled_is_a_failure(void) {
+TEST ecanceled_without_a_request_to_stop_is_a_failure(void) {
   for (int i = 0; i < PLACES * 3 * 3 * 2; i++) {
     int kind = i / 2 % 3, failure = i / 6 % 3;
 
@@ -412,8 +413,9 @@ static int act_asks_others(struct probe *p, uvs_run_t *run) {
   return asked.told || uvs_cancelled(run) ? UV_EIO : UV_ECANCELED;
 }
 
-/* F10: another task is asked, another lane is disposed, and the grace is not over. */
-TEST asking_others_asks_only_them(void) {
+/* F10: another task is asked to stop, another lane is disposed, and the grace period has not
+ * ended. */
+TEST a_request_to_stop_one_task_does_not_reach_others(void) {
   for (int where = 0; where < PLACES; where++) {
     struct fixture f;
 
@@ -442,8 +444,8 @@ static int after_shuts_down(uvs_run_t *run) {
   return uvs_shutdown_now(run->scheduler, NULL, NULL);
 }
 
-/* The body has failed by itself. It is asked too late: its `after` asks. */
-TEST a_body_that_had_returned_before_was_not_asked(void) {
+/* The body fails by itself. The request to stop comes too late, from `after`. */
+TEST a_request_to_stop_after_the_body_returned_changes_nothing(void) {
   struct fixture f;
 
   CHECK_CALL(open_at(&f, WITH_AFTER));
@@ -462,18 +464,18 @@ SUITE(was_asked) {
   RUN_TEST(a_pending_run_that_is_finished_with_ecanceled_was_cancelled);
   RUN_TEST(a_body_that_shutdown_asked_to_stop_keeps_any_other_answer);
   RUN_TEST(an_after_that_returns_ecanceled_after_it_was_asked_to_stop_was_cancelled);
-  RUN_TEST(a_body_that_its_submitter_runs_was_cancelled_too);
+  RUN_TEST(a_caller_run_body_that_returns_ecanceled_after_a_cancel_was_cancelled);
 }
 
 SUITE(past_its_limit) {
-  RUN_TEST(a_body_that_was_asked_by_its_time_limit_has_timed_out);
-  RUN_TEST(a_time_limit_counts_as_its_policy_says_whatever_the_body_answers);
+  RUN_TEST(a_body_that_returns_ecanceled_after_its_time_limit_has_timed_out);
+  RUN_TEST(a_time_out_follows_its_policy_whatever_the_body_returns);
 }
 
 SUITE(not_asked) {
-  RUN_TEST(without_having_been_asked_ecanceled_is_a_failure);
-  RUN_TEST(asking_others_asks_only_them);
-  RUN_TEST(a_body_that_had_returned_before_was_not_asked);
+  RUN_TEST(ecanceled_without_a_request_to_stop_is_a_failure);
+  RUN_TEST(a_request_to_stop_one_task_does_not_reach_others);
+  RUN_TEST(a_request_to_stop_after_the_body_returned_changes_nothing);
 }
 
 TEST_MAIN(RUN_SUITE(was_asked); RUN_SUITE(past_its_limit); RUN_SUITE(not_asked));

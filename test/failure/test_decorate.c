@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The decorate hook: what wraps a task is what runs.
+ * The decorate hook: a task's body runs inside the wrapper that the hook returns.
  */
 #include "lib/bodies.h"
 
@@ -9,8 +9,7 @@
 
 #define WRAPPERS 64
 
-/* A wrapper as a user would write it: counts, and calls what it wraps with the arg that it knows.
- */
+/* A wrapper as a user would write it: counts its calls, and calls the wrapped body with its arg. */
 struct wrapper {
   uvs_work_cb work;
   void *arg;
@@ -95,7 +94,7 @@ TEST every_task_runs_in_its_wrapper_on_every_execution(void) {
   PASS();
 }
 
-/* S60 A task from another thread is wrapped on the loop, when that takes it in. */
+/* S60 A task from another thread is wrapped when the loop takes it from the inbox. */
 static void submit_from_thread(void *arg) {
   struct fixture *f = arg;
   uvs_task_t t = fixture_once(f, 't', 0);
@@ -120,7 +119,7 @@ TEST a_task_from_another_thread_is_wrapped_on_the_loop(void) {
 }
 
 /* S61 */
-TEST a_wrapped_task_answers_delay_order_period_and_cancel(void) {
+TEST a_wrapped_task_keeps_its_delay_order_period_and_cancel(void) {
   struct fixture f;
   uvs_id_t id, first, second;
   uvs_info_t info;
@@ -151,7 +150,7 @@ TEST a_wrapped_task_answers_delay_order_period_and_cancel(void) {
   PASS();
 }
 
-/* S61 `done` comes only after the wrapper has run. */
+/* S61 `done` is called only after the wrapper has run. */
 static int slow_wrapper_runs;
 
 static int slow_wrapper(uvs_run_t *run) {
@@ -170,7 +169,7 @@ static void wrap_slowly(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
   d->work = slow_wrapper;
 }
 
-TEST what_the_wrapper_answers_is_the_outcome(void) {
+TEST the_answer_of_the_wrapper_is_the_outcome(void) {
   struct fixture f;
 
   memset(&decorated, 0, sizeof decorated);
@@ -188,7 +187,7 @@ TEST what_the_wrapper_answers_is_the_outcome(void) {
 }
 
 /* S61 */
-TEST what_an_immediate_shutdown_hands_back_never_entered_its_wrapper(void) {
+TEST a_task_handed_back_by_shutdown_now_never_entered_its_wrapper(void) {
   struct fixture f;
 
   CHECK_CALL(open_decorated(&f, 1));
@@ -234,7 +233,7 @@ static void execute_another(uvs_t *s, uvs_id_t id) {
 }
 
 /* S60 */
-TEST the_hook_may_call_back_into_the_scheduler(void) {
+TEST the_decorate_hook_may_call_back_into_the_scheduler(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -270,7 +269,7 @@ static void no_body(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
   d->work = NULL;
 }
 
-TEST a_hook_that_takes_the_body_away_changes_nothing(void) {
+TEST a_decorate_hook_that_removes_the_body_changes_nothing(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -291,9 +290,9 @@ static void unref_in_hook(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
   unrefd += uvs_unref(s, id) == 0;
 }
 
-/* S60. A hook that calls us, which takes in what has come, which calls the hook: not one level for
- * each task that has come. */
-TEST a_hook_that_calls_back_needs_no_stack_for_each_task(void) {
+/* S60. The hook calls the scheduler, which takes tasks from the inbox, which calls the hook. This
+ * must not recurse once for each task in the inbox. */
+TEST a_decorate_hook_that_calls_back_does_not_recurse_per_task(void) {
   enum { MANY = 60000 };
   struct fixture f;
 
@@ -311,14 +310,14 @@ TEST a_hook_that_calls_back_needs_no_stack_for_each_task(void) {
 }
 
 SUITE(decorate) {
-  RUN_TEST(a_hook_that_calls_back_needs_no_stack_for_each_task);
+  RUN_TEST(a_decorate_hook_that_calls_back_does_not_recurse_per_task);
   RUN_TEST(every_task_runs_in_its_wrapper_on_every_execution);
   RUN_TEST(a_task_from_another_thread_is_wrapped_on_the_loop);
-  RUN_TEST(a_wrapped_task_answers_delay_order_period_and_cancel);
-  RUN_TEST(what_the_wrapper_answers_is_the_outcome);
-  RUN_TEST(what_an_immediate_shutdown_hands_back_never_entered_its_wrapper);
-  RUN_TEST(the_hook_may_call_back_into_the_scheduler);
-  RUN_TEST(a_hook_that_takes_the_body_away_changes_nothing);
+  RUN_TEST(a_wrapped_task_keeps_its_delay_order_period_and_cancel);
+  RUN_TEST(the_answer_of_the_wrapper_is_the_outcome);
+  RUN_TEST(a_task_handed_back_by_shutdown_now_never_entered_its_wrapper);
+  RUN_TEST(the_decorate_hook_may_call_back_into_the_scheduler);
+  RUN_TEST(a_decorate_hook_that_removes_the_body_changes_nothing);
 }
 
 TEST_MAIN(RUN_SUITE(decorate));

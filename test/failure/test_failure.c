@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a run that fails means for its task: the end, or nothing; and that no failure goes unseen.
- * Retries have a file of their own. A script says how each run ends: "xx." fails twice.
+ * The effect of a failed run on its task, and that no failure goes unreported. Retries are in
+ * test_retry.c. A script says how each run ends: "xx." fails twice and then succeeds.
  */
 #include <limits.h>
 
@@ -29,7 +29,7 @@ static uvs_task_t make_retry(uvs_task_t t, int64_t retry_ns, uint32_t max_failur
 /* -------------------------------------------------------------- stop, go on --- */
 
 /* S41 V4 */
-TEST the_first_failure_ends_a_task_that_says_nothing(void) {
+TEST by_default_the_first_failure_ends_a_task(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     struct fixture f;
 
@@ -69,7 +69,7 @@ static int act_slow_third(struct probe *p, uvs_run_t *run) {
   return act_script(p, run);
 }
 
-/* A task's life, with a body that takes long, a loop that is held up, and busy runners. */
+/* Runs a task with a long body, a busy loop, or busy runners. */
 static enum greatest_test_res live(enum way way, int concurrency, int failure, const char *script,
                                    char *ret_runs, size_t room) {
   struct fixture f;
@@ -110,7 +110,7 @@ static enum greatest_test_res live(enum way way, int concurrency, int failure, c
 }
 
 /* V4 */
-TEST with_go_on_the_next_run_comes_as_after_a_success(void) {
+TEST with_fail_continue_the_next_run_follows_as_after_a_success(void) {
   for (int way = CATCH_UP; way < WAYS; way++)
     for (int concurrency = 0; concurrency < 2; concurrency++) {
       char good[2000], bad[2000];
@@ -123,7 +123,7 @@ TEST with_go_on_the_next_run_comes_as_after_a_success(void) {
 }
 
 /* V4 */
-TEST so_many_failures_in_a_row_end_the_task(void) {
+TEST max_failures_consecutive_failures_end_the_task(void) {
   static const struct {
     const char *script;
     uint32_t max_failures;
@@ -155,8 +155,8 @@ TEST so_many_failures_in_a_row_end_the_task(void) {
   PASS();
 }
 
-/* The row that uvs_info shows: it grows, and a success ends it. */
-TEST info_shows_the_row_of_failures(void) {
+/* The number of consecutive failures in uvs_info: it grows, and a success resets it. */
+TEST info_shows_the_number_of_consecutive_failures(void) {
   static const uint64_t rows[] = {1, 2, 0, 1, 0, 0};
   struct fixture f;
   uvs_id_t id;
@@ -175,8 +175,8 @@ TEST info_shows_the_row_of_failures(void) {
   PASS();
 }
 
-/* The failure of the last run is the outcome, whatever ended the task, and however late the loop
- * finds out that the next run would be after the end time. */
+/* The failure of the last run is the outcome, whatever ended the task, even if the loop notices
+ * late that the next run would be after the end time. */
 TEST the_failure_of_the_last_run_is_the_outcome(void) {
   enum { RUNS, UNTIL, LOOP_LATE, RUNNERS_LATE, END };
 
@@ -216,7 +216,7 @@ TEST the_failure_of_the_last_run_is_the_outcome(void) {
         ASSERT_RC(fails ? UV_EIO : 0, o.status);
         if (done)
           ASSERT_RC(o.status, done_status(&f, 'a'));
-        /* Each failure was told, and none twice but where the task was meant to go on. */
+        /* Each failure was reported, and none twice except where the task was meant to go on. */
         ASSERT_U64(1 + fails * (!done || way >= LOOP_LATE), log_count(&f, EV_ERROR, 'a'));
         ASSERT_U64(fails, counts_of(f.s).failed);
         ASSERT_U64(!fails, counts_of(f.s).completed);
@@ -226,8 +226,8 @@ TEST the_failure_of_the_last_run_is_the_outcome(void) {
   PASS();
 }
 
-/* What `after` answers stands for the run, also when `work` said UVS_STOP. */
-TEST a_failure_of_after_is_one_of_the_run(void) {
+/* The answer of `after` counts for the run, even if `work` returned UVS_STOP. */
+TEST a_failure_of_after_is_a_failure_of_the_run(void) {
   for (int stop = 0; stop < 2; stop++) {
     struct fixture f;
 
@@ -291,9 +291,9 @@ static uvs_task_t shaped(struct fixture *f, enum shape shape, bool done, int fai
   return t;
 }
 
-/* V4 R25 R26. Each failed run is seen by `after`, or if it is the last one by `done`, or else by
- * the error hook; exactly one of them. */
-TEST each_failure_is_seen_once(void) {
+/* V4 R25 R26. Each failed run is reported to exactly one callback: to `after`, or for the last run
+ * to `done`, or else to the error hook. */
+TEST each_failure_is_reported_exactly_once(void) {
   for (int shape = WORK; shape < SHAPES; shape++)
     for (int done = 0; done < 2; done++)
       for (int failure = UVS_FAIL_STOP; failure <= UVS_FAIL_RETRY; failure++)
@@ -329,7 +329,7 @@ TEST each_failure_is_seen_once(void) {
   PASS();
 }
 
-/* The same life without a hook to tell. */
+/* The same sequence without an error hook. */
 TEST without_an_error_hook_nothing_else_changes(void) {
   for (int shape = WORK; shape < PENDING; shape++)
     for (int failure = UVS_FAIL_STOP; failure <= UVS_FAIL_RETRY; failure++) {
@@ -349,8 +349,8 @@ TEST without_an_error_hook_nothing_else_changes(void) {
   PASS();
 }
 
-/* Told before the next run, however close that is. */
-TEST the_hook_hears_of_a_failure_before_the_next_run(void) {
+/* The hook is called before the next run, however soon that is. */
+TEST the_error_hook_is_called_before_the_next_run(void) {
   struct fixture f;
 
   CHECK_CALL(open_with(&f, 1));
@@ -371,8 +371,8 @@ TEST the_hook_hears_of_a_failure_before_the_next_run(void) {
   PASS();
 }
 
-/* F9 F12. Cancelled in its run: what that run answers is discarded. */
-TEST a_failure_in_a_cancelled_run_is_nobodys_business(void) {
+/* F9 F12. The task is cancelled during its run: the run's answer is discarded. */
+TEST a_failure_in_a_cancelled_run_is_not_reported(void) {
   for (int failure = UVS_FAIL_STOP; failure <= UVS_FAIL_RETRY; failure++)
     for (int shape = 0; shape < 2; shape++) {
       struct fixture f;
@@ -395,9 +395,9 @@ TEST a_failure_in_a_cancelled_run_is_nobodys_business(void) {
   PASS();
 }
 
-/* V4. Its run had failed, and it was to go on, when somebody ended it: before the loop had heard of
- * the run, or when that was just about to tell. The failure is told all the same. */
-TEST a_failure_is_told_also_if_the_task_ends_before_the_hook_was_called(void) {
+/* V4. A run failed and the task was to go on. Then the task was ended: before the loop knew of the
+ * failure, or just before the loop called the hook. The failure is reported nevertheless. */
+TEST a_failure_is_reported_even_if_the_task_ends_before_the_hook_was_called(void) {
   enum { ON_LOOP, ELSEWHERE, LISTED, SHUTDOWN, NOW, END };
 
   for (int by = ON_LOOP; by < END; by++)
@@ -413,7 +413,7 @@ TEST a_failure_is_told_also_if_the_task_ends_before_the_hook_was_called(void) {
         ASSERT_RC(0, uvs_submit(f.s, &t, &id));
         fakepool_hold();
         fixture_turn(&f);
-        ASSERT(fakepool_step()); /* the run is over, and the loop has not turned since */
+        ASSERT(fakepool_step()); /* the run has ended, and the loop has not run since */
         ASSERT_U64(1, log_count(&f, EV_WORK, 'a'));
         if (by == ON_LOOP)
           ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
@@ -434,7 +434,7 @@ TEST a_failure_is_told_also_if_the_task_ends_before_the_hook_was_called(void) {
         ASSERT_RC(UV_ENOENT, state_of(f.s, id));
         ASSERT_U64(1, counts_of(f.s).cancelled);
         ASSERT_U64(0, live_tasks(f.s));
-        ASSERT_U64(0, inspect_records(f.s)); /* nobody holds its record */
+        ASSERT_U64(0, inspect_records(f.s)); /* its record is freed */
         ASSERT(inspect_idle(f.s));
         if (by < SHUTDOWN) { /* its slot is as good as new */
           uvs_task_t again = fixture_once(&f, 'b', 0);
@@ -449,8 +449,8 @@ TEST a_failure_is_told_also_if_the_task_ends_before_the_hook_was_called(void) {
   PASS();
 }
 
-/* S39 S42. Shut down while a run is in progress that then fails. A periodic task ends cancelled,
- * and its failure is told; a one-shot that may not be retried any more keeps its failure. */
+/* S39 S42. A shutdown comes during a run that then fails. A periodic task ends cancelled and its
+ * failure is reported. A one-shot that may no longer be retried keeps its failure. */
 TEST a_run_that_fails_after_shutdown_is_the_last(void) {
   enum { ORDERLY, NOW, CLOSE, END };
 
@@ -516,7 +516,7 @@ static uvs_task_t with_fields(struct fixture *f, const struct fields *x) {
 }
 
 /* V11 */
-TEST what_makes_no_sense_is_refused_and_changes_nothing(void) {
+TEST invalid_failure_policies_are_refused_and_change_nothing(void) {
   enum { S = UVS_FAIL_STOP, G = UVS_FAIL_CONTINUE, R = UVS_FAIL_RETRY };
   static const struct fields bad[] = {
       {UVS_FIXED_RATE, -1, 0, 0, 0, 0},
@@ -581,7 +581,7 @@ TEST what_makes_no_sense_is_refused_and_changes_nothing(void) {
   PASS();
 }
 
-/* L19. A caller who was built before these fields were there. */
+/* L19. A caller compiled before these fields existed. */
 TEST an_older_spec_stops_at_its_first_failure(void) {
   struct fixture f;
 
@@ -641,25 +641,25 @@ TEST submit_fails_cleanly_at_every_allocation(void) {
 }
 
 SUITE(policies) {
-  RUN_TEST(the_first_failure_ends_a_task_that_says_nothing);
-  RUN_TEST(with_go_on_the_next_run_comes_as_after_a_success);
-  RUN_TEST(so_many_failures_in_a_row_end_the_task);
-  RUN_TEST(info_shows_the_row_of_failures);
+  RUN_TEST(by_default_the_first_failure_ends_a_task);
+  RUN_TEST(with_fail_continue_the_next_run_follows_as_after_a_success);
+  RUN_TEST(max_failures_consecutive_failures_end_the_task);
+  RUN_TEST(info_shows_the_number_of_consecutive_failures);
   RUN_TEST(the_failure_of_the_last_run_is_the_outcome);
-  RUN_TEST(a_failure_of_after_is_one_of_the_run);
+  RUN_TEST(a_failure_of_after_is_a_failure_of_the_run);
 }
 
 SUITE(who_sees_it) {
-  RUN_TEST(each_failure_is_seen_once);
+  RUN_TEST(each_failure_is_reported_exactly_once);
   RUN_TEST(without_an_error_hook_nothing_else_changes);
-  RUN_TEST(the_hook_hears_of_a_failure_before_the_next_run);
-  RUN_TEST(a_failure_in_a_cancelled_run_is_nobodys_business);
-  RUN_TEST(a_failure_is_told_also_if_the_task_ends_before_the_hook_was_called);
+  RUN_TEST(the_error_hook_is_called_before_the_next_run);
+  RUN_TEST(a_failure_in_a_cancelled_run_is_not_reported);
+  RUN_TEST(a_failure_is_reported_even_if_the_task_ends_before_the_hook_was_called);
   RUN_TEST(a_run_that_fails_after_shutdown_is_the_last);
 }
 
 SUITE(input) {
-  RUN_TEST(what_makes_no_sense_is_refused_and_changes_nothing);
+  RUN_TEST(invalid_failure_policies_are_refused_and_change_nothing);
   RUN_TEST(an_older_spec_stops_at_its_first_failure);
   RUN_TEST(submit_fails_cleanly_at_every_allocation);
 }

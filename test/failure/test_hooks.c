@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The hooks before and after each body: when, with what, on which thread. And that they, the error
- * hook and the one for missed points may call whatever they like. A script says how each run ends:
- * "x." fails once.
+ * The hooks before and after each body: when they are called, with which arguments, on which
+ * thread. Also: these hooks, the error hook and the hook for missed points may call any function. A
+ * script says how each run ends: "x." fails once.
  */
 #include <limits.h>
 
@@ -10,7 +10,7 @@
 #include "lib/fixture.h"
 #include "lib/threads.h"
 
-/* What each hook logs as EV_USER: 'b'efore, 'a'fter, 'm'issed with the count as its status. The
+/* What each hook logs as EV_USER: 'b' before, 'a' after, 'm' missed, with the count as status. The
  * other fields are those of the run. */
 static struct {
   const uvs_run_t *run; /* of the last `before`, and of the last body */
@@ -86,7 +86,7 @@ static void init_hooked(struct fixture *f, int concurrency) {
 /* ------------------------------------------------------- around each body --- */
 
 /* P7 */
-TEST the_hooks_surround_each_body_on_its_thread(void) {
+TEST the_hooks_are_called_before_and_after_each_body_on_its_thread(void) {
   for (int concurrency = 0; concurrency < 3; concurrency++)
     for (int loop_task = 0; loop_task < 2; loop_task++) {
       struct fixture f;
@@ -123,8 +123,8 @@ TEST the_hooks_surround_each_body_on_its_thread(void) {
   PASS();
 }
 
-/* P7. Also a plain one-shot, and a body that says 77: the hook sees what it said. */
-TEST every_kind_of_task_has_its_hooks(void) {
+/* P7. Also for a plain one-shot, and for a body that returns 77: the hook gets this status. */
+TEST the_hooks_are_called_for_every_kind_of_task(void) {
   struct fixture f;
 
   init_hooked(&f, 1);
@@ -141,8 +141,8 @@ TEST every_kind_of_task_has_its_hooks(void) {
   PASS();
 }
 
-/* P7. Pending: the body has returned, though the run has not ended; and `after` is no body. */
-TEST pending_is_a_status_like_any_other(void) {
+/* P7. The body has returned pending, so the run has not ended. `after` is not a body. */
+TEST the_hook_after_a_pending_body_gets_pending_as_its_status(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     struct fixture f;
     uvs_id_t id;
@@ -165,8 +165,8 @@ TEST pending_is_a_status_like_any_other(void) {
   PASS();
 }
 
-/* What the hook behind the body takes is not the run's: its end is the body's. */
-TEST the_hook_after_the_body_is_no_part_of_the_run(void) {
+/* Time spent in the hook after the body is not part of the run: the run ends with the body. */
+TEST time_spent_in_the_hook_after_the_body_is_not_part_of_the_run(void) {
   for (int after = 0; after < 2; after++)
     for (int concurrency = 0; concurrency < 2; concurrency++) {
       struct fixture f;
@@ -210,7 +210,7 @@ static int act_set_result(struct probe *p, uvs_run_t *run) {
   return uvs_set_result(run, &value[2]);
 }
 
-/* The last who says so: a hook before the body, the body, a hook after it. */
+/* The last one to set it wins: the hook before the body, the body, the hook after it. */
 TEST the_hooks_may_set_the_result(void) {
   for (int by_body = 0; by_body < 2; by_body++)
     for (const char *hook = "ba"; *hook != 0; hook++) {
@@ -259,7 +259,7 @@ static void wrap(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
   d->work = d->work == probe_work ? run_wrapped : run_wrapped_on_loop;
 }
 
-/* R14 S60. The handle shows the body as it was submitted; the wrapper is what runs, each time. */
+/* R14 S60. The handle shows the body as submitted. The wrapper runs each time. */
 TEST a_retried_body_stays_in_its_wrapper_and_info_shows_the_original(void) {
   for (int loop_task = 0; loop_task < 2; loop_task++) {
     struct fixture f;
@@ -287,8 +287,8 @@ TEST a_retried_body_stays_in_its_wrapper_and_info_shows_the_original(void) {
   PASS();
 }
 
-/* P7. Once, when everything else was said. */
-TEST the_terminated_hook_is_the_last(void) {
+/* P7. Called once, after every other callback. */
+TEST the_terminated_hook_is_the_last_callback(void) {
   for (int now = 0; now < 2; now++) {
     struct fixture f;
 
@@ -306,7 +306,7 @@ TEST the_terminated_hook_is_the_last(void) {
   PASS();
 }
 
-/* L19. A caller who was built before these hooks were there. */
+/* L19. A caller compiled before these hooks existed. */
 TEST older_options_have_no_hooks(void) {
   struct fixture f;
 
@@ -402,7 +402,8 @@ static int answer_to(enum call c, int hook, bool on_loop) {
   }
 }
 
-/* L4 R10. From each hook, on the loop and off it: done, or refused with a code; never a hang. */
+/* L4 R10. From each hook, on the loop and on other threads: a call works or returns an error code,
+ * and never hangs. */
 TEST every_call_is_allowed_or_refused_in_every_hook(void) {
   for (int c = CANCEL_IT; c < CALLS; c++)
     for (const char *hook = "bame"; *hook != 0; hook++)
@@ -441,7 +442,7 @@ TEST every_call_is_allowed_or_refused_in_every_hook(void) {
           ASSERT_STR_EQ("0 350(100+2) 383", log_runs(&f, EV_WORK, 'w'));
         else
           ASSERT_STR_EQ("0 350(100+2) 400", log_runs(&f, EV_WORK, 'w'));
-        /* Whatever the hook did: the failure and the missed points were told. */
+        /* Whatever the hook did, the failure and the missed points were reported. */
         if (log_count(&f, EV_WORK, 'w') > 1) {
           ASSERT_STR_EQ("w", log_string(&f, EV_ERROR));
           ASSERT_RC(2, log_nth(&f, EV_USER, 'm', 0)->status);
@@ -459,8 +460,8 @@ static int act_look_at_token(struct probe *p, uvs_run_t *run) {
   return 0;
 }
 
-/* F9. The body of a run that a hook has cancelled still runs, and can see it. */
-TEST a_body_sees_that_the_hook_before_it_has_cancelled_it(void) {
+/* F9. The body of a run that a hook has cancelled still runs, and can see the cancel. */
+TEST a_body_sees_that_the_hook_before_it_cancelled_the_run(void) {
   struct fixture f;
 
   init_hooked(&f, 1);
@@ -478,7 +479,7 @@ TEST a_body_sees_that_the_hook_before_it_has_cancelled_it(void) {
   PASS();
 }
 
-/* L14. A hook behind a body that is pending finishes its run: it ends at once, with that status. */
+/* L14. The hook after a pending body finishes the run: it ends immediately with that status. */
 TEST a_hook_may_finish_a_pending_run(void) {
   for (const char *hook = "ba"; *hook != 0; hook++)
     for (int after = 0; after < 2; after++) {
@@ -504,19 +505,19 @@ TEST a_hook_may_finish_a_pending_run(void) {
 }
 
 SUITE(around_bodies) {
-  RUN_TEST(the_hooks_surround_each_body_on_its_thread);
-  RUN_TEST(every_kind_of_task_has_its_hooks);
-  RUN_TEST(pending_is_a_status_like_any_other);
-  RUN_TEST(the_hook_after_the_body_is_no_part_of_the_run);
+  RUN_TEST(the_hooks_are_called_before_and_after_each_body_on_its_thread);
+  RUN_TEST(the_hooks_are_called_for_every_kind_of_task);
+  RUN_TEST(the_hook_after_a_pending_body_gets_pending_as_its_status);
+  RUN_TEST(time_spent_in_the_hook_after_the_body_is_not_part_of_the_run);
   RUN_TEST(the_hooks_may_set_the_result);
   RUN_TEST(a_retried_body_stays_in_its_wrapper_and_info_shows_the_original);
-  RUN_TEST(the_terminated_hook_is_the_last);
+  RUN_TEST(the_terminated_hook_is_the_last_callback);
   RUN_TEST(older_options_have_no_hooks);
 }
 
 SUITE(calls) {
   RUN_TEST(every_call_is_allowed_or_refused_in_every_hook);
-  RUN_TEST(a_body_sees_that_the_hook_before_it_has_cancelled_it);
+  RUN_TEST(a_body_sees_that_the_hook_before_it_cancelled_the_run);
   RUN_TEST(a_hook_may_finish_a_pending_run);
 }
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * The time limit of a run, on one-shots: what is in time and what is late, who notices, what the
- * waiters, `after`, `done`, the error hook and the counts are told, and what later calls change:
- * nothing. The runs of tasks that go on are in test_limit_runs.c.
+ * The time limit of a run, for one-shots: which runs are in time, which time out, who notices, and
+ * what waiters, `after`, `done`, the error hook and the counts get. Later calls change nothing.
+ * Tasks that go on after a time-out are in test_limit_runs.c.
  *
- * The pool is stepped: while a body runs the loop is held up, so it is the runner who finds out. A
- * body that returns UVS_PENDING is in its run while the loop turns. test_limit_runs.c has real
- * threads.
+ * The pool is stepped: while a body runs, the loop waits, so the runner notices the time-out. A
+ * body that returns UVS_PENDING is in its run while the loop runs. Real threads are in
+ * test_limit_real.c.
  */
 #include "lib/bodies.h"
 #include "lib/inspect.h"
 #include "lib/limited.h"
 #include "lib/threads.h"
 
-/* Submit t, which is ready then; with `held` no runner comes for it. */
+/* Submits t, which is then ready. With `held`, no runner takes it. */
 static enum greatest_test_res make_ready(struct fixture *f, const uvs_task_t *t, bool held,
                                          uvs_id_t *id) {
   if (held)
@@ -23,7 +23,7 @@ static enum greatest_test_res make_ready(struct fixture *f, const uvs_task_t *t,
   PASS();
 }
 
-/* The one task, as every way of asking tells it, when it is over: timed out, or a success. */
+/* The only task has ended, timed out or as a success, according to every call that reports it. */
 static enum greatest_test_res is_over(struct fixture *f, uvs_id_t id, int how, bool late,
                                       uint64_t runs, void *in_time) {
   int status = late ? late_status(how) : 0;
@@ -74,7 +74,7 @@ static int after_contradicts(uvs_run_t *run) {
 }
 
 /* J5 J6 J7 F5 F6 */
-TEST a_run_that_ends_in_time_is_untouched_and_at_the_limit_it_is_late(void) {
+TEST a_run_that_ends_before_its_limit_succeeds_and_at_the_limit_times_out(void) {
   for (int way = 0; way < 3 * 3 * 2 * 2; way++) {
     int late = way % 3 - 1, how = way / 3 % 3, concurrency = way / 9 % 2, after = way / 18;
     struct fixture f;
@@ -101,7 +101,7 @@ TEST a_run_that_ends_in_time_is_untouched_and_at_the_limit_it_is_late(void) {
 }
 
 /* F5 */
-TEST what_after_answers_and_gives_changes_nothing_about_a_late_run(void) {
+TEST the_answer_and_result_of_after_do_not_change_a_timed_out_run(void) {
   static const int answers[] = {0, UV_EIO, UVS_STOP, 77};
 
   for (int way = 0; way < 4 * LATE_HOWS * 2; way++) {
@@ -132,8 +132,8 @@ TEST what_after_answers_and_gives_changes_nothing_about_a_late_run(void) {
   PASS();
 }
 
-/* J7: the limit is that of the body. */
-TEST a_body_that_was_in_time_may_wait_for_its_after(void) {
+/* J7: the limit applies to the body. */
+TEST time_spent_waiting_for_after_does_not_count_against_the_limit(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -156,7 +156,7 @@ TEST a_body_that_was_in_time_may_wait_for_its_after(void) {
 /* ------------------------------------------------------------------ from READY on --- */
 
 /* J5 J6 F5 */
-TEST waiting_for_a_runner_counts_and_what_did_not_start_in_time_never_runs(void) {
+TEST waiting_for_a_runner_counts_and_a_task_past_its_limit_never_starts(void) {
   for (int way = 0; way < LATE_HOWS * 2 * 2; way++) {
     int how = way % LATE_HOWS;
     bool moved = way / LATE_HOWS % 2 != 0, on_loop = way / LATE_HOWS / 2 != 0;
@@ -197,8 +197,8 @@ TEST waiting_for_a_runner_counts_and_what_did_not_start_in_time_never_runs(void)
   PASS();
 }
 
-/* J7: what is the loop's doing is not the task's. */
-TEST a_loop_that_was_held_up_when_the_task_was_due_takes_nothing_off_its_limit(void) {
+/* J7: lateness of the loop is not counted against the task. */
+TEST a_busy_loop_at_the_due_time_does_not_shorten_the_limit(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -219,7 +219,7 @@ TEST a_loop_that_was_held_up_when_the_task_was_due_takes_nothing_off_its_limit(v
 }
 
 /* J5 J7 */
-TEST a_runner_that_comes_too_late_does_not_start_it_though_the_loop_is_held_up(void) {
+TEST a_runner_does_not_start_a_timed_out_task_even_if_the_loop_is_busy(void) {
   for (int late = -1; late <= 1; late++) {
     struct fixture f;
     uvs_id_t id;
@@ -258,8 +258,8 @@ static int64_t slow_monotonic(void *arg) {
   return now_ns;
 }
 
-/* J5: what a runner read on its clock may be from before it got hold of the task. */
-TEST no_run_starts_after_its_limit_because_the_runner_looked_at_its_clock_too_early(void) {
+/* J5: the runner may have read its clock before it took the task. */
+TEST a_runner_with_an_outdated_clock_reading_starts_no_timed_out_task(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -292,7 +292,7 @@ static int do_finish(void *arg) {
   return uvs_finish(x->s, x->id, x->status);
 }
 
-/* Settled and in its run: what can be asked, and what is refused. */
+/* The task is settled and still in its run: which calls work, and which are refused. */
 static enum greatest_test_res is_late(struct fixture *f, uvs_id_t id, int how) {
   uvs_counts_t c = counts_of(f->s);
   struct look l = look_at(f->s, id);
@@ -322,7 +322,7 @@ static enum greatest_test_res is_late(struct fixture *f, uvs_id_t id, int how) {
 }
 
 /* L14 F5 F6 J7 */
-TEST a_pending_run_is_late_by_the_clock_whoever_notices_and_ends_with_its_finish(void) {
+TEST a_pending_run_times_out_by_the_clock_and_ends_when_finished(void) {
   for (int way = 0; way < 3 * LATE_HOWS * 2 * 2 * 2 * 2; way++) {
     int late = way % 3 - 1, how = way / 3 % LATE_HOWS;
     bool after = way / 9 % 2 != 0, off_loop = way / 18 % 2 != 0;
@@ -332,7 +332,7 @@ TEST a_pending_run_is_late_by_the_clock_whoever_notices_and_ends_with_its_finish
     struct fixture f;
 
     if (early && loop_sees)
-      continue; /* the body, and so the run, is over at once */
+      continue; /* the body, and so the run, ends at once */
     fixture_init(&f);
     CHECK_CALL(fixture_open_turned(&f));
     uvs_task_t t = limited(&f, 'a', how);
@@ -368,8 +368,8 @@ static int finish_myself(struct probe *p, uvs_run_t *run) {
   return UVS_PENDING;
 }
 
-/* L14: the run is over when both are, the body and the finish. */
-TEST a_finish_in_time_does_not_help_a_body_that_is_late(void) {
+/* L14: the run ends when both have happened, the return of the body and the finish. */
+TEST a_timely_finish_does_not_help_a_body_that_exceeds_its_limit(void) {
   for (int after = 0; after < 2; after++) {
     struct fixture f;
     uvs_id_t id;
@@ -389,8 +389,8 @@ TEST a_finish_in_time_does_not_help_a_body_that_is_late(void) {
 
 /* ------------------------------------------------------------------ who is told --- */
 
-/* V4 R26: `done` and `after` see it, else the hook does. */
-TEST the_error_hook_hears_of_a_late_run_only_if_nobody_else_does(void) {
+/* V4 R26: `done` or `after` gets the time-out, otherwise the hook. */
+TEST the_error_hook_gets_a_time_out_only_if_no_other_callback_does(void) {
   for (int way = 0; way < LATE_HOWS * 2 * 2 * 3; way++) {
     int how = way % LATE_HOWS,
         noticed = way / LATE_HOWS / 4; /* before it starts, by the body, by the loop */
@@ -425,7 +425,7 @@ TEST the_error_hook_hears_of_a_late_run_only_if_nobody_else_does(void) {
   PASS();
 }
 
-/* Goes on until it is asked to stop, or for ten limits; notes when that was. */
+/* Runs until it is asked to stop, or for ten limits. Records when it was asked. */
 static int until_asked(struct probe *p, uvs_run_t *run) {
   for (int ms = 0; ms < 10 * LIMIT_MS && !uvs_cancelled(run); ms++)
     vclock_advance_ns(&p->f->clock, UVS_MS(1));
@@ -440,7 +440,7 @@ static int after_looks(uvs_run_t *run) {
   return 0;
 }
 
-/* J5 F9: also where the loop cannot raise the token, since it is held up, or runs the body. */
+/* J5 F9: also where the loop cannot raise the token, because it is busy or runs the body itself. */
 TEST a_body_is_asked_to_stop_at_its_limit_without_the_loop(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     struct fixture f;
@@ -461,7 +461,7 @@ TEST a_body_is_asked_to_stop_at_its_limit_without_the_loop(void) {
 }
 
 /* J7 */
-TEST an_after_is_not_asked_to_stop_because_it_came_after_the_limit(void) {
+TEST an_after_that_is_called_after_the_limit_is_not_asked_to_stop(void) {
   for (int late = 0; late < 2; late++) {
     struct fixture f;
     uvs_id_t id;
@@ -484,7 +484,7 @@ TEST an_after_is_not_asked_to_stop_because_it_came_after_the_limit(void) {
 }
 
 /* S63 */
-TEST limits_that_pass_together_are_told_of_in_the_order_of_submission(void) {
+TEST limits_that_pass_together_are_reported_in_the_order_of_submission(void) {
   struct fixture f;
   uvs_id_t id[3];
 
@@ -509,8 +509,8 @@ TEST limits_that_pass_together_are_told_of_in_the_order_of_submission(void) {
 
 /* ------------------------------------------------------------------------ cancel --- */
 
-/* F7 F9 F12: it was decided before the limit, so it stays. */
-TEST a_cancel_before_the_limit_stands(void) {
+/* F7 F9 F12: the cancel came before the limit, so it decides the outcome. */
+TEST a_cancel_before_the_limit_is_not_replaced_by_a_time_out(void) {
   enum { WAITING, READY, PENDING, STATES };
 
   for (int way = 0; way < STATES * 2 * 2; way++) {
@@ -556,8 +556,8 @@ TEST a_cancel_before_the_limit_stands(void) {
   PASS();
 }
 
-/* L11: a settled task has left the load already, whatever is done to its ref later. */
-TEST an_unref_of_a_late_task_takes_nothing_away_from_others(void) {
+/* L11: a settled task no longer keeps the loop alive, whatever is done to its ref later. */
+TEST unref_of_a_timed_out_task_does_not_release_other_refs(void) {
   for (int ref = 0; ref < 2; ref++) {
     struct fixture f;
     uvs_id_t late, last;
@@ -585,7 +585,7 @@ TEST an_unref_of_a_late_task_takes_nothing_away_from_others(void) {
   PASS();
 }
 
-/* Returns when the limit has passed and the loop has made a whole pass since. */
+/* Returns when the limit has passed and the loop has made a whole pass since then. */
 static void slow_hook(uvs_run_t *run, int status) {
   uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
   struct probe *p = run->arg;
@@ -602,8 +602,8 @@ static void slow_hook(uvs_run_t *run, int status) {
   log_add(p->f, EV_USER, 'l', run->id, counts_of(s).wakeups >= passes);
 }
 
-/* J7. The body ended in time; that the hook after it takes long is not its fault. */
-TEST a_slow_hook_does_not_make_its_body_late(void) {
+/* J7. The body ended in time. The long hook after it is not counted. */
+TEST a_slow_hook_after_the_body_does_not_time_the_body_out(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -622,8 +622,8 @@ TEST a_slow_hook_does_not_make_its_body_late(void) {
   PASS();
 }
 
-/* V4. A body that hangs past its limit may never return: the hook hears of it at the limit. */
-TEST the_error_hook_does_not_wait_for_a_body_that_hangs(void) {
+/* V4. A body that hangs past its limit may never return, so the hook is called at the limit. */
+TEST the_error_hook_does_not_wait_for_a_hanging_body(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -649,23 +649,23 @@ TEST the_error_hook_does_not_wait_for_a_body_that_hangs(void) {
 }
 
 SUITE(limit) {
-  RUN_TEST(a_slow_hook_does_not_make_its_body_late);
-  RUN_TEST(the_error_hook_does_not_wait_for_a_body_that_hangs);
-  RUN_TEST(a_run_that_ends_in_time_is_untouched_and_at_the_limit_it_is_late);
-  RUN_TEST(what_after_answers_and_gives_changes_nothing_about_a_late_run);
-  RUN_TEST(a_body_that_was_in_time_may_wait_for_its_after);
-  RUN_TEST(waiting_for_a_runner_counts_and_what_did_not_start_in_time_never_runs);
-  RUN_TEST(a_loop_that_was_held_up_when_the_task_was_due_takes_nothing_off_its_limit);
-  RUN_TEST(a_runner_that_comes_too_late_does_not_start_it_though_the_loop_is_held_up);
-  RUN_TEST(no_run_starts_after_its_limit_because_the_runner_looked_at_its_clock_too_early);
-  RUN_TEST(a_pending_run_is_late_by_the_clock_whoever_notices_and_ends_with_its_finish);
-  RUN_TEST(a_finish_in_time_does_not_help_a_body_that_is_late);
-  RUN_TEST(the_error_hook_hears_of_a_late_run_only_if_nobody_else_does);
+  RUN_TEST(a_slow_hook_after_the_body_does_not_time_the_body_out);
+  RUN_TEST(the_error_hook_does_not_wait_for_a_hanging_body);
+  RUN_TEST(a_run_that_ends_before_its_limit_succeeds_and_at_the_limit_times_out);
+  RUN_TEST(the_answer_and_result_of_after_do_not_change_a_timed_out_run);
+  RUN_TEST(time_spent_waiting_for_after_does_not_count_against_the_limit);
+  RUN_TEST(waiting_for_a_runner_counts_and_a_task_past_its_limit_never_starts);
+  RUN_TEST(a_busy_loop_at_the_due_time_does_not_shorten_the_limit);
+  RUN_TEST(a_runner_does_not_start_a_timed_out_task_even_if_the_loop_is_busy);
+  RUN_TEST(a_runner_with_an_outdated_clock_reading_starts_no_timed_out_task);
+  RUN_TEST(a_pending_run_times_out_by_the_clock_and_ends_when_finished);
+  RUN_TEST(a_timely_finish_does_not_help_a_body_that_exceeds_its_limit);
+  RUN_TEST(the_error_hook_gets_a_time_out_only_if_no_other_callback_does);
   RUN_TEST(a_body_is_asked_to_stop_at_its_limit_without_the_loop);
-  RUN_TEST(an_after_is_not_asked_to_stop_because_it_came_after_the_limit);
-  RUN_TEST(limits_that_pass_together_are_told_of_in_the_order_of_submission);
-  RUN_TEST(a_cancel_before_the_limit_stands);
-  RUN_TEST(an_unref_of_a_late_task_takes_nothing_away_from_others);
+  RUN_TEST(an_after_that_is_called_after_the_limit_is_not_asked_to_stop);
+  RUN_TEST(limits_that_pass_together_are_reported_in_the_order_of_submission);
+  RUN_TEST(a_cancel_before_the_limit_is_not_replaced_by_a_time_out);
+  RUN_TEST(unref_of_a_timed_out_task_does_not_release_other_refs);
 }
 
 TEST_MAIN(RUN_SUITE(limit));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The time limit of bodies that run on libuv's pool while the loop turns and other threads wait,
- * cancel, forget and close. The clock is virtual but in the last test, which lets many of them
- * loose on the real one.
+ * The time limit of bodies that run on libuv's pool while the loop runs and other threads wait,
+ * cancel, forget and close. The clock is virtual, except in the last test, which runs many threads
+ * on the real clock.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@ static int gate_and_give(struct probe *p, uvs_run_t *run) {
   return rc;
 }
 
-/* `n` tasks with limits are inside their bodies, at the gate. */
+/* `n` tasks with limits are in their bodies, at the gate. */
 static enum greatest_test_res open_at_the_gate(struct fixture *f, bool stop_ends, int n, int how,
                                                uvs_id_t *ids) {
   fixture_init(f);
@@ -40,7 +40,7 @@ static enum greatest_test_res open_at_the_gate(struct fixture *f, bool stop_ends
 /* ------------------------------------------------------------------------- waits --- */
 
 /* F5 F6 F12b F13 F14 F15 V9 */
-TEST a_late_task_is_settled_at_once_and_quiet_when_its_body_has_returned(void) {
+TEST a_timed_out_task_is_settled_at_once_and_quiet_after_its_body_returned(void) {
   static struct waiter settled[2], quiet[2];
   static struct fixture f;
 
@@ -110,8 +110,8 @@ TEST a_late_task_is_settled_at_once_and_quiet_when_its_body_has_returned(void) {
   PASS();
 }
 
-/* F9 F10 J5: the token, to that body only. */
-TEST the_token_of_a_late_body_is_raised_by_the_loop(void) {
+/* F9 F10 J5: the token reaches only that body. */
+TEST the_loop_raises_the_token_of_a_timed_out_body(void) {
   static struct fixture f;
   uvs_id_t ids[2];
 
@@ -133,8 +133,8 @@ TEST the_token_of_a_late_body_is_raised_by_the_loop(void) {
   PASS();
 }
 
-/* F12 J5: cancelled without token, the body is left alone, but not for ever. */
-TEST a_body_that_was_cancelled_is_asked_to_stop_at_its_limit_too(void) {
+/* F12 J5: cancelled without a token, the body is not asked to stop until its limit. */
+TEST a_cancelled_body_is_asked_to_stop_at_its_limit(void) {
   static struct fixture f;
   uvs_id_t id;
 
@@ -151,8 +151,9 @@ TEST a_body_that_was_cancelled_is_asked_to_stop_at_its_limit_too(void) {
   PASS();
 }
 
-/* F13 F17 S59: forgotten while late, it is gone with its `done`; who waits still gets it. */
-TEST a_late_task_may_be_forgotten(void) {
+/* F13 F17 S59: a timed-out task that is forgotten is gone after its `done`. A wait in progress
+ * still gets the outcome. */
+TEST a_timed_out_task_may_be_forgotten(void) {
   static struct waiter w;
   static struct fixture f;
 
@@ -210,7 +211,7 @@ static void group_main(void *arg) {
   uvs_clock_changed(group.s);
 }
 
-/* Three limited tasks, as `how` says, at the gate; the one that waits for them is on its way. */
+/* Three limited tasks (see `how`) are at the gate. A thread is about to wait for them. */
 static enum greatest_test_res start_group(struct fixture *f, bool any, const int how[GROUP],
                                           uv_thread_t *thread) {
   fixture_init(f);
@@ -234,7 +235,7 @@ static enum greatest_test_res start_group(struct fixture *f, bool any, const int
 }
 
 /* S50 S51 F5 F6 */
-TEST gather_waits_until_late_bodies_are_quiet_and_gives_what_the_limit_says(void) {
+TEST uvs_all_waits_for_timed_out_bodies_and_returns_their_time_outs(void) {
   static const int how[GROUP] = {LATE_VALUE, -1, LATE_FAILURE};
   static struct fixture f;
   uv_thread_t thread;
@@ -259,7 +260,7 @@ TEST gather_waits_until_late_bodies_are_quiet_and_gives_what_the_limit_says(void
   PASS();
 }
 
-/* The other thread does it. */
+/* Waits until another thread has cancelled n tasks. */
 static bool await_cancelled(uvs_t *s, uint64_t n) {
   int64_t end_ns = (int64_t)uv_hrtime() + PATIENCE_NS;
 
@@ -268,8 +269,8 @@ static bool await_cancelled(uvs_t *s, uint64_t n) {
   return counts_of(s).cancelled == n;
 }
 
-/* S46 S47 F5: a substitute that is a success wins; its body must be quiet all the same. */
-TEST a_race_is_won_by_a_substitute_or_lost_by_limits(void) {
+/* S46 S47 F5: a successful substitute wins. The call still waits for its body. */
+TEST uvs_any_can_be_won_by_a_substitute_result_or_lost_by_time_outs(void) {
   static const int how[2][GROUP] = {{LATE_FAILURE, LATE_VALUE, -1},
                                     {LATE_DEFAULT, LATE_DEFAULT, LATE_DEFAULT}};
   static struct fixture f;
@@ -300,8 +301,9 @@ TEST a_race_is_won_by_a_substitute_or_lost_by_limits(void) {
 
 /* -------------------------------------------------------------------- the end of it --- */
 
-/* S32 S33 L2 L12 F5: every way to an end waits for the late body, and leaves it what it is. */
-TEST shutdown_and_close_wait_for_a_late_body(void) {
+/* S32 S33 L2 L12 F5: every way to end waits for the timed-out body and does not change its
+ * outcome. */
+TEST shutdown_and_close_wait_for_a_timed_out_body(void) {
   enum { ORDERLY, NOW, CLOSE, WAYS };
   static struct waiter w;
   static struct fixture f;
@@ -346,8 +348,8 @@ TEST shutdown_and_close_wait_for_a_late_body(void) {
   PASS();
 }
 
-/* L11 L13: also without a step of the clock, the ONE timer brings the limit. */
-TEST the_real_timer_comes_for_the_limit(void) {
+/* L11 L13: without any step of the clock, the scheduler's only timer fires for the limit. */
+TEST the_real_timer_fires_for_a_time_limit(void) {
   for (int i = 0; i < 3; i++) {
     struct fixture f;
     int64_t start_ns;
@@ -487,7 +489,7 @@ static void producer_main(void *arg) {
       uvs_finish(s, other->id, i % 3 == 0 ? UV_EIO : 0);
     }
   }
-  /* What is still pending ends now, again and again if it is periodic. */
+  /* Finishes the runs that are still pending, repeatedly for periodic tasks. */
   for (int i = 0; i < EACH; i++) {
     while (atomic_load(&all[i].dones) == 0) {
       uvs_finish(s, all[i].id, 0);
@@ -499,14 +501,14 @@ static void producer_main(void *arg) {
   uvs_clock_changed(s);
 }
 
-/* With such a hook, a body is over before its run is. */
+/* With such a hook, the body ends before its run does. */
 static void after_nothing(uvs_run_t *run, int status) {
   (void)run;
   (void)status;
 }
 
 /* F1 F5 F13 F17 V9 L3 */
-TEST many_limits_with_cancels_waits_and_forgets_from_other_threads(void) {
+TEST many_limits_survive_cancels_waits_and_forgets_from_other_threads(void) {
   struct fixture *f = &crowd.f;
   uint64_t late = 0, cancelled = 0;
   uv_thread_t threads[PRODUCERS];
@@ -578,8 +580,8 @@ static int64_t slow_start_now(void *arg) {
 }
 
 /* F5, the header: uvs_error_cb. The loop settles the task after its start and before its body is
- * called. Then neither its body nor its `after` is called, so the error hook is. */
-TEST the_error_hook_hears_of_a_limit_that_passes_before_the_body(void) {
+ * called. Then neither the body nor `after` is called, so the error hook is. */
+TEST the_error_hook_gets_a_time_out_that_comes_before_the_body(void) {
   for (int after = 0; after < 2; after++) {
     static struct fixture f;
 
@@ -614,16 +616,16 @@ TEST the_error_hook_hears_of_a_limit_that_passes_before_the_body(void) {
 }
 
 SUITE(limit_real) {
-  RUN_TEST(a_late_task_is_settled_at_once_and_quiet_when_its_body_has_returned);
-  RUN_TEST(the_token_of_a_late_body_is_raised_by_the_loop);
-  RUN_TEST(a_body_that_was_cancelled_is_asked_to_stop_at_its_limit_too);
-  RUN_TEST(a_late_task_may_be_forgotten);
-  RUN_TEST(gather_waits_until_late_bodies_are_quiet_and_gives_what_the_limit_says);
-  RUN_TEST(a_race_is_won_by_a_substitute_or_lost_by_limits);
-  RUN_TEST(shutdown_and_close_wait_for_a_late_body);
-  RUN_TEST(the_real_timer_comes_for_the_limit);
-  RUN_TEST(the_error_hook_hears_of_a_limit_that_passes_before_the_body);
-  RUN_TEST(many_limits_with_cancels_waits_and_forgets_from_other_threads);
+  RUN_TEST(a_timed_out_task_is_settled_at_once_and_quiet_after_its_body_returned);
+  RUN_TEST(the_loop_raises_the_token_of_a_timed_out_body);
+  RUN_TEST(a_cancelled_body_is_asked_to_stop_at_its_limit);
+  RUN_TEST(a_timed_out_task_may_be_forgotten);
+  RUN_TEST(uvs_all_waits_for_timed_out_bodies_and_returns_their_time_outs);
+  RUN_TEST(uvs_any_can_be_won_by_a_substitute_result_or_lost_by_time_outs);
+  RUN_TEST(shutdown_and_close_wait_for_a_timed_out_body);
+  RUN_TEST(the_real_timer_fires_for_a_time_limit);
+  RUN_TEST(the_error_hook_gets_a_time_out_that_comes_before_the_body);
+  RUN_TEST(many_limits_survive_cancels_waits_and_forgets_from_other_threads);
 }
 
 TEST_MAIN(RUN_SUITE(limit_real));

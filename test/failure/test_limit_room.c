@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What time limits cost and where they end: specs that are refused, the shortest and the longest
- * limit, memory that fails, memory that is given back, the ONE timer, the budget.
+ * The cost and the bounds of time limits: invalid specs, the shortest and the longest limit,
+ * failing memory, freed memory, the timer, the budget.
  */
 #include <limits.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static bool same_counts(uvs_t *s, const uvs_counts_t *before) {
 }
 
 /* J5 J6 */
-TEST a_spec_with_a_wrong_limit_is_refused_and_nothing_changes(void) {
+TEST a_spec_with_an_invalid_limit_is_refused_and_changes_nothing(void) {
   struct fixture f;
   uvs_task_t bad[16];
   uvs_counts_t before;
@@ -35,9 +35,9 @@ TEST a_spec_with_a_wrong_limit_is_refused_and_nothing_changes(void) {
   bad[n++].limit.total_ns = -1;
   bad[n++].limit.total_ns = INT64_MIN;
   bad[n++].limit.total_ns = 0; /* a substitute for nothing */
-  bad[n].work = NULL;          /* on the loop nobody could say that it is late */
+  bad[n].work = NULL;          /* on the loop nothing could notice the time-out */
   bad[n++].after = probe_loop_body;
-  bad[n].keep_outcome = 0; /* a value, and nobody keeps it */
+  bad[n].keep_outcome = 0; /* a result without a kept outcome */
   bad[n++].result = NULL;
   bad[n++].limit.status = 1;
   bad[n++].limit.status = UVS_STOP;
@@ -73,7 +73,7 @@ TEST a_spec_with_a_wrong_limit_is_refused_and_nothing_changes(void) {
   PASS();
 }
 
-/* L19: who was compiled before there were limits has none. */
+/* L19: a caller compiled before limits existed has none. */
 TEST an_older_spec_has_no_limit(void) {
   struct fixture f;
   uvs_id_t id;
@@ -162,7 +162,8 @@ static int do_submit(void *arg) {
   return uvs_submit_many(c->s, c->t, c->n, c->ids);
 }
 
-/* L10: the first limit of a chunk brings its links and room in the heap; later ones find them. */
+/* L10: the first limit of a chunk allocates its links and its room in the heap. Later limits use
+ * them. */
 TEST a_submit_with_a_limit_fails_cleanly_at_every_allocation(void) {
   enum { MANY = 200 };
   static const int filled[] = {0, 63, 64, 192};
@@ -224,7 +225,7 @@ TEST a_submit_with_a_limit_fails_cleanly_at_every_allocation(void) {
 }
 
 /* L10 S55 */
-TEST a_submit_without_room_for_its_limit_gives_its_slot_back(void) {
+TEST a_submit_without_memory_for_its_limit_frees_its_slot(void) {
   struct fixture f;
   uvs_task_t plain;
 
@@ -274,8 +275,8 @@ static enum greatest_test_res submit_in_time(uvs_t *s, _Atomic int *dones) {
   PASS();
 }
 
-/* L11 J7 S59: uv_run comes back by itself, long before the first limit. */
-TEST no_limit_is_left_of_a_hundred_thousand_runs_in_time(void) {
+/* L11 J7 S59: uv_run returns by itself, long before the first limit. */
+TEST a_hundred_thousand_timely_runs_leave_no_limit_behind(void) {
   static _Atomic int dones;
   struct fixture f;
   int64_t due_ns;
@@ -298,7 +299,7 @@ TEST no_limit_is_left_of_a_hundred_thousand_runs_in_time(void) {
   PASS();
 }
 
-/* The rooms: the heap holds a limit for each that is ready or running, and no other. */
+/* The heap holds one limit for each task that is ready or running, and no other. */
 TEST the_heap_has_one_limit_for_each_task_that_is_ready_or_in_its_run(void) {
   static _Atomic int dones;
   struct fixture f;
@@ -309,7 +310,7 @@ TEST the_heap_has_one_limit_for_each_task_that_is_ready_or_in_its_run(void) {
   atomic_store(&dones, 0);
   fakepool_hold();
   CHECK_CALL(submit_in_time(f.s, &dones));
-  ASSERT_U64(0, inspect_limits(f.s)); /* they wait, if only for the next turn */
+  ASSERT_U64(0, inspect_limits(f.s)); /* they wait, if only for the next pass */
   fixture_turn(&f);
   ASSERT_U64(MANY, inspect_limits(f.s));
   ASSERT(inspect_check(f.s));
@@ -349,7 +350,7 @@ static uint64_t ms_up(int64_t ns) {
   return ns <= UVS_MS(1) ? 1 : (uint64_t)((ns + UVS_MS(1) - 1) / UVS_MS(1));
 }
 
-/* Does the timer's last start, which was not before since_ns, lead to what is next? */
+/* Was the timer last started (not before since_ns) for the next event? */
 static bool armed_for_next(struct fixture *f, int64_t since_ns) {
   struct fakepool_timer_start last = fakepool_seen().last;
   int64_t due_ns;
@@ -361,7 +362,7 @@ static bool armed_for_next(struct fixture *f, int64_t since_ns) {
 }
 
 /* L13 L11 */
-TEST the_one_timer_is_armed_for_the_limit_when_that_is_next(void) {
+TEST the_timer_is_armed_for_a_limit_when_that_is_next(void) {
   for (int far = 0; far < 2; far++) { /* beside a task that is due later, and alone */
     int64_t due_ns, ready_ns, since_ns;
     struct fixture f;
@@ -400,9 +401,9 @@ TEST the_one_timer_is_armed_for_the_limit_when_that_is_next(void) {
   PASS();
 }
 
-/* L11: the last one that was ready, cancelled from here or elsewhere, leaves no limit to wait for.
- */
-TEST a_cancelled_task_leaves_no_limit_that_the_loop_wakes_for(void) {
+/* L11: the last ready task is cancelled, on the loop or on another thread. It leaves no limit to
+ * wait for. */
+TEST a_cancelled_task_leaves_no_limit_that_wakes_the_loop(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_id_t id;
@@ -429,7 +430,7 @@ TEST a_cancelled_task_leaves_no_limit_that_the_loop_wakes_for(void) {
 
 /* --------------------------------------------------------------------------- budget --- */
 
-/* Each look at the clock costs. */
+/* Each read of the clock costs time. */
 static int64_t costly_now(void *arg) {
   vclock_advance_ns(arg, UVS_US(10));
   return vclock_now(arg);
@@ -472,16 +473,16 @@ TEST a_burst_of_limits_keeps_io_waiting_no_longer_than_the_budget(void) {
 }
 
 SUITE(limit_room) {
-  RUN_TEST(a_spec_with_a_wrong_limit_is_refused_and_nothing_changes);
+  RUN_TEST(a_spec_with_an_invalid_limit_is_refused_and_changes_nothing);
   RUN_TEST(an_older_spec_has_no_limit);
   RUN_TEST(the_largest_limits_neither_overflow_nor_pass);
   RUN_TEST(the_shortest_limit_is_one_nanosecond);
   RUN_TEST(a_submit_with_a_limit_fails_cleanly_at_every_allocation);
-  RUN_TEST(a_submit_without_room_for_its_limit_gives_its_slot_back);
-  RUN_TEST(no_limit_is_left_of_a_hundred_thousand_runs_in_time);
+  RUN_TEST(a_submit_without_memory_for_its_limit_frees_its_slot);
+  RUN_TEST(a_hundred_thousand_timely_runs_leave_no_limit_behind);
   RUN_TEST(the_heap_has_one_limit_for_each_task_that_is_ready_or_in_its_run);
-  RUN_TEST(the_one_timer_is_armed_for_the_limit_when_that_is_next);
-  RUN_TEST(a_cancelled_task_leaves_no_limit_that_the_loop_wakes_for);
+  RUN_TEST(the_timer_is_armed_for_a_limit_when_that_is_next);
+  RUN_TEST(a_cancelled_task_leaves_no_limit_that_wakes_the_loop);
   RUN_TEST(a_burst_of_limits_keeps_io_waiting_no_longer_than_the_budget);
 }
 

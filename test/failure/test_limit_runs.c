@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * The time limit of tasks that may go on after a run that passes it: retries, periodic tasks, each
- * failure policy. Such a run is only asked to stop, and fails, or is substituted, when its body has
- * returned; the one that no other would follow settles the task at its limit.
+ * The time limit of tasks that may go on after a time-out: retries, periodic tasks, each failure
+ * policy. Such a run is only asked to stop. It fails, or is substituted, when its body has
+ * returned. A run after which no other can follow settles the task at the limit.
  *
- * Bodies that return UVS_PENDING are in their run while the loop turns.
+ * Bodies that return UVS_PENDING are in their run while the loop runs.
  */
 #include "lib/inspect.h"
 #include "lib/limited.h"
 
-/* In its run, and past its limit at this very instant: settled or only asked to stop? The token
- * is the loop's to raise: nobody else is here. */
+/* The task is in its run and passes its limit at this instant: is it settled, or only asked to
+ * stop? Only the loop can raise the token here. */
 static enum greatest_test_res passes_its_limit(struct fixture *f, uvs_id_t id, int how,
                                                bool settles) {
   uvs_counts_t c;
@@ -60,7 +60,7 @@ static enum greatest_test_res is_over(struct fixture *f, uvs_id_t id, int status
   PASS();
 }
 
-/* All of them with this status. */
+/* All n errors have this status. */
 static enum greatest_test_res errors_are(struct fixture *f, unsigned n, int status) {
   ASSERT_U64(n, log_count(f, EV_ERROR, 'a'));
   for (unsigned i = 0; i < n; i++)
@@ -81,7 +81,7 @@ static uvs_task_t retried(struct fixture *f, int how, uint32_t max_failures) {
 }
 
 /* J5 J6 F5 F6 V4 */
-TEST each_try_has_a_limit_of_its_own_and_the_last_one_settles_at_it(void) {
+TEST each_retry_has_its_own_limit_and_the_last_time_out_settles_the_task(void) {
   for (int way = 0; way < 4; way++) {
     int how = way % 2 == 0 ? LATE_DEFAULT : LATE_FAILURE;
     bool after = way / 2 != 0;
@@ -117,7 +117,7 @@ TEST each_try_has_a_limit_of_its_own_and_the_last_one_settles_at_it(void) {
 }
 
 /* J5 */
-TEST a_try_that_no_runner_came_for_is_retried_as_well(void) {
+TEST a_run_that_times_out_before_its_start_is_retried(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -150,7 +150,7 @@ TEST a_try_that_no_runner_came_for_is_retried_as_well(void) {
 }
 
 /* J6: a success is not retried. */
-TEST a_substitute_that_is_a_success_settles_the_first_try(void) {
+TEST a_successful_substitute_ends_the_retries(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -169,7 +169,7 @@ TEST a_substitute_that_is_a_success_settles_the_first_try(void) {
 }
 
 /* J7 */
-TEST a_try_in_time_counts_as_what_it_is(void) {
+TEST a_run_within_its_limit_keeps_its_own_status(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -202,7 +202,7 @@ static uvs_task_t periodic(struct fixture *f, int kind, int how) {
 }
 
 /* J5 F5 */
-TEST a_late_run_of_a_periodic_task_stops_it_by_default(void) {
+TEST by_default_a_time_out_ends_a_periodic_task(void) {
   for (int way = 0; way < 4; way++) {
     int kind = way % 2 == 0 ? UVS_FIXED_RATE : UVS_FIXED_DELAY,
         how = way / 2 == 0 ? LATE_DEFAULT : LATE_FAILURE;
@@ -227,8 +227,8 @@ TEST a_late_run_of_a_periodic_task_stops_it_by_default(void) {
   PASS();
 }
 
-/* V4 J6: on with a failure, or with a success in its place; the last run settles. */
-TEST a_periodic_task_goes_on_after_a_late_run_and_its_last_one_settles_at_the_limit(void) {
+/* V4 J6: the task goes on with a failure, or with a success in its place. The last run settles. */
+TEST a_periodic_task_may_continue_after_a_time_out_and_the_last_one_settles_it(void) {
   enum { BY_RUNS, BY_FAILURES, WAYS };
 
   for (int way = 0; way < LATE_HOWS * 2 * WAYS; way++) {
@@ -272,8 +272,8 @@ static int stop_at_2(struct probe *p, uvs_run_t *run) {
   return run->number == 2 ? UVS_STOP : 0;
 }
 
-/* J7 S9: what the limit gave stands for the run that passed it. */
-TEST a_run_in_time_does_not_give_the_value_of_an_earlier_limit(void) {
+/* J7 S9: the substitute result belongs to the run that timed out. */
+TEST a_timely_run_does_not_return_the_substitute_of_an_earlier_one(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -288,8 +288,8 @@ TEST a_run_in_time_does_not_give_the_value_of_an_earlier_limit(void) {
   PASS();
 }
 
-/* V4: a success, also one in place of a late run, ends the row of failures. */
-TEST a_run_in_time_ends_the_row_of_late_ones(void) {
+/* V4: a success, even one that replaces a time-out, resets the count of consecutive failures. */
+TEST a_timely_run_resets_the_count_of_consecutive_time_outs(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -318,8 +318,9 @@ TEST a_run_in_time_ends_the_row_of_late_ones(void) {
 
 /* ----------------------------------------------------------------- missed points --- */
 
-/* V3 S66: a run that did not start in time is left, and the grid goes on as after any other. */
-TEST points_of_the_grid_after_a_run_that_did_not_start(void) {
+/* V3 S66: a run that did not start in time is dropped, and the grid continues as after any other
+ * run. */
+TEST after_a_run_that_did_not_start_the_grid_continues(void) {
   static const char *const runs[] = {"40(20) 40(30) 40 50", "40(20+2) 50", "40(40+2) 50"};
   static const uint64_t missed[] = {0, 2, 2};
 
@@ -361,8 +362,8 @@ static void on_missed(uvs_t *s, uvs_id_t id, uint64_t count, int reason, void *a
   log_add(p->f, EV_USER, p->tag, id, (int)count * 100 + reason);
 }
 
-/* V3: what one learns that did not start, the next one learns. */
-TEST no_missed_point_is_forgotten_with_the_run_that_did_not_start(void) {
+/* V3: the missed points that a run which did not start would have reported go to the next run. */
+TEST missed_points_of_a_run_that_did_not_start_are_reported_to_the_next(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -391,8 +392,9 @@ TEST no_missed_point_is_forgotten_with_the_run_that_did_not_start(void) {
   PASS();
 }
 
-/* J5 V3: by the clock the limit came first, or the point of the grid was given up first. */
-TEST a_late_runner_decides_as_the_loop_would_have(void) {
+/* J5 V3: the clock decides whether the limit passed first or the point of the grid was skipped
+ * first. */
+TEST a_late_runner_decides_the_same_as_the_loop(void) {
   static const int limit_ms[] = {5, 14, 15, 16, 20};
 
   for (int i = 0; i < 5; i++) {
@@ -433,8 +435,9 @@ static void log_after(uvs_run_t *run, int status) {
   log_add(uvs_data(run->scheduler), EV_USER, ')', run->id, status);
 }
 
-/* P7: around each body, and there is none without a start; they see what it returned. */
-TEST hooks_around_the_body_see_the_body_and_not_the_limit(void) {
+/* P7: the hooks are called around each body, not for a run without a start. They get the body's
+ * status. */
+TEST hooks_around_the_body_get_the_bodys_status_and_not_the_time_out(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -459,7 +462,7 @@ TEST hooks_around_the_body_see_the_body_and_not_the_limit(void) {
   PASS();
 }
 
-/* S70 S71: the instant is of the wall clock, the limit is a duration. */
+/* S70 S71: the due time is on the wall clock, the limit is a duration. */
 TEST the_limit_of_a_wall_clock_task_is_not_affected_by_the_wall_clock(void) {
   struct fixture f;
   uvs_id_t id;
@@ -483,8 +486,8 @@ TEST the_limit_of_a_wall_clock_task_is_not_affected_by_the_wall_clock(void) {
   PASS();
 }
 
-/* S39 J1 F5: the run finishes and none follows; what its limit settles is settled. */
-TEST after_shutdown_a_late_run_ends_as_the_policies_say(void) {
+/* S39 J1 F5: the run finishes and none follows. A task that its limit settled stays settled. */
+TEST after_shutdown_a_timed_out_run_ends_as_the_policies_say(void) {
   for (int way = 0; way < 4; way++) {
     bool go_on = way % 2 != 0, survives = way / 2 != 0;
     struct fixture f;
@@ -517,7 +520,7 @@ TEST after_shutdown_a_late_run_ends_as_the_policies_say(void) {
   PASS();
 }
 
-/* S38 J5: what was ready runs, but not after its limit. */
+/* S38 J5: a ready task runs, but not after its limit. */
 TEST after_shutdown_a_ready_task_still_has_its_limit(void) {
   struct fixture f;
   uvs_id_t id;
@@ -540,20 +543,20 @@ TEST after_shutdown_a_ready_task_still_has_its_limit(void) {
 }
 
 SUITE(limit_runs) {
-  RUN_TEST(each_try_has_a_limit_of_its_own_and_the_last_one_settles_at_it);
-  RUN_TEST(a_try_that_no_runner_came_for_is_retried_as_well);
-  RUN_TEST(a_substitute_that_is_a_success_settles_the_first_try);
-  RUN_TEST(a_try_in_time_counts_as_what_it_is);
-  RUN_TEST(a_late_run_of_a_periodic_task_stops_it_by_default);
-  RUN_TEST(a_periodic_task_goes_on_after_a_late_run_and_its_last_one_settles_at_the_limit);
-  RUN_TEST(a_run_in_time_does_not_give_the_value_of_an_earlier_limit);
-  RUN_TEST(a_run_in_time_ends_the_row_of_late_ones);
-  RUN_TEST(points_of_the_grid_after_a_run_that_did_not_start);
-  RUN_TEST(no_missed_point_is_forgotten_with_the_run_that_did_not_start);
-  RUN_TEST(a_late_runner_decides_as_the_loop_would_have);
-  RUN_TEST(hooks_around_the_body_see_the_body_and_not_the_limit);
+  RUN_TEST(each_retry_has_its_own_limit_and_the_last_time_out_settles_the_task);
+  RUN_TEST(a_run_that_times_out_before_its_start_is_retried);
+  RUN_TEST(a_successful_substitute_ends_the_retries);
+  RUN_TEST(a_run_within_its_limit_keeps_its_own_status);
+  RUN_TEST(by_default_a_time_out_ends_a_periodic_task);
+  RUN_TEST(a_periodic_task_may_continue_after_a_time_out_and_the_last_one_settles_it);
+  RUN_TEST(a_timely_run_does_not_return_the_substitute_of_an_earlier_one);
+  RUN_TEST(a_timely_run_resets_the_count_of_consecutive_time_outs);
+  RUN_TEST(after_a_run_that_did_not_start_the_grid_continues);
+  RUN_TEST(missed_points_of_a_run_that_did_not_start_are_reported_to_the_next);
+  RUN_TEST(a_late_runner_decides_the_same_as_the_loop);
+  RUN_TEST(hooks_around_the_body_get_the_bodys_status_and_not_the_time_out);
   RUN_TEST(the_limit_of_a_wall_clock_task_is_not_affected_by_the_wall_clock);
-  RUN_TEST(after_shutdown_a_late_run_ends_as_the_policies_say);
+  RUN_TEST(after_shutdown_a_timed_out_run_ends_as_the_policies_say);
   RUN_TEST(after_shutdown_a_ready_task_still_has_its_limit);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs that are tried again: exactly when, how often, and what ends the wait. How the task finds
- * back to its grid is in test_missed.c. A
- * script says how each run ends: "xx." fails twice, and then succeeds for ever.
+ * Retries: exactly when, how often, and what ends the wait for a retry. How a task returns to its
+ * grid is in test_missed.c. A script says how each run ends: "xx." fails twice and then succeeds
+ * for ever.
  */
 #include <limits.h>
 
@@ -19,8 +19,8 @@ static enum greatest_test_res open_with(struct fixture *f, int concurrency) {
 
 /* ------------------------------------------------------------- the instants --- */
 
-/* V4. By the nanosecond. */
-TEST each_wait_is_twice_the_one_before(void) {
+/* V4. Exact to the nanosecond. */
+TEST each_retry_waits_twice_as_long_as_the_one_before(void) {
   for (int concurrency = 0; concurrency < 3; concurrency++) {
     struct fixture f;
 
@@ -43,7 +43,7 @@ TEST each_wait_is_twice_the_one_before(void) {
   PASS();
 }
 
-TEST waits_stop_growing_at_their_bound(void) {
+TEST retry_waits_stop_growing_at_retry_max(void) {
   struct fixture f;
 
   CHECK_CALL(open_with(&f, 1));
@@ -60,9 +60,9 @@ TEST waits_stop_growing_at_their_bound(void) {
   PASS();
 }
 
-/* From the end of the run that failed, as `after` sees it: what comes after the body does not
- * matter. */
-TEST the_wait_counts_from_the_end_of_the_run(void) {
+/* The wait counts from the end of the failed run, as `after` sees it. What happens after the body
+ * does not matter. */
+TEST a_retry_wait_counts_from_the_end_of_the_run(void) {
   for (int after = 0; after < 2; after++)
     for (int kind = UVS_ONE_SHOT; kind <= UVS_FIXED_DELAY; kind++) {
       struct fixture f;
@@ -83,8 +83,8 @@ TEST the_wait_counts_from_the_end_of_the_run(void) {
   PASS();
 }
 
-/* A retry that comes late is late, and no more: nothing is caught up. */
-TEST a_late_retry_is_one_run(void) {
+/* A retry that starts late is just late: nothing is caught up. */
+TEST a_late_retry_is_not_caught_up(void) {
   struct fixture f;
 
   CHECK_CALL(open_with(&f, 1));
@@ -99,8 +99,9 @@ TEST a_late_retry_is_one_run(void) {
   PASS();
 }
 
-/* Without a bound the wait reaches the end of time; the task waits there, and can be cancelled. */
-TEST a_wait_that_grows_for_ever_ends_in_never(void) {
+/* Without a bound the wait reaches the end of time. The task then waits there and can be
+ * cancelled. */
+TEST an_unbounded_retry_wait_ends_at_never(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -150,8 +151,8 @@ static enum greatest_test_res play_seed(uint64_t seed, int retry_jitter, char *r
   PASS();
 }
 
-/* The same seed and the same tasks: the same waits; else others. */
-TEST chance_comes_from_the_seed(void) {
+/* The same seed and the same tasks give the same waits. Another seed gives other waits. */
+TEST retry_jitter_is_determined_by_the_seed(void) {
   static const int percents[] = {0, 1, 50, 100};
 
   for (int i = 0; i < 4; i++) {
@@ -171,7 +172,7 @@ TEST chance_comes_from_the_seed(void) {
 
 /* ---------------------------------------------------------- so often, so long --- */
 
-TEST after_so_many_failures_in_a_row_it_gives_up(void) {
+TEST retries_stop_after_max_failures_consecutive_failures(void) {
   static const struct {
     const char *script;
     uint32_t max_failures;
@@ -201,8 +202,8 @@ TEST after_so_many_failures_in_a_row_it_gives_up(void) {
   PASS();
 }
 
-/* A retry is a run: it counts for max_runs. And it does not come after the end time. */
-TEST max_runs_and_the_end_time_bound_retries_too(void) {
+/* A retry is a run: it counts for max_runs, and it does not start after the end time. */
+TEST max_runs_and_the_end_time_also_limit_retries(void) {
   struct fixture f;
   uvs_id_t moved;
 
@@ -236,7 +237,7 @@ TEST max_runs_and_the_end_time_bound_retries_too(void) {
   PASS();
 }
 
-TEST stop_is_a_success_that_ends_it(void) {
+TEST stop_ends_a_retried_task_as_a_success(void) {
   struct fixture f;
 
   CHECK_CALL(open_with(&f, 1));
@@ -249,7 +250,7 @@ TEST stop_is_a_success_that_ends_it(void) {
   PASS();
 }
 
-TEST with_a_fixed_delay_the_next_run_counts_from_the_retry(void) {
+TEST the_fixed_delay_after_a_retry_counts_from_the_end_of_the_retry(void) {
   struct fixture f;
 
   CHECK_CALL(open_with(&f, 1));
@@ -262,8 +263,8 @@ TEST with_a_fixed_delay_the_next_run_counts_from_the_retry(void) {
   PASS();
 }
 
-/* Jitter is of the points of the grid; a retry has its own. */
-TEST jitter_does_not_touch_a_retry_nor_the_grid(void) {
+/* Jitter applies to points of the grid. A retry has retry_jitter. */
+TEST jitter_affects_neither_a_retry_nor_the_grid(void) {
   struct fixture f;
 
   CHECK_CALL(open_with(&f, 1));
@@ -284,7 +285,7 @@ TEST jitter_does_not_touch_a_retry_nor_the_grid(void) {
 
 /* ----------------------------------------------------------- other kinds --- */
 
-/* S71. By the clock that its instants are of. */
+/* S71. The retry uses the clock of the task's due time. */
 TEST a_task_of_the_wall_clock_is_retried_by_the_wall_clock(void) {
   for (int after = 0; after < 2; after++) {
     struct fixture f;
@@ -320,7 +321,7 @@ TEST a_task_of_the_wall_clock_is_retried_by_the_wall_clock(void) {
   PASS();
 }
 
-/* Its `after` came late, since the loop was busy: the wait counts from the end of the run. */
+/* The busy loop called `after` late. The wait still counts from the end of the run. */
 TEST a_late_after_does_not_move_a_retry_by_the_wall_clock(void) {
   struct fixture f;
   uvs_id_t id;
@@ -393,7 +394,7 @@ TEST a_pending_run_that_is_finished_as_failed_is_retried(void) {
   PASS();
 }
 
-/* F1 F3. The outcome is the last run's; before that there is none. */
+/* F1 F3. The outcome is that of the last run. Before that there is none. */
 TEST a_kept_outcome_settles_only_at_the_end(void) {
   static int value;
 
@@ -451,9 +452,9 @@ static int wait_for_any(void *arg) {
   return rc;
 }
 
-/* S46 S50. A failure that is retried is not the end: neither for who sleeps until all are over, nor
- * for who wants the first success. */
-TEST those_who_wait_sleep_through_the_retries(void) {
+/* S46 S50. A failure that is retried is not the end: neither for a thread that waits for all tasks,
+ * nor for one that waits for the first success. */
+TEST waiting_threads_are_not_woken_by_retries(void) {
   for (int any = 0; any < 2; any++) {
     struct group g = {.winner = 9};
     struct errand e = {any ? wait_for_any : wait_for_all, &g, UV_EAGAIN};
@@ -488,8 +489,8 @@ TEST those_who_wait_sleep_through_the_retries(void) {
   PASS();
 }
 
-/* Those without a policy are as light as ever: no record is kept of them, they run once. */
-TEST plain_one_shots_are_not_affected(void) {
+/* One-shots without a policy need no cold record and run once. */
+TEST one_shots_without_a_failure_policy_run_once_and_keep_no_record(void) {
   struct fixture f;
 
   CHECK_CALL(open_with(&f, 1));
@@ -538,7 +539,7 @@ TEST info_shows_the_wait_for_a_retry(void) {
 }
 
 /* F7 L16 */
-TEST a_cancel_ends_the_wait(void) {
+TEST a_cancel_ends_the_wait_for_a_retry(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_id_t id;
@@ -558,7 +559,7 @@ TEST a_cancel_ends_the_wait(void) {
   PASS();
 }
 
-/* The header: uvs_reschedule. The grid moves with it, the row goes on. */
+/* The header: uvs_reschedule. The grid moves with it, the count of failures continues. */
 TEST a_reschedule_moves_the_retry_and_the_grid(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
@@ -578,9 +579,9 @@ TEST a_reschedule_moves_the_retry_and_the_grid(void) {
   PASS();
 }
 
-/* S35 S37 S38. A one-shot that waits for its retry is one that is not yet due; unless its time has
- * come, and only the loop has not looked. */
-TEST shutdown_treats_the_wait_as_any_other(void) {
+/* S35 S37 S38. A one-shot that waits for a retry counts as not due, unless its time has come and
+ * only the loop has not looked at the clock. */
+TEST shutdown_treats_a_task_that_waits_for_a_retry_as_delayed(void) {
   for (int survive = 0; survive < 2; survive++)
     for (int due = 0; due < 2; due++)
       for (int kind = UVS_ONE_SHOT; kind <= UVS_FIXED_DELAY; kind++) {
@@ -602,7 +603,8 @@ TEST shutdown_treats_the_wait_as_any_other(void) {
         ASSERT_RC(goes_on && survive ? 0 : 1, uvs_is_terminated(f.s));
         fixture_advance_ms(&f, 100);
         ASSERT_STR_EQ(!goes_on ? "0" : survive ? "0 10 30" : "0 10", log_runs(&f, EV_WORK, 'a'));
-        /* Due at shutdown, and it failed again, with no retry to come: its own failure. */
+        /* Due at shutdown, and failed again without a further retry: the outcome is its own
+         * failure. */
         ASSERT_RC(!goes_on ? UV_ECANCELED : survive ? 0 : UV_EIO, done_status(&f, 'a'));
         ASSERT_RC(1, uvs_is_terminated(f.s));
         CHECK_CALL(fixture_close(&f));
@@ -610,8 +612,8 @@ TEST shutdown_treats_the_wait_as_any_other(void) {
   PASS();
 }
 
-/* S36. Switched off while it waits. */
-TEST setting_survive_after_shutdown_ends_the_wait(void) {
+/* S36. The policy is switched off while the task waits. */
+TEST switching_survive_off_after_shutdown_ends_the_wait_for_a_retry(void) {
   struct fixture f;
 
   CHECK_CALL(open_with(&f, 1));
@@ -629,8 +631,8 @@ TEST setting_survive_after_shutdown_ends_the_wait(void) {
   PASS();
 }
 
-/* S33 V2. It has run, so it is not handed back. */
-TEST shutdown_now_and_close_cancel_what_waits_for_a_retry(void) {
+/* S33 V2. The task has run, so it is not handed back. */
+TEST shutdown_now_and_close_cancel_tasks_that_wait_for_a_retry(void) {
   for (int close = 0; close < 2; close++)
     for (int kind = UVS_ONE_SHOT; kind <= UVS_FIXED_DELAY; kind++) {
       struct fixture f;
@@ -658,9 +660,8 @@ TEST shutdown_now_and_close_cancel_what_waits_for_a_retry(void) {
   PASS();
 }
 
-/* S35. Until it succeeds, and then the scheduler is terminated. With a grace, until that is over.
- */
-TEST a_scheduler_that_is_shut_down_waits_for_retries_within_its_grace(void) {
+/* S35. The scheduler terminates when the retry succeeds, or at the end of the grace period. */
+TEST an_orderly_shutdown_waits_for_retries_within_its_grace_period(void) {
   for (int grace = 0; grace < 2; grace++) {
     struct fixture f;
 
@@ -681,40 +682,40 @@ TEST a_scheduler_that_is_shut_down_waits_for_retries_within_its_grace(void) {
 }
 
 SUITE(instants) {
-  RUN_TEST(each_wait_is_twice_the_one_before);
-  RUN_TEST(waits_stop_growing_at_their_bound);
-  RUN_TEST(the_wait_counts_from_the_end_of_the_run);
-  RUN_TEST(a_late_retry_is_one_run);
-  RUN_TEST(a_wait_that_grows_for_ever_ends_in_never);
-  RUN_TEST(chance_comes_from_the_seed);
+  RUN_TEST(each_retry_waits_twice_as_long_as_the_one_before);
+  RUN_TEST(retry_waits_stop_growing_at_retry_max);
+  RUN_TEST(a_retry_wait_counts_from_the_end_of_the_run);
+  RUN_TEST(a_late_retry_is_not_caught_up);
+  RUN_TEST(an_unbounded_retry_wait_ends_at_never);
+  RUN_TEST(retry_jitter_is_determined_by_the_seed);
 }
 
 SUITE(bounds) {
-  RUN_TEST(after_so_many_failures_in_a_row_it_gives_up);
-  RUN_TEST(max_runs_and_the_end_time_bound_retries_too);
-  RUN_TEST(stop_is_a_success_that_ends_it);
+  RUN_TEST(retries_stop_after_max_failures_consecutive_failures);
+  RUN_TEST(max_runs_and_the_end_time_also_limit_retries);
+  RUN_TEST(stop_ends_a_retried_task_as_a_success);
 }
 
 SUITE(kinds) {
-  RUN_TEST(with_a_fixed_delay_the_next_run_counts_from_the_retry);
-  RUN_TEST(jitter_does_not_touch_a_retry_nor_the_grid);
+  RUN_TEST(the_fixed_delay_after_a_retry_counts_from_the_end_of_the_retry);
+  RUN_TEST(jitter_affects_neither_a_retry_nor_the_grid);
   RUN_TEST(a_task_of_the_wall_clock_is_retried_by_the_wall_clock);
   RUN_TEST(a_late_after_does_not_move_a_retry_by_the_wall_clock);
   RUN_TEST(tasks_of_the_loop_are_retried_on_the_loop);
   RUN_TEST(a_pending_run_that_is_finished_as_failed_is_retried);
   RUN_TEST(a_kept_outcome_settles_only_at_the_end);
-  RUN_TEST(those_who_wait_sleep_through_the_retries);
-  RUN_TEST(plain_one_shots_are_not_affected);
+  RUN_TEST(waiting_threads_are_not_woken_by_retries);
+  RUN_TEST(one_shots_without_a_failure_policy_run_once_and_keep_no_record);
 }
 
 SUITE(waiting) {
   RUN_TEST(info_shows_the_wait_for_a_retry);
-  RUN_TEST(a_cancel_ends_the_wait);
+  RUN_TEST(a_cancel_ends_the_wait_for_a_retry);
   RUN_TEST(a_reschedule_moves_the_retry_and_the_grid);
-  RUN_TEST(shutdown_treats_the_wait_as_any_other);
-  RUN_TEST(setting_survive_after_shutdown_ends_the_wait);
-  RUN_TEST(shutdown_now_and_close_cancel_what_waits_for_a_retry);
-  RUN_TEST(a_scheduler_that_is_shut_down_waits_for_retries_within_its_grace);
+  RUN_TEST(shutdown_treats_a_task_that_waits_for_a_retry_as_delayed);
+  RUN_TEST(switching_survive_off_after_shutdown_ends_the_wait_for_a_retry);
+  RUN_TEST(shutdown_now_and_close_cancel_tasks_that_wait_for_a_retry);
+  RUN_TEST(an_orderly_shutdown_waits_for_retries_within_its_grace_period);
 }
 
 TEST_MAIN(RUN_SUITE(instants); RUN_SUITE(bounds); RUN_SUITE(kinds); RUN_SUITE(waiting));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What goes wrong around a scheduler: clocks that stand still, leap and are set back; a loop that
- * is not run any more; an address space that is full.
+ * Faults around a scheduler: clocks that stand still, jump and are set back; a loop that is no
+ * longer run; a full address space.
  */
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -25,7 +25,7 @@ static void note_timer(uv_timer_t *h) {
   ++*(unsigned *)h->data;
 }
 
-/* A body on the loop that submits itself anew, now. */
+/* A body on the loop that submits itself again, due now. */
 static int again(uvs_run_t *run) {
   unsigned *left = run->arg;
   uvs_task_t t;
@@ -39,8 +39,8 @@ static int again(uvs_run_t *run) {
   return uvs_submit(run->scheduler, &t, NULL);
 }
 
-/* The budget never ends by such a clock. */
-TEST a_clock_that_stands_still_holds_up_what_waits_and_nothing_else(void) {
+/* By such a clock the budget never ends. */
+TEST a_stopped_clock_delays_waiting_tasks_and_nothing_else(void) {
   unsigned fires = 0, left = 2000;
   uv_timer_t timer;
   struct fixture f;
@@ -63,14 +63,14 @@ TEST a_clock_that_stands_still_holds_up_what_waits_and_nothing_else(void) {
   ASSERT_RC(0, uvs_submit(f.s, &delay, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &chain, NULL));
   for (int i = 0; i < 1900; i++)
-    uv_run(&f.loop, UV_RUN_NOWAIT); /* comes back each time, although something is always due */
+    uv_run(&f.loop, UV_RUN_NOWAIT); /* returns each time, although a task is always due */
   ASSERT(left < 2000 && left > 0);
   while (fires == 0)
     uv_run(&f.loop, UV_RUN_ONCE);
   fixture_turn(&f);
   ASSERT_U64(0, left);
   ASSERT_STR_EQ("nrd", log_string(&f, EV_WORK));
-  fixture_advance_ns(&f, 1); /* and it goes on as if nothing had been */
+  fixture_advance_ns(&f, 1); /* time goes on, and everything works */
   ASSERT_U64(1, log_count(&f, EV_WORK, 'l'));
   ASSERT_U64(2, log_count(&f, EV_WORK, 'r'));
   ASSERT_U64(2, log_count(&f, EV_WORK, 'd'));
@@ -80,7 +80,7 @@ TEST a_clock_that_stands_still_holds_up_what_waits_and_nothing_else(void) {
   PASS();
 }
 
-TEST a_year_that_passes_at_once_is_one_late_turn(void) {
+TEST a_clock_jump_of_a_year_is_one_late_loop_pass(void) {
   int64_t points = YEAR / UVS_SEC(7); /* of the grid, after the first */
   const struct event *e;
   struct fixture f;
@@ -99,8 +99,7 @@ TEST a_year_that_passes_at_once_is_one_late_turn(void) {
   skips.missed_policy = UVS_MISSED_SKIP;
   burst.max_burst = 3;
   wall.from = UVS_FROM_WALL;
-  limit.limit.total_ns =
-      UVS_SEC(1); /* from when it is ready: which is when it was seen to be due */
+  limit.limit.total_ns = UVS_SEC(1); /* from when it is ready, which is when the loop saw it due */
   ASSERT_RC(0, uvs_submit(f.s, &once, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &stands, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &skips, NULL));
@@ -143,8 +142,8 @@ static int catch_up(uvs_run_t *run) {
   return 0;
 }
 
-/* 31,536,000,000 runs are owed. */
-TEST a_year_to_catch_up_with_holds_up_nobody(void) {
+/* 31,536,000,000 runs have to be caught up. */
+TEST catching_up_with_a_year_does_not_block_other_tasks(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -210,9 +209,8 @@ static int on_wall(uvs_run_t *run) {
   return 0;
 }
 
-/* Leaps forward of anything up to a year, the wall clock set forth and back as far, reported or
- * not. */
-TEST clocks_that_leap_as_they_like_make_nothing_early_lost_or_double(void) {
+/* Jumps forward by up to a year. The wall clock is set forward and back as far, reported or not. */
+TEST random_clock_jumps_make_no_run_early_lost_or_duplicate(void) {
   uint64_t random = test_seed;
   unsigned walls = 0;
   struct fixture f;
@@ -298,7 +296,7 @@ struct stopped {
       x->wrong = #condition; \
   } while (0)
 
-/* Everything that other threads may do while nobody runs the loop: nothing hangs. */
+/* Everything that other threads may call while the loop is not run: nothing hangs. */
 static int do_all(void *arg) {
   struct stopped *x = arg;
   uvs_t *s = x->f->s;
@@ -348,7 +346,7 @@ static void on_quiet(uvs_t *s, uvs_lane_t lane, void *arg) {
   quiets++;
 }
 
-TEST a_loop_that_nobody_runs_any_more_holds_up_no_other_thread_and_loses_nothing(void) {
+TEST a_loop_that_is_not_run_blocks_no_other_thread_and_loses_nothing(void) {
   uvs_lane_options_t lo;
   struct fixture f;
   struct stopped x;
@@ -371,7 +369,7 @@ TEST a_loop_that_nobody_runs_any_more_holds_up_no_other_thread_and_loses_nothing
   ASSERT_RC(0, uvs_submit(f.s, &kept, &x.kept));
   ASSERT_RC(0, uvs_submit(f.s, &laned, NULL));
   fixture_turn(&f);
-  /* From here on the loop stands still, until all that is through. */
+  /* The loop is not run until all of this has returned. */
   ASSERT_RC(0, elsewhere(do_all, &x));
   if (x.wrong != NULL)
     FAILm(x.wrong);
@@ -389,7 +387,7 @@ TEST a_loop_that_nobody_runs_any_more_holds_up_no_other_thread_and_loses_nothing
   PASS();
 }
 
-/* A loop that is closed under a scheduler says so, and nothing has happened. */
+/* Closing a loop with a scheduler on it fails and changes nothing. */
 TEST a_loop_with_a_scheduler_on_it_cannot_be_closed(void) {
   struct fixture f;
 
@@ -449,7 +447,7 @@ static uvs_task_t armed(int64_t delay_ns, unsigned long number) {
   return t;
 }
 
-/* What else wants memory says so, or has some left; nothing else. */
+/* Other calls that need memory return UV_ENOMEM or succeed, and nothing else. */
 static int others_say_so(uv_loop_t *loop, uvs_t *s) {
   uvs_threads_options_t to;
   uvs_threads_t *pool = NULL;
@@ -497,7 +495,8 @@ static int child_without_room(void) {
   if (uv_loop_init(&loop) < 0 || uvs_open(&loop, &o, &s) < 0)
     return NO_LOOP;
   uv_run(&loop, UV_RUN_NOWAIT);
-  uvs_execute(s, work_nothing, NULL); /* libuv's pool has its threads before the room is gone */
+  uvs_execute(s, work_nothing,
+              NULL); /* libuv's pool starts its threads before the memory is used up */
   uv_run(&loop, UV_RUN_DEFAULT);
   for (; accepted < ARMED; accepted++) {
     uvs_task_t t = armed(UVS_MS(500), accepted + 1);
@@ -513,7 +512,7 @@ static int child_without_room(void) {
   limit.rlim_cur = limit.rlim_max = (rlim_t)(pages + 1024) * (rlim_t)sysconf(_SC_PAGESIZE);
   if (setrlimit(RLIMIT_AS, &limit) != 0)
     return NO_LIMIT;
-  /* Until there is no room left: the code is clear, time after time. */
+  /* Until the address space is full: the code is clear each time. */
   for (full = 0; full < 1000;) {
     uvs_task_t t = armed(UVS_MS(500), accepted + 1);
 
@@ -531,10 +530,10 @@ static int child_without_room(void) {
   rc = others_say_so(&loop, s);
   if (rc != WELL)
     return rc;
-  uv_run(&loop, UV_RUN_DEFAULT); /* all of them run, without a byte */
+  uv_run(&loop, UV_RUN_DEFAULT); /* all tasks run without an allocation */
   if (armed_dones != accepted || armed_sum != sum)
     return LOST;
-  for (int i = 0; i < 1000; i++) { /* and what they left is room for others */
+  for (int i = 0; i < 1000; i++) { /* the freed memory can be reused */
     uvs_task_t t = armed(0, ++accepted);
 
     if (uvs_submit(s, &t, NULL) != 0)
@@ -549,7 +548,7 @@ static int child_without_room(void) {
   return !closed ? NOT_CLOSED : uv_loop_close(&loop) == 0 ? WELL : STILL_THERE;
 }
 
-/* Their runtimes need an address space without bound. */
+/* The sanitizers' runtimes need an unlimited address space. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -562,14 +561,14 @@ static int child_without_room(void) {
 #endif
 
 /* L10 */
-TEST a_million_armed_tasks_survive_an_address_space_that_is_full(void) {
+TEST a_million_armed_tasks_survive_a_full_address_space(void) {
   int status = 0;
   pid_t pid;
 
   if (SANITIZED)
     SKIP();
   fflush(NULL);
-  pid = fork(); /* first of all: the child is to have libuv's pool for itself */
+  pid = fork(); /* first, so that the child has its own libuv pool */
   ASSERT(pid >= 0);
   if (pid == 0) {
     alarm(100);
@@ -582,20 +581,20 @@ TEST a_million_armed_tasks_survive_an_address_space_that_is_full(void) {
 }
 
 SUITE(room) {
-  RUN_TEST(a_million_armed_tasks_survive_an_address_space_that_is_full);
+  RUN_TEST(a_million_armed_tasks_survive_a_full_address_space);
 }
 
 SUITE(clocks) {
-  RUN_TEST(a_clock_that_stands_still_holds_up_what_waits_and_nothing_else);
-  RUN_TEST(a_year_that_passes_at_once_is_one_late_turn);
-  RUN_TEST(a_year_to_catch_up_with_holds_up_nobody);
-  RUN_TEST(clocks_that_leap_as_they_like_make_nothing_early_lost_or_double);
+  RUN_TEST(a_stopped_clock_delays_waiting_tasks_and_nothing_else);
+  RUN_TEST(a_clock_jump_of_a_year_is_one_late_loop_pass);
+  RUN_TEST(catching_up_with_a_year_does_not_block_other_tasks);
+  RUN_TEST(random_clock_jumps_make_no_run_early_lost_or_duplicate);
 }
 
 SUITE(loops) {
-  RUN_TEST(a_loop_that_nobody_runs_any_more_holds_up_no_other_thread_and_loses_nothing);
+  RUN_TEST(a_loop_that_is_not_run_blocks_no_other_thread_and_loses_nothing);
   RUN_TEST(a_loop_with_a_scheduler_on_it_cannot_be_closed);
 }
 
-/* The room first: before any other thread. */
+/* This suite runs first, before any other thread exists. */
 TEST_MAIN(RUN_SUITE(room); RUN_SUITE(clocks); RUN_SUITE(loops));

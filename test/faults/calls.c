@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every public function with an allocation that fails: the first, the second ... until none is left
- * to fail. What cannot do its work says UV_ENOMEM, changes nothing and leaves what it was to fill
- * in untouched; however often it fails it holds no more memory than when it failed once; and the
- * same call, repeated with memory, does its work. What never allocates is proved not to. calls.inc
- * is the table; a function that the library exports and that has no line there is a failure.
+ * Every public function with a failing allocation: the first, the second ... until none fails. A
+ * call that cannot do its work returns UV_ENOMEM, changes nothing and does not write its results.
+ * However often it fails, it holds no more memory than after one failure. The same call, repeated
+ * with memory, does its work. Calls that never allocate are proved not to. calls.inc is the table;
+ * an exported function that is missing there is a failure.
  *
- * test_fault.c goes into depth for submissions: every table grows there. Here is the breadth.
+ * This file covers all calls. test_fault.c covers submissions in depth: every table grows there.
  */
 #include <stdlib.h>
 
@@ -17,14 +17,14 @@
 #include "../lib/fixture.h"
 #include "../lib/threads.h"
 
-#define ENOUGH 1000 /* no call makes so many allocations */
+#define ENOUGH 1000 /* no call makes this many allocations */
 #define MANY 70     /* more than the first chunk of anything */
 #define DUE 2       /* values that can be taken out of the queue */
 
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 
-/* What calls are to fill in: a call that fails leaves it as it was. */
+/* Results of calls: a call that fails must not change them. */
 struct out {
   uvs_id_t ids[MANY];
   uvs_entry_t entries[MANY];
@@ -40,8 +40,8 @@ struct world {
   struct out out, unfilled;
   uvs_id_t far, wall_far, kept_over, kept_far, pending, lane_far, lane_pending;
   uvs_lane_t lane;
-  uvs_queue_t *q;    /* DUE values that are due, and one that never is: `item` */
-  uvs_queue_t *full; /* the next value wants more room */
+  uvs_queue_t *q;    /* DUE values that are due, and one that never is (`item`) */
+  uvs_queue_t *full; /* the next value needs more memory */
   uvs_item_t item;
   uvs_threads_t *pool;
   uvs_task_t plain, cold, wall, kept, in_lane, many[MANY];
@@ -213,8 +213,8 @@ static const struct entry entries[] = {
 
 /* ---------------------------------------------------------------- the world --- */
 
-/* The directory of lanes is for the life of the process, and not the scheduler's: it has its memory
- * from calloc. It shares the order to fail. */
+/* The directory of lanes lives as long as the process, so its memory comes from calloc. It fails on
+ * the same order. */
 void *__wrap_calloc(size_t n, size_t size) {
   static struct fault directory;
   uvs_allocator_t a = fault_option(&directory);
@@ -279,8 +279,8 @@ static enum greatest_test_res fill_queues(struct world *w) {
   for (int i = 0; i < DUE; i++)
     ASSERT_RC(0, uvs_queue_put(w->q, w, 0, NULL));
   ASSERT_RC(0, uvs_queue_put(w->q, &w->item, UVS_NEVER, &w->item));
-  /* Its room is known by looking for the value that brings an allocation, in a queue that is
-   * thrown away, and stopping one before it. */
+  /* The capacity is found by filling another queue until a put allocates. This queue gets one value
+   * less. */
   for (int fill = 0; fill < ENOUGH; fill++) {
     total = atomic_load(&w->f.fault.total);
     ASSERT_RC(0, uvs_queue_put(w->full, w, UVS_NEVER, NULL));
@@ -296,12 +296,12 @@ static enum greatest_test_res fill_queues(struct world *w) {
   FAILm("a queue that never wants more room");
 }
 
-/* With so many other tasks that the next one needs more room. */
+/* Submits so many tasks that the next one needs more memory. */
 static enum greatest_test_res fill_tasks(struct world *w) {
   uvs_counts_t c = counts_of(S);
   uint64_t room = c.slots;
 
-  for (uint64_t n = c.waiting + c.running + 1; n < room; n++) { /* kept_over has a place as well */
+  for (uint64_t n = c.waiting + c.running + 1; n < room; n++) { /* kept_over has a slot as well */
     uvs_task_t t = fixture_once(&w->f, 'f', UVS_HOUR(2));
 
     w->f.probe_count--; /* they share one, which is never used */
@@ -365,7 +365,7 @@ static enum greatest_test_res world_close(struct world *w) {
   uvs_retain(S);
   if (!w->closing)
     ASSERT_RC(0, uvs_close(S, note_closed));
-  for (int i = 0; i < 100000 && !w->f.closed; i++) /* a lane's own threads take their time */
+  for (int i = 0; i < 100000 && !w->f.closed; i++) /* a lane's own threads end later */
     fixture_turn(&w->f);
   ASSERTm("it never closed", w->f.closed);
   ASSERT_RC(1, uvs_lane_is_disposed(w->lane));
@@ -406,7 +406,7 @@ static void perform_main(void *arg) {
   perform(arg);
 }
 
-/* The loop turns meanwhile: there are calls that wait for it. */
+/* The loop runs meanwhile: some calls wait for it. */
 static enum greatest_test_res perform_elsewhere(struct world *w) {
   uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
   uv_thread_t thread;
@@ -447,7 +447,7 @@ static enum greatest_test_res perform_at(struct world *w, bool on_loop, long n, 
   PASS();
 }
 
-/* What a call that failed must not have changed. */
+/* The state that a failed call must not change. */
 struct snapshot {
   uvs_counts_t counts;
   int sizes[3], concurrency, rejection, threads, survive;
@@ -460,8 +460,8 @@ static struct snapshot look(struct world *w) {
 
   memset(&now, 0, sizeof now);
   now.counts = counts_of(S);
-  now.counts.slots = 0;   /* room that was made may stay for the next */
-  now.counts.wakeups = 0; /* and a turn is no change */
+  now.counts.slots = 0;   /* new slots may stay for the next call */
+  now.counts.wakeups = 0; /* a loop pass is not a change */
   now.sizes[0] = uvs_queue_size(w->q);
   now.sizes[1] = uvs_queue_size(w->full);
   now.concurrency = uvs_concurrency(S);
@@ -488,7 +488,7 @@ static enum greatest_test_res check_failed(struct world *w, const struct snapsho
 
 static long failures; /* so far, of this line of the table */
 
-/* One world, one failure. *ret_hit: there was something to fail. */
+/* One world, one failure. *ret_hit: an allocation failed. */
 static enum greatest_test_res fail_once(const struct entry *e, bool on_loop, long n, bool all,
                                         bool *ret_hit) {
   static struct world w;
@@ -506,10 +506,10 @@ static enum greatest_test_res fail_once(const struct entry *e, bool on_loop, lon
     for (int again = 0; again < 5 && w.hit; again++) {
       CHECK_CALL(perform_at(&w, on_loop, 0, true));
       if (!w.hit)
-        break; /* the room was made by now: it is through */
+        break; /* enough memory was allocated by now: the call works */
       CHECK_CALL(check_failed(&w, &before));
-      /* What failed again and again holds no more than what failed twice. The alarm of a scheduler
-       * that could not be opened goes with the next turn. */
+      /* Many failures hold no more memory than two. The alarm handle of a scheduler that could not
+       * be opened is freed in the next loop pass. */
       fixture_turn(&w.f);
       if (again > 0)
         ASSERT_I64(live, atomic_load(&w.f.fault.live));
@@ -535,7 +535,7 @@ static enum greatest_test_res sweep(const struct entry *e, bool on_loop) {
   PASS();
 }
 
-/* Where it must not be called it says so, with memory or without. */
+/* A call on the wrong thread returns its error code, with memory or without. */
 static enum greatest_test_res misplaced(const struct entry *e, bool on_loop, int code) {
   static struct world w;
 
@@ -564,9 +564,9 @@ static enum greatest_test_res prove(const struct entry *e) {
 
 /* ------------------------------------------------------------------- tests --- */
 
-/* Must be the first that has a lane: later the directory is there. */
+/* Must be the first test with a lane: afterwards the directory exists. */
 /* L10 */
-TEST the_first_lane_of_a_process_survives_every_allocation_that_fails(void) {
+TEST the_first_lane_of_a_process_survives_every_allocation_failure(void) {
   static struct world w;
   uvs_lane_t lane = 7;
   long n;
@@ -591,7 +591,7 @@ TEST the_first_lane_of_a_process_survives_every_allocation_that_fails(void) {
 }
 
 /* L10 */
-TEST every_call_survives_every_allocation_that_fails(void) {
+TEST every_call_survives_every_allocation_failure(void) {
   unsigned lines = 0;
   long all = 0;
 
@@ -616,8 +616,8 @@ static bool has_entry(const char *name) {
   return false;
 }
 
-/* EXPORTS is what nm -D prints of the shared library. */
-TEST every_exported_function_is_in_the_table(void) {
+/* EXPORTS is the output of nm -D for the shared library. */
+TEST every_exported_function_is_in_the_table_of_calls(void) {
   FILE *in = fopen(EXPORTS, "r");
   char line[512], name[256], kind;
   unsigned exported = 0, missing = 0, unknown = 0;
@@ -632,7 +632,8 @@ TEST every_exported_function_is_in_the_table(void) {
       missing++;
     }
   }
-  /* And none that the library does not have: else the count below would prove nothing. */
+  /* And the table has no function that the library does not export: otherwise the count below would
+   * prove nothing. */
   for (size_t i = 0; i < ENTRIES; i++) {
     bool found = false;
 
@@ -650,9 +651,9 @@ TEST every_exported_function_is_in_the_table(void) {
 }
 
 SUITE(calls) {
-  RUN_TEST(the_first_lane_of_a_process_survives_every_allocation_that_fails);
-  RUN_TEST(every_exported_function_is_in_the_table);
-  RUN_TEST(every_call_survives_every_allocation_that_fails);
+  RUN_TEST(the_first_lane_of_a_process_survives_every_allocation_failure);
+  RUN_TEST(every_exported_function_is_in_the_table_of_calls);
+  RUN_TEST(every_call_survives_every_allocation_failure);
 }
 
 TEST_MAIN(RUN_SUITE(calls));

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PATIENCE_NS UVS_SEC(100) /* for what takes a few ms unless it is lost */
+#define PATIENCE_NS UVS_SEC(100) /* for waits that take a few ms unless something is lost */
 #define GROUP 12
 
 static void note(struct life *l, const char *what, int line, int code) {
@@ -27,7 +27,7 @@ void life_say(const struct life *l) {
       note(l, #condition, __LINE__, 0); \
   } while (0)
 
-/* A call may fail only if something was refused during it, and then it says what. */
+/* A call may fail only if something was refused during it, and then with that code. */
 static int judge(struct life *l, long before, int rc, const char *call, int line) {
   bool excused = refuse_count() != before && (rc == UV_ENOMEM || rc == l->code);
 
@@ -119,7 +119,7 @@ static int accepted(const struct life *l) {
   return n;
 }
 
-/* The clock must not run ahead of the bodies, or their limits would be over before they begin. */
+/* The clock must not run ahead of the bodies, or they would time out before they start. */
 static bool is_idle(struct life *l) {
   uvs_counts_t c;
 
@@ -127,7 +127,7 @@ static bool is_idle(struct life *l) {
   return uvs_counts(l->s, &c) == 0 && c.ready == 0 && c.running == 0;
 }
 
-/* One turn. Nobody helps it along: if the library forgets to wake itself, it is not woken. */
+/* One loop pass. If the library forgets to wake the loop, nothing else does. */
 static void turn(struct life *l) {
   struct pollfd p = {uv_backend_fd(&l->loop), POLLIN, 0};
   int timeout_ms;
@@ -336,7 +336,7 @@ static void producer(void *arg) {
   atomic_store(&l->elsewhere, 1);
 }
 
-/* The loop does not turn meanwhile, so the accounts have one user at a time. */
+/* The loop does not run meanwhile, so only one thread uses the accounts. */
 static void step_elsewhere(struct life *l) {
   uv_thread_t thread;
 
@@ -438,13 +438,13 @@ static void group(void *arg) {
 static void step_group(struct life *l) {
   uv_thread_t thread;
 
-  if (l->alone || l->lost || l->stuck) /* nobody would end them */
+  if (l->alone || l->lost || l->stuck) /* nothing would end them */
     return;
   l->elsewhere = 0;
   MUST(l, uv_thread_create(&thread, group, l) == 0);
   if (!turn_until(l, back_from_elsewhere)) {
     printf("life: a group never came back\n");
-    abort(); /* its thread has our memory */
+    abort(); /* its thread still uses this memory */
   }
   uv_thread_join(&thread);
   MUST(l, l->group_runs >= l->in_groups);
@@ -472,7 +472,7 @@ static void step_settle(struct life *l) {
     settle(l);
 }
 
-/* Whatever was refused: with everything granted, everything works. */
+/* Whatever was refused before: when nothing is refused any more, everything works. */
 static void step_calm(struct life *l) {
   refuse_nothing();
   if (l->lost)
@@ -516,7 +516,7 @@ static void check_accounts(struct life *l) {
 static void close_life(struct life *l) {
   int rc = TRY(l, uvs_close(l->s, on_closed));
 
-  if (rc < 0) { /* it could not make the handles that it needs: nothing happened */
+  if (rc < 0) { /* it could not create the handles that it needs: nothing changed */
     refuse_nothing();
     MUST(l, uvs_close(l->s, on_closed) == 0);
   }
@@ -548,8 +548,8 @@ bool life_run(struct life *l) {
   for (int i = 0; i < 100 && uv_loop_alive(&l->loop); i++)
     uv_run(&l->loop, UV_RUN_NOWAIT);
   if (l->wrong != NULL)
-    return false;                  /* what is left may still be in use */
-  uv_run(&l->loop, UV_RUN_NOWAIT); /* the alarm of a scheduler that was not opened */
+    return false;                  /* memory may still be in use */
+  uv_run(&l->loop, UV_RUN_NOWAIT); /* frees the alarm of a scheduler that was not opened */
   MUST(l, uv_loop_close(&l->loop) == 0);
   if (atomic_load(&l->fault.live) != 0)
     note(l, "memory was not given back", __LINE__, (int)atomic_load(&l->fault.live));

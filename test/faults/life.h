@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A whole life of a scheduler, in steps, with everything in it that the API has: all kinds of
- * tasks, from the loop and from elsewhere, lanes with and without own threads, queues, clean-ups,
- * groups, outcomes, reports. Each thing that was accepted has an account: it must come to its end
- * exactly once. Between the steps a test may do what it likes to it.
+ * The whole life of a scheduler, in steps, with everything that the API offers: all kinds of tasks,
+ * from the loop and from other threads, lanes with and without own threads, queues, clean-ups,
+ * groups, outcomes, reports. Everything that was accepted must end exactly once. A test may
+ * interfere between the steps.
  */
 #ifndef FAULTS_LIFE_H
 #define FAULTS_LIFE_H
@@ -29,17 +29,17 @@
 struct account {
   bool accepted;
   _Atomic int dones, runs;
-  int fails; /* so many runs fail before one succeeds */
+  int fails; /* number of runs that fail before one succeeds */
   uvs_id_t id;
 };
 
 struct life {
-  /* to set before life_run; the rest zero */
+  /* Set before life_run; the rest is zero. */
   bool real_clock, precise; /* precise: with real_clock only */
   bool own_threads;         /* the scheduler's bodies run on two of its own */
   bool alone;               /* no thread but the loop's: concurrency 0, no own threads */
   bool stuck;               /* nothing runs until the last step */
-  int code;                 /* what is refused answers this, or UV_ENOMEM */
+  int code;                 /* refused calls return this, or UV_ENOMEM */
   void (*before)(struct life *l, int step);
   int at; /* for `before` */
 
@@ -56,18 +56,18 @@ struct life {
   _Atomic int cleanups, cleaned;
   int lanes, values, in_groups;
   _Atomic int quiet, out, closed, group_runs;
-  _Atomic int elsewhere; /* what a thread of the test's own does is over */
-  bool lost;             /* somebody closed our handles */
-  const char *wrong;     /* the first thing that was */
+  _Atomic int elsewhere; /* the test's own thread has finished */
+  bool lost;             /* the scheduler's handles were closed */
+  const char *wrong;     /* the first error */
   int wrong_line, wrong_code;
   bool opened;
 };
 
-extern const int life_steps; /* how many there are: `before` is called with 0 .. life_steps - 1 */
+extern const int life_steps; /* number of steps: `before` is called with 0 .. life_steps - 1 */
 
-/* From open to close. False: see `wrong`. If open itself was refused, `opened` is false, and that
- * is all right. */
+/* From open to close. Returns false on an error: see `wrong`. If uvs_open itself was refused,
+ * `opened` is false, which is not an error. */
 bool life_run(struct life *l);
-void life_say(const struct life *l); /* what was wrong */
+void life_say(const struct life *l); /* prints the error */
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whole lives in which something fails. Systematically: the n-th call of one thing, n = 0, 1, 2
- * ..., and all from the n-th on, until there is nothing left to fail. By chance: one in so many
- * calls of everything. And whatever the embedder may do to a scheduler at any point of its life.
- * life.c says what must hold.
+ * Whole lives of a scheduler in which something fails. Systematically: the n-th call of one
+ * function, n = 0, 1, 2 ..., and all calls from the n-th on, until none fails. At random: one in so
+ * many calls of all functions. And everything that the embedder may do to a scheduler at any point.
+ * life.c checks what must hold.
  */
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -49,7 +49,7 @@ static struct life *new_life(const struct scene *scene, int code) {
   return &l;
 }
 
-/* Far into a life one call is like the other: the steps grow there, unless it is to be long. */
+/* Later calls are much alike, so n grows faster, unless the run is to be long. */
 static long next(long n) {
   return n < 40 || is_long() ? n + 1 : n + n / 8;
 }
@@ -73,7 +73,8 @@ static enum greatest_test_res sweep(enum refusable which, const struct scene *sc
       life_say(l);
       FAIL();
     }
-    /* Open needs most of them; what only costs speed, or a name, stops nothing. */
+    /* Open needs most of these calls. A call that only affects speed or a thread's name is not
+     * essential. */
     ASSERT(l->opened || hit > 0);
   }
   PASS();
@@ -97,14 +98,14 @@ static enum greatest_test_res sweep_all(enum refusable which, int code, unsigned
 #define ALONE 8u
 #define OWN 16u
 
-/* The directory of lanes is there for the life of the process: so this must be the first. */
-TEST a_life_without_a_directory(void) {
+/* The directory of lanes is created once per process, so this must be the first test. */
+TEST a_scheduler_survives_failures_of_the_lane_directory(void) {
   CHECK_CALL(sweep_all(REFUSE_CALLOC, UV_ENOMEM, VIRTUAL));
   PASS();
 }
 
-/* Without a fault a life is well, or the rest proves nothing. */
-TEST a_life_in_which_nothing_fails_is_well(void) {
+/* Without faults all steps pass; otherwise the other tests would prove nothing. */
+TEST a_scheduler_without_faults_passes_all_steps(void) {
   refuse_nothing();
   for (unsigned i = 0; i < 8 * SCENES; i++) {
     struct life *l = new_life(&scenes[i % SCENES], 0);
@@ -120,34 +121,34 @@ TEST a_life_in_which_nothing_fails_is_well(void) {
 }
 
 /* L10 */
-TEST a_life_without_memory(void) {
+TEST a_scheduler_survives_failures_of_its_allocator(void) {
   CHECK_CALL(sweep_all(REFUSE_MEMORY, UV_ENOMEM, VIRTUAL | PRECISE | ALONE | OWN));
   PASS();
 }
 
-TEST a_life_without_uv_queue_work(void) {
+TEST a_scheduler_survives_failures_of_uv_queue_work(void) {
   CHECK_CALL(sweep_all(REFUSE_QUEUE_WORK, UV_EAGAIN, VIRTUAL | REAL | PRECISE));
   PASS();
 }
 
-TEST a_life_without_uv_async_init(void) {
+TEST a_scheduler_survives_failures_of_uv_async_init(void) {
   CHECK_CALL(sweep_all(REFUSE_ASYNC_INIT, UV_EMFILE, VIRTUAL | PRECISE | OWN));
   PASS();
 }
 
-TEST a_life_without_uv_timer_start(void) {
+TEST a_scheduler_survives_failures_of_uv_timer_start(void) {
   CHECK_CALL(sweep_all(REFUSE_TIMER_START, UV_EINVAL, REAL));
   PASS();
 }
 
-TEST a_life_without_timerfds(void) {
+TEST a_scheduler_survives_failures_of_timerfd_calls(void) {
   CHECK_CALL(sweep_all(REFUSE_TIMERFD_CREATE, UV_EMFILE, REAL | PRECISE | OWN));
   CHECK_CALL(sweep_all(REFUSE_TIMERFD_SETTIME, UV_EINVAL, REAL | PRECISE));
   CHECK_CALL(sweep_all(REFUSE_POLL_INIT, UV_ENOMEM, REAL | PRECISE | OWN));
   PASS();
 }
 
-TEST a_life_without_locks_and_threads(void) {
+TEST a_scheduler_survives_failures_of_lock_and_thread_creation(void) {
   CHECK_CALL(sweep_all(REFUSE_MUTEX_INIT, UV_ENOMEM, VIRTUAL | OWN));
   CHECK_CALL(sweep_all(REFUSE_COND_INIT, UV_EAGAIN, VIRTUAL | OWN));
   CHECK_CALL(sweep_all(REFUSE_THREAD_CREATE, UV_EAGAIN, VIRTUAL | OWN));
@@ -155,7 +156,7 @@ TEST a_life_without_locks_and_threads(void) {
   PASS();
 }
 
-TEST a_life_without_pages(void) {
+TEST a_scheduler_survives_failures_of_mmap_and_madvise(void) {
   CHECK_CALL(sweep_all(REFUSE_MMAP, UV_ENOMEM, VIRTUAL));
   CHECK_CALL(sweep_all(REFUSE_MADVISE, UV_EINVAL, VIRTUAL));
   PASS();
@@ -163,8 +164,9 @@ TEST a_life_without_pages(void) {
 
 /* ------------------------------------------------------------------ by chance --- */
 
-/* SEED=n repeats them from that one on. Which call it hits depends on the threads as well. */
-TEST lives_in_which_one_in_so_many_calls_fails(void) {
+/* SEED=n repeats the sequence from there. Which call fails also depends on the timing of
+ * threads. */
+TEST a_scheduler_survives_random_failures_of_all_calls(void) {
   unsigned lives = is_long() ? 5000 : 200, opened = 0;
   long refused = 0;
 
@@ -198,7 +200,7 @@ static void close_ours(uv_handle_t *h, void *arg) {
 
   if (!uvs_owns_handle(l->s, h) || uv_is_closing(h))
     return;
-  /* Which of them: all, or any but all. */
+  /* Which handles: all, or any subset. */
   if (l->code != 0 && (l->code >> closed_by_others & 1) == 0) {
     closed_by_others++;
     return;
@@ -215,7 +217,7 @@ static void close_handles(struct life *l, int step) {
   uv_walk(&l->loop, close_ours, l);
 }
 
-TEST the_embedder_closes_some_of_our_handles_before_any_step(void) {
+TEST a_scheduler_survives_handles_closed_by_the_embedder_before_any_step(void) {
   unsigned lost = 0;
 
   refuse_nothing();
@@ -242,7 +244,7 @@ TEST the_embedder_closes_some_of_our_handles_before_any_step(void) {
 
 enum { WELL, NOT_REFUSED, NOT_CLOSED, CALLED_BACK, LEFT, NOT_FREED };
 
-/* The child's end: all is refused, what is closed is freed, and nothing is called back. */
+/* In the child: every call is refused, closing frees the memory, and no callback is called. */
 static int child_life(struct life *l) {
   int called = l->cleaned + l->quiet + l->out;
   int over = 0;
@@ -293,15 +295,15 @@ static void fork_here(struct life *l, int step) {
     return;
   }
   forked[WEXITSTATUS(status)]++;
-  /* What a thread of the parent was about to change at the fork is left alone: so memory may be
-   * left in the child, but not if there was no other thread. */
+  /* The child does not free what a thread of the parent was about to change at the fork. So memory
+   * may be left in the child, but not if there was no other thread. */
   if (WEXITSTATUS(status) != WELL && (l->alone || WEXITSTATUS(status) != LEFT)) {
     l->wrong = "the child";
     l->wrong_code = WEXITSTATUS(status);
   }
 }
 
-TEST the_embedder_forks_before_any_step(void) {
+TEST a_scheduler_survives_a_fork_before_any_step(void) {
   if (UNDER_TSAN)
     SKIP();
   refuse_nothing();
@@ -323,8 +325,8 @@ TEST the_embedder_forks_before_any_step(void) {
   PASS();
 }
 
-/* Where the kernel knows no page that is wiped in a child, the process id tells. */
-TEST the_embedder_forks_where_the_kernel_does_not_tell(void) {
+/* On kernels without pages that are wiped in a child, the process id shows the fork. */
+TEST a_scheduler_survives_a_fork_without_kernel_support_for_detecting_it(void) {
   if (UNDER_TSAN)
     SKIP();
   for (int at = 0; at < life_steps - 1; at++) { /* the last step grants everything */
@@ -344,25 +346,25 @@ TEST the_embedder_forks_where_the_kernel_does_not_tell(void) {
 }
 
 SUITE(systematically) {
-  RUN_TEST(a_life_without_a_directory);
-  RUN_TEST(a_life_in_which_nothing_fails_is_well);
-  RUN_TEST(a_life_without_memory);
-  RUN_TEST(a_life_without_uv_queue_work);
-  RUN_TEST(a_life_without_uv_async_init);
-  RUN_TEST(a_life_without_uv_timer_start);
-  RUN_TEST(a_life_without_timerfds);
-  RUN_TEST(a_life_without_locks_and_threads);
-  RUN_TEST(a_life_without_pages);
+  RUN_TEST(a_scheduler_survives_failures_of_the_lane_directory);
+  RUN_TEST(a_scheduler_without_faults_passes_all_steps);
+  RUN_TEST(a_scheduler_survives_failures_of_its_allocator);
+  RUN_TEST(a_scheduler_survives_failures_of_uv_queue_work);
+  RUN_TEST(a_scheduler_survives_failures_of_uv_async_init);
+  RUN_TEST(a_scheduler_survives_failures_of_uv_timer_start);
+  RUN_TEST(a_scheduler_survives_failures_of_timerfd_calls);
+  RUN_TEST(a_scheduler_survives_failures_of_lock_and_thread_creation);
+  RUN_TEST(a_scheduler_survives_failures_of_mmap_and_madvise);
 }
 
 SUITE(by_chance) {
-  RUN_TEST(lives_in_which_one_in_so_many_calls_fails);
+  RUN_TEST(a_scheduler_survives_random_failures_of_all_calls);
 }
 
 SUITE(embedder) {
-  RUN_TEST(the_embedder_closes_some_of_our_handles_before_any_step);
-  RUN_TEST(the_embedder_forks_before_any_step);
-  RUN_TEST(the_embedder_forks_where_the_kernel_does_not_tell);
+  RUN_TEST(a_scheduler_survives_handles_closed_by_the_embedder_before_any_step);
+  RUN_TEST(a_scheduler_survives_a_fork_before_any_step);
+  RUN_TEST(a_scheduler_survives_a_fork_without_kernel_support_for_detecting_it);
 }
 
 TEST_MAIN(RUN_SUITE(systematically); RUN_SUITE(by_chance); RUN_SUITE(embedder));

@@ -92,7 +92,7 @@ long refuse_count(void) {
   return atomic_load(&refused);
 }
 
-/* A counter with a good mixer behind it: any thread may draw, and no draw depends on another. */
+/* A counter with a mixing function: any thread may draw, and no draw depends on another. */
 static bool unlucky(void) {
   uint64_t x = atomic_fetch_add(&random_state, UINT64_C(0x9e3779b97f4a7c15));
 
@@ -119,7 +119,7 @@ static bool is_refused(enum refusable which) {
   return yes;
 }
 
-/* The system's way to say no. */
+/* Refuses a system call: sets errno. */
 static bool no(enum refusable which) {
   if (!is_refused(which))
     return false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Calls of libuv and of the system that fail when told to. The programs are linked with --wrap, so
- * that the static library's calls come here first; libuv's own do not. One order per process.
+ * the static library's calls come here first; libuv's own calls do not. There is one order per
+ * process.
  */
 #ifndef FAULTS_REFUSE_H
 #define FAULTS_REFUSE_H
@@ -15,7 +16,7 @@
 
 enum refusable {
   REFUSE_MEMORY, /* the scheduler's allocator: refuse_allocator */
-  REFUSE_CALLOC, /* the directory of lanes has its memory from there */
+  REFUSE_CALLOC, /* memory of the directory of lanes */
   REFUSE_QUEUE_WORK,
   REFUSE_ASYNC_INIT,
   REFUSE_TIMER_START,
@@ -33,15 +34,15 @@ enum refusable {
 
 extern const char *const refuse_names[REFUSABLES];
 
-/* Let n calls of this one pass, and refuse the next, or (all) every one that follows. `code` is
- * what libuv's calls answer then; the system's set errno to the same. */
+/* Lets n calls of this function pass and refuses the next one, or (all) every later one. libuv's
+ * calls then return `code`; the system's calls set errno accordingly. */
 void refuse_after(enum refusable which, long n, bool all, int code);
-/* Refuse one in so many calls of any of them, as a seed says. */
+/* Refuses one in `one_in` calls of all functions, at random from a seed. */
 void refuse_randomly(uint64_t seed, unsigned one_in, int code);
 void refuse_nothing(void);
-long refuse_count(void); /* refused since the order */
+long refuse_count(void); /* calls refused since the order */
 
-/* On top of another allocator. */
+/* Wraps another allocator. */
 uvs_allocator_t refuse_allocator(uvs_allocator_t *under);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * slow: a machine that is slow in between. To be preloaded into a test program (`hunt` does it):
- * one call in SLOW (100 unless told) that locks, unlocks, reads the clock or writes gives way, or
- * sleeps for up to 25 ms. So threads meet in orders, and runs take times, that a quiet machine
- * never shows.
+ * slow: makes a machine slow at random points. `hunt` preloads it into a test program: one in SLOW
+ * (default 100) calls that lock, unlock, read the clock or write yields, or sleeps for up to 25 ms.
+ * So threads interleave, and runs take times, as they never do on an idle machine.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -27,7 +26,7 @@ __attribute__((constructor)) static void read_environment(void) {
     seed = strtoull(text, NULL, 0);
 }
 
-/* xorshift; each thread has its own. */
+/* xorshift; each thread has its own state. */
 static uint64_t draw(void) {
   static _Thread_local uint64_t state;
 
@@ -39,7 +38,7 @@ static uint64_t draw(void) {
   return state >> 11;
 }
 
-/* Half of them give way, most of the others sleep for less than 0.3 or 3 ms. */
+/* Half of these calls yield; most others sleep for less than 0.3 or 3 ms. */
 static void hold_up(void) {
   struct timespec t = {0, 0};
   uint64_t r = draw();

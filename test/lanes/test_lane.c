@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lanes: which tasks they take, in which order those run, how many at once, and how lanes share
+ * Lanes: which tasks they accept, in which order these run, how many at once, and how lanes share
  * the runners.
  */
 #include "lib/bodies.h"
@@ -10,7 +10,7 @@
 /* --------------------------------------------------------------------- order --- */
 
 /* R2 R3 R4 */
-TEST tasks_run_in_order_of_submission_and_then_of_due_time(void) {
+TEST lane_tasks_run_in_order_of_due_time_and_submission(void) {
   for (int how = 0; how < 8; how++) {
     bool narrow = how % 2 != 0;
     struct fixture f;
@@ -32,8 +32,8 @@ TEST tasks_run_in_order_of_submission_and_then_of_due_time(void) {
   PASS();
 }
 
-/* What came from elsewhere first runs first. R2 S63 */
-TEST the_order_of_submission_holds_across_threads(void) {
+/* The first submission runs first, also from another thread. R2 S63 */
+TEST a_lane_keeps_the_order_of_submission_across_threads(void) {
   struct fixture f;
   uvs_lane_t lane;
 
@@ -49,7 +49,7 @@ TEST the_order_of_submission_holds_across_threads(void) {
   PASS();
 }
 
-/* R9 R31: now, delayed, both periodic kinds, and at an instant of the wall clock. */
+/* R9 R31: immediate, delayed, both periodic kinds, and wall-clock tasks. */
 TEST every_kind_of_task_runs_in_a_lane_and_sees_its_own_time(void) {
   for (int concurrency = 0; concurrency < 3; concurrency++) {
     struct fixture f;
@@ -86,7 +86,7 @@ TEST every_kind_of_task_runs_in_a_lane_and_sees_its_own_time(void) {
   PASS();
 }
 
-/* R30: the clock on the wall is set, back and forth; the period stays. */
+/* R30: the wall clock is set back and forth. The period does not change. */
 TEST a_periodic_task_keeps_its_period_whatever_the_wall_clock_does(void) {
   struct fixture f;
   uvs_lane_t lane;
@@ -108,7 +108,7 @@ TEST a_periodic_task_keeps_its_period_whatever_the_wall_clock_does(void) {
   PASS();
 }
 
-/* A body submits to its own lane, on the pool, on the loop, on a loop that is the pool. */
+/* A body submits to its own lane: on the pool, on the loop, and on a loop that acts as the pool. */
 static int act_nests(struct probe *p, uvs_run_t *run) {
   struct fixture *f = p->f;
   uvs_task_t t;
@@ -126,7 +126,7 @@ static int act_nests(struct probe *p, uvs_run_t *run) {
 }
 
 /* R1 */
-TEST what_a_body_submits_to_its_lane_starts_after_it_has_returned(void) {
+TEST a_task_submitted_by_a_body_to_its_lane_starts_after_the_body(void) {
   for (int how = 0; how < 8; how++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -158,7 +158,7 @@ static int act_goes_on(struct probe *p, uvs_run_t *run) {
 }
 
 /* R5 R10 */
-TEST a_hundred_self_resubmits_run_a_hundred_times(void) {
+TEST a_lane_task_that_resubmits_itself_a_hundred_times_runs_a_hundred_times(void) {
   for (int how = 0; how < 6; how++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -187,7 +187,7 @@ static int act_submits_b(struct probe *p, uvs_run_t *run) {
 }
 
 /* R8 */
-TEST lanes_share_one_runner_task_by_task(void) {
+TEST lanes_on_one_runner_alternate_task_by_task(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     struct fixture f;
     uvs_lane_t a, b, c;
@@ -208,9 +208,9 @@ TEST lanes_share_one_runner_task_by_task(void) {
   PASS();
 }
 
-/* One that has much ready delays one that comes later by at most one more of its tasks, however
- * wide it is. R8 */
-TEST a_newcomer_waits_for_one_more_task_of_a_busy_lane(void) {
+/* A lane with many ready tasks delays a later task of another lane by at most one more of its
+ * tasks, however wide it is. R8 */
+TEST a_new_task_waits_for_at_most_one_more_task_of_a_busy_lane(void) {
   for (uint32_t width = 0; width < 3; width++) {
     struct fixture f;
     uvs_lane_t a, b;
@@ -227,7 +227,8 @@ TEST a_newcomer_waits_for_one_more_task_of_a_busy_lane(void) {
       }
       ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
     }
-    /* The loop takes it in while the sixth is inside, if the runner leaves after each. */
+    /* If the runner leaves after each body, the loop takes the task from the inbox during the
+     * sixth. */
     inspect_set_budget_ns(f.s, 1);
     probe_of(&late)->takes_ns = 1;
     for (unsigned i = 0; i < PROBES && i < f.probe_count; i++)
@@ -241,8 +242,8 @@ TEST a_newcomer_waits_for_one_more_task_of_a_busy_lane(void) {
   PASS();
 }
 
-/* A lane has one of its tasks among them, however wide it is. R8 */
-TEST tasks_without_a_lane_are_each_their_own(void) {
+/* A lane has one of its tasks among the ready ones, however wide it is. R8 */
+TEST each_task_without_a_lane_counts_as_its_own_lane(void) {
   struct fixture f;
   uvs_lane_t a;
 
@@ -267,8 +268,8 @@ static enum greatest_test_res submit_gated(struct fixture *f, uvs_lane_t lane, i
   PASS();
 }
 
-/* R7: on libuv's pool, with one of the four threads for others. */
-TEST just_as_many_run_at_once_as_the_lane_is_wide(void) {
+/* R7: on libuv's pool, where one of the four threads stays free. */
+TEST exactly_the_lanes_width_of_bodies_run_at_once(void) {
   static const uint32_t widths[] = {1, 2, 3, 0, UVS_LANE_WIDTH_MAX};
 
   for (unsigned w = 0; w < sizeof widths / sizeof widths[0]; w++) {
@@ -304,8 +305,8 @@ TEST just_as_many_run_at_once_as_the_lane_is_wide(void) {
   PASS();
 }
 
-/* Several lanes of width 1 do not hold each other up. */
-TEST lanes_run_beside_each_other(void) {
+/* Several lanes of width 1 do not block each other. */
+TEST lanes_of_width_1_do_not_block_each_other(void) {
   static struct fixture f;
   uvs_lane_t lane[3];
 
@@ -327,17 +328,17 @@ TEST lanes_run_beside_each_other(void) {
 }
 
 SUITE(lane) {
-  RUN_TEST(tasks_run_in_order_of_submission_and_then_of_due_time);
-  RUN_TEST(the_order_of_submission_holds_across_threads);
+  RUN_TEST(lane_tasks_run_in_order_of_due_time_and_submission);
+  RUN_TEST(a_lane_keeps_the_order_of_submission_across_threads);
   RUN_TEST(every_kind_of_task_runs_in_a_lane_and_sees_its_own_time);
   RUN_TEST(a_periodic_task_keeps_its_period_whatever_the_wall_clock_does);
-  RUN_TEST(what_a_body_submits_to_its_lane_starts_after_it_has_returned);
-  RUN_TEST(a_hundred_self_resubmits_run_a_hundred_times);
-  RUN_TEST(lanes_share_one_runner_task_by_task);
-  RUN_TEST(a_newcomer_waits_for_one_more_task_of_a_busy_lane);
-  RUN_TEST(tasks_without_a_lane_are_each_their_own);
-  RUN_TEST(just_as_many_run_at_once_as_the_lane_is_wide);
-  RUN_TEST(lanes_run_beside_each_other);
+  RUN_TEST(a_task_submitted_by_a_body_to_its_lane_starts_after_the_body);
+  RUN_TEST(a_lane_task_that_resubmits_itself_a_hundred_times_runs_a_hundred_times);
+  RUN_TEST(lanes_on_one_runner_alternate_task_by_task);
+  RUN_TEST(a_new_task_waits_for_at_most_one_more_task_of_a_busy_lane);
+  RUN_TEST(each_task_without_a_lane_counts_as_its_own_lane);
+  RUN_TEST(exactly_the_lanes_width_of_bodies_run_at_once);
+  RUN_TEST(lanes_of_width_1_do_not_block_each_other);
 }
 
 TEST_MAIN(RUN_SUITE(lane));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of a lane: who may dispose it and when, what that cancels, and that it is quiet then.
+ * The end of a lane: who may dispose it and when, what that cancels, and when it is quiet.
  */
 #include "lib/bodies.h"
 #include "lib/lanes.h"
 #include "lib/threads.h"
 
-/* How often a lock was taken: each critical section of the library begins with it. */
+/* Counts how often a lock was taken: each critical section of the library starts with it. */
 static _Atomic unsigned long sections;
 
 int __real_uv_mutex_trylock(uv_mutex_t *mutex);
@@ -34,7 +34,7 @@ static int dispose_from(bool off_loop, uvs_lane_t *lane) {
   return off_loop ? elsewhere(do_dispose, lane) : do_dispose(lane);
 }
 
-/* Nothing of it is left: quiet came once, after every `done`. */
+/* Nothing of the lane is left: `quiet` came once, after every `done`. */
 static enum greatest_test_res is_quiet(struct fixture *f, uvs_lane_t lane, unsigned dones) {
   unsigned after_quiet = 0;
 
@@ -65,7 +65,7 @@ static void *dispose_and_alloc(size_t size, void *arg) {
   return disposer.real.alloc(size, arg);
 }
 
-/* R18: a submission that has to make room, and loses the race against dispose meanwhile. */
+/* R18: a submission has to make room, and the lane is disposed meanwhile. */
 TEST a_lane_disposed_while_a_submission_makes_room_refuses_it(void) {
   struct fixture f;
   uvs_lane_t lane;
@@ -88,8 +88,8 @@ TEST a_lane_disposed_while_a_submission_makes_room_refuses_it(void) {
   PASS();
 }
 
-/* Found by the model: what another thread had disposed was nothing to do. */
-TEST disposing_elsewhere_is_something_to_do_now(void) {
+/* Found by the model: uvs_next_due ignored a dispose on another thread. */
+TEST next_due_is_now_after_a_dispose_on_another_thread(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -107,9 +107,9 @@ TEST disposing_elsewhere_is_something_to_do_now(void) {
   PASS();
 }
 
-/* R15 R17 R18 R19 R29 R35: one that is the next, ready ones, loop tasks, delayed, periodic and wall
- * tasks, and one that the loop has not yet heard of. */
-TEST disposing_cancels_everything_and_then_it_is_quiet(void) {
+/* R15 R17 R18 R19 R29 R35: the lane's next task, ready tasks, loop tasks, delayed, periodic and
+ * wall-clock tasks, and one that the loop has not seen yet. */
+TEST disposing_a_lane_cancels_all_its_tasks_and_then_calls_quiet(void) {
   for (int how = 0; how < 16; how++) {
     bool off_loop = how % 2 != 0, without_done = how / 2 % 2 != 0;
     struct fixture f;
@@ -165,7 +165,7 @@ TEST disposing_cancels_everything_and_then_it_is_quiet(void) {
 }
 
 /* R19 */
-TEST a_lane_without_tasks_is_quiet_at_the_next_turn(void) {
+TEST an_empty_lane_is_quiet_in_the_next_loop_pass(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     for (int used = 0; used < 2; used++) {
       struct fixture f;
@@ -185,8 +185,8 @@ TEST a_lane_without_tasks_is_quiet_at_the_next_turn(void) {
   PASS();
 }
 
-/* uv_run stays for what a lane that was disposed on the loop has to say. */
-TEST the_loop_stays_until_it_is_quiet(void) {
+/* uv_run does not return before the `quiet` of a lane that was disposed on the loop. */
+TEST the_loop_stays_alive_until_a_disposed_lane_is_quiet(void) {
   struct fixture f;
   uvs_lane_t lane;
   unsigned dones;
@@ -203,8 +203,8 @@ TEST the_loop_stays_until_it_is_quiet(void) {
   PASS();
 }
 
-/* R28: in time that depends on its own tasks; memory goes back to where it was. */
-TEST a_hundred_thousand_tasks_due_in_a_day_vanish_with_their_lane(void) {
+/* R28: in time that depends only on the lane's own tasks. All its memory is freed. */
+TEST disposing_a_lane_frees_a_hundred_thousand_delayed_tasks(void) {
   enum { MANY = 100000 };
 
   for (int how = 0; how < 4; how++) {
@@ -254,7 +254,7 @@ TEST a_hundred_thousand_tasks_due_in_a_day_vanish_with_their_lane(void) {
 
 /* ---------------------------------------------------------- while a body runs --- */
 
-/* One that submits itself again, and after ten runs has its lane disposed. */
+/* A task that resubmits itself. After ten runs its lane is disposed. */
 struct chain {
   uvs_lane_t lane;
   int64_t delay_ns;
@@ -279,7 +279,7 @@ static int act_chain(struct probe *p, uvs_run_t *run) {
 }
 
 /* R15 R16 R22 */
-TEST a_lane_that_feeds_itself_ends_after_just_ten_runs(void) {
+TEST a_lane_disposed_after_ten_self_resubmits_ends_after_exactly_ten_runs(void) {
   for (int how = 0; how < 16; how++) {
     struct fixture f;
     struct chain c = {.most = 10, .delay_ns = how % 2 == 0 ? 0 : UVS_MS(1), .inside = how >= 8};
@@ -295,7 +295,7 @@ TEST a_lane_that_feeds_itself_ends_after_just_ten_runs(void) {
     ASSERT_U64(10, log_count(&f, EV_WORK, 'a'));
     ASSERT_U64(0, log_count(&f, EV_ERROR, 0));
     CHECK_CALL(is_quiet(&f, c.lane, 10));
-    /* What runs when its lane is disposed ends cancelled, as by uvs_cancel. */
+    /* A task that runs when its lane is disposed ends cancelled, as by uvs_cancel. */
     ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'a', 9)->status);
     ASSERT_U64(9, counts_of(f.s).completed);
     CHECK_CALL(close_idle(&f));
@@ -314,8 +314,8 @@ static int act_waits_for_token(struct probe *p, uvs_run_t *run) {
   return 0;
 }
 
-/* R21: also by a later call, when it is disposed already. */
-TEST the_token_is_raised_only_if_asked_for(void) {
+/* R21: also by a later call, when the lane is disposed already. */
+TEST dispose_raises_the_token_only_if_asked_to(void) {
   for (int how = 0; how < 4; how++) {
     static struct fixture f;
     uvs_lane_t lane;
@@ -360,12 +360,12 @@ static int act_duel(struct probe *p, uvs_run_t *run) {
   await_flag(&d->inside);
   uvs_lane_dispose(d->lane, UVS_DISPOSE_TOKEN);
   atomic_store(&d->own, uvs_cancelled(run));
-  elsewhere(do_dispose_token, &d->lane); /* and somebody else, at the same time as it were */
+  elsewhere(do_dispose_token, &d->lane); /* and another thread, at about the same time */
   atomic_fetch_or(&d->own, uvs_cancelled(run));
   return 0;
 }
 
-/* R22: the others are asked to stop, not the one that disposes. */
+/* R22: the other bodies are asked to stop, but not the one that disposes. */
 TEST a_body_that_disposes_its_lane_is_not_asked_to_stop(void) {
   static struct fixture f;
   static struct duel d;
@@ -398,8 +398,8 @@ static int after_disposes(uvs_run_t *run) {
   return 0;
 }
 
-/* R16 R22: in `after`, and as the body of a loop task. */
-TEST a_lane_is_disposed_by_a_body_on_the_loop(void) {
+/* R16 R22: in `after`, and in the body of a loop task. */
+TEST a_body_on_the_loop_may_dispose_its_lane(void) {
   for (int loop_task = 0; loop_task < 2; loop_task++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -420,7 +420,7 @@ TEST a_lane_is_disposed_by_a_body_on_the_loop(void) {
   PASS();
 }
 
-/* L14: what is pending holds it. */
+/* L14: a pending run delays `quiet`. */
 TEST a_pending_run_keeps_the_lane_from_being_quiet(void) {
   for (int how = 0; how < 8; how++) {
     struct fixture f;
@@ -446,8 +446,8 @@ TEST a_pending_run_keeps_the_lane_from_being_quiet(void) {
   PASS();
 }
 
-/* An outcome that is kept does not hold it, and outlives it. F9 */
-TEST kept_outcomes_outlive_their_lane(void) {
+/* A kept outcome does not delay `quiet`, and survives the lane. F9 */
+TEST kept_outcomes_survive_the_end_of_their_lane(void) {
   struct fixture f;
   uvs_lane_t lane;
   uvs_outcome_t o;
@@ -488,7 +488,7 @@ static void done_disposes(uvs_t *s, uvs_id_t id, int status, void *arg) {
 }
 
 /* R19 R34 */
-TEST a_lane_is_disposed_in_the_done_of_one_of_its_tasks(void) {
+TEST a_lane_may_be_disposed_in_the_done_of_one_of_its_tasks(void) {
   for (int last = 0; last < 2; last++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -530,7 +530,7 @@ static void quiet_acts(uvs_t *s, uvs_lane_t lane, void *arg) {
     h->own_rc |= uvs_close(s, note_closed);
 }
 
-/* R19: dispose itself and another, submit, open, close, all in `quiet`. */
+/* R19: dispose this lane and another, submit, open, close, all in `quiet`. */
 TEST anything_may_be_called_in_quiet(void) {
   for (int close = 0; close < 2; close++) {
     struct fixture f;
@@ -585,7 +585,7 @@ static enum greatest_test_res fill_lanes(struct fixture *f, uvs_lane_t lane[2], 
 }
 
 /* S33 S35 S38 S43 */
-TEST an_orderly_shutdown_runs_what_the_lanes_have(void) {
+TEST an_orderly_shutdown_runs_the_tasks_of_lanes(void) {
   struct fixture f;
   uvs_lane_t lane[2], more;
 
@@ -627,9 +627,9 @@ static int act_runs_another(struct probe *p, uvs_run_t *run) {
   return 0;
 }
 
-/* R22: the body that disposes its lane is spared, also from inside a body of another scheduler's
- * that its own thread runs. */
-TEST a_body_that_disposes_its_lane_inside_anothers_body_is_spared(void) {
+/* R22: the body that disposes its lane is not asked to stop, even if it runs inside a body of
+ * another scheduler on the same thread. */
+TEST a_nested_body_that_disposes_its_lane_is_not_asked_to_stop(void) {
   struct fixture f;
   uvs_options_t o;
 
@@ -658,7 +658,7 @@ TEST a_body_that_disposes_its_lane_inside_anothers_body_is_spared(void) {
 }
 
 /* S33 V2 */
-TEST an_immediate_shutdown_takes_back_what_the_lanes_have(void) {
+TEST an_immediate_shutdown_hands_back_the_tasks_of_lanes(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_lane_t lane[2];
@@ -684,7 +684,7 @@ TEST an_immediate_shutdown_takes_back_what_the_lanes_have(void) {
 }
 
 /* L17: and `quiet` comes before the close callback. */
-TEST a_close_disposes_the_lanes_that_are_left(void) {
+TEST closing_the_scheduler_disposes_open_lanes(void) {
   struct fixture f;
   uvs_lane_t lane[2];
 
@@ -709,7 +709,7 @@ TEST a_close_disposes_the_lanes_that_are_left(void) {
   PASS();
 }
 
-/* The critical sections that a close takes with so many lanes, one of them in each pass. */
+/* The critical sections that closing takes with this many lanes, of which one ends in each pass. */
 static enum greatest_test_res close_with_lanes(int lanes, unsigned long *ret) {
   unsigned long before;
   struct fixture f;
@@ -730,8 +730,8 @@ static enum greatest_test_res close_with_lanes(int lanes, unsigned long *ret) {
   PASS();
 }
 
-/* L7: a close that looks at all lanes in each pass would take 16 times as many. */
-TEST a_close_takes_time_in_proportion_to_its_lanes(void) {
+/* L7: a close that looked at all lanes in each pass would take 16 times as many. */
+TEST closing_takes_time_proportional_to_the_number_of_lanes(void) {
   unsigned long few, many;
 
   CHECK_CALL(close_with_lanes(100, &few));
@@ -741,9 +741,9 @@ TEST a_close_takes_time_in_proportion_to_its_lanes(void) {
   PASS();
 }
 
-/* L7: disposed on another thread, its tasks are ended in turns of the budget, and so are lanes.
- * Here that is over at once: as much as is always done. */
-TEST the_end_of_lanes_leaves_the_loop_to_others_after_the_budget(void) {
+/* L7: for a lane that another thread disposed, the loop ends tasks within the budget of a pass. The
+ * same holds for lanes. Here the budget is used up immediately, so only the minimum is done. */
+TEST disposing_lanes_does_not_hold_the_loop_longer_than_the_budget(void) {
   enum { TASKS = 1000, LANES = 20 };
   struct fixture f;
   uvs_lane_t lane[LANES];
@@ -801,15 +801,15 @@ static int do_flood(void *arg) {
   return rc | uvs_submit(flood->f->s, &flood->last, NULL);
 }
 
-/* L1 L7: once the loop has begun with what other threads sent it, it stays for the rest, though the
- * budget is over and what it has seen so far does not keep it alive. */
-TEST the_loop_stays_for_what_the_budget_left_over(void) {
+/* L1 L7: the loop has started to process what other threads sent, and the budget is used up. It
+ * stays alive for the rest, even if what it has seen so far does not keep it alive. */
+TEST the_loop_stays_alive_for_work_that_the_budget_left_over(void) {
   enum { TAKE_IN, DISPOSE, WAYS };
 
   for (int way = TAKE_IN; way < WAYS; way++) {
     struct fixture f;
     uvs_lane_t lane;
-    uv_timer_t once; /* keeps it for the first turn */
+    uv_timer_t once; /* keeps the loop alive for the first pass */
 
     CHECK_CALL(open_with_lane(&f, 1, 1, &lane));
     struct flood flood = {&f, in_lane(fixture_once(&f, 'a', UVS_DAY(1)), lane),
@@ -837,27 +837,27 @@ TEST the_loop_stays_for_what_the_budget_left_over(void) {
 }
 
 SUITE(lane_dispose) {
-  RUN_TEST(disposing_elsewhere_is_something_to_do_now);
+  RUN_TEST(next_due_is_now_after_a_dispose_on_another_thread);
   RUN_TEST(a_lane_disposed_while_a_submission_makes_room_refuses_it);
-  RUN_TEST(disposing_cancels_everything_and_then_it_is_quiet);
-  RUN_TEST(a_lane_without_tasks_is_quiet_at_the_next_turn);
-  RUN_TEST(the_loop_stays_until_it_is_quiet);
-  RUN_TEST(a_hundred_thousand_tasks_due_in_a_day_vanish_with_their_lane);
-  RUN_TEST(a_lane_that_feeds_itself_ends_after_just_ten_runs);
-  RUN_TEST(the_token_is_raised_only_if_asked_for);
+  RUN_TEST(disposing_a_lane_cancels_all_its_tasks_and_then_calls_quiet);
+  RUN_TEST(an_empty_lane_is_quiet_in_the_next_loop_pass);
+  RUN_TEST(the_loop_stays_alive_until_a_disposed_lane_is_quiet);
+  RUN_TEST(disposing_a_lane_frees_a_hundred_thousand_delayed_tasks);
+  RUN_TEST(a_lane_disposed_after_ten_self_resubmits_ends_after_exactly_ten_runs);
+  RUN_TEST(dispose_raises_the_token_only_if_asked_to);
   RUN_TEST(a_body_that_disposes_its_lane_is_not_asked_to_stop);
-  RUN_TEST(a_lane_is_disposed_by_a_body_on_the_loop);
+  RUN_TEST(a_body_on_the_loop_may_dispose_its_lane);
   RUN_TEST(a_pending_run_keeps_the_lane_from_being_quiet);
-  RUN_TEST(kept_outcomes_outlive_their_lane);
-  RUN_TEST(a_lane_is_disposed_in_the_done_of_one_of_its_tasks);
+  RUN_TEST(kept_outcomes_survive_the_end_of_their_lane);
+  RUN_TEST(a_lane_may_be_disposed_in_the_done_of_one_of_its_tasks);
   RUN_TEST(anything_may_be_called_in_quiet);
-  RUN_TEST(an_orderly_shutdown_runs_what_the_lanes_have);
-  RUN_TEST(a_body_that_disposes_its_lane_inside_anothers_body_is_spared);
-  RUN_TEST(an_immediate_shutdown_takes_back_what_the_lanes_have);
-  RUN_TEST(a_close_disposes_the_lanes_that_are_left);
-  RUN_TEST(a_close_takes_time_in_proportion_to_its_lanes);
-  RUN_TEST(the_end_of_lanes_leaves_the_loop_to_others_after_the_budget);
-  RUN_TEST(the_loop_stays_for_what_the_budget_left_over);
+  RUN_TEST(an_orderly_shutdown_runs_the_tasks_of_lanes);
+  RUN_TEST(a_nested_body_that_disposes_its_lane_is_not_asked_to_stop);
+  RUN_TEST(an_immediate_shutdown_hands_back_the_tasks_of_lanes);
+  RUN_TEST(closing_the_scheduler_disposes_open_lanes);
+  RUN_TEST(closing_takes_time_proportional_to_the_number_of_lanes);
+  RUN_TEST(disposing_lanes_does_not_hold_the_loop_longer_than_the_budget);
+  RUN_TEST(the_loop_stays_alive_for_work_that_the_budget_left_over);
 }
 
 TEST_MAIN(RUN_SUITE(lane_dispose));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lanes of a scheduler that has no room: each policy, and what it leaves of the lane. And groups of
- * lane tasks that somebody waits for, and the hooks around them.
+ * Lanes of a scheduler at its cap: each rejection policy and its effect on the lane. Also groups of
+ * lane tasks, and hooks around lane tasks.
  */
 #include "lib/full.h"
 #include "lib/lanes.h"
 
-/* One is in its run, pending; the cap is reached with what waits for the lane behind it. */
+/* One run is pending. The tasks that wait for the lane behind it reach the cap. */
 static enum greatest_test_res open_full_lane(struct fixture *f, int rejection, uvs_lane_t *lane,
                                              uvs_id_t *pending) {
   prepare(f, 3, rejection);
@@ -34,7 +34,7 @@ static enum greatest_test_res end_full_lane(struct fixture *f, uvs_lane_t lane, 
   PASS();
 }
 
-/* S15 S18, and the caller never runs what belongs into a lane: it would overlap. S17 P5 V7 */
+/* S15 S18, and the caller never runs a lane task itself: the runs could overlap. S17 P5 V7 */
 TEST a_full_scheduler_refuses_lane_tasks(void) {
   for (int how = 0; how < 4; how++) {
     struct fixture f;
@@ -59,7 +59,7 @@ TEST a_full_scheduler_refuses_lane_tasks(void) {
 }
 
 /* S16 V10 */
-TEST a_lane_task_that_is_discarded_ends_and_leaves_its_lane(void) {
+TEST a_discarded_lane_task_ends_and_leaves_its_lane(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -76,8 +76,8 @@ TEST a_lane_task_that_is_discarded_ends_and_leaves_its_lane(void) {
   PASS();
 }
 
-/* P6: what waits for its lane is not the one that would start next. */
-TEST the_oldest_to_go_is_one_that_could_start(void) {
+/* P6: a task that waits for its lane is not the one that would start next. */
+TEST discard_oldest_never_drops_a_task_that_waits_for_its_lane(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_lane_t lane, free_lane;
@@ -176,7 +176,7 @@ static int gather(void *arg) {
 }
 
 /* S46 S50: in order, one after the other. */
-TEST groups_of_lane_tasks_are_waited_for(void) {
+TEST uvs_all_and_uvs_any_work_with_lane_tasks(void) {
   for (int any = 0; any < 2; any++) {
     static struct fixture f;
     static struct group g;
@@ -223,7 +223,7 @@ static void wrap(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
   d->work = wrapped;
 }
 
-/* R14: the narrow view sees no scheduler there either; what it submitted can be read. */
+/* R14: a wrapper does not see the scheduler either. It can read what was submitted. */
 TEST every_body_in_a_lane_can_be_wrapped(void) {
   struct fixture f;
   uvs_lane_t lane;
@@ -253,10 +253,10 @@ TEST every_body_in_a_lane_can_be_wrapped(void) {
 
 SUITE(lane_full) {
   RUN_TEST(a_full_scheduler_refuses_lane_tasks);
-  RUN_TEST(a_lane_task_that_is_discarded_ends_and_leaves_its_lane);
-  RUN_TEST(the_oldest_to_go_is_one_that_could_start);
+  RUN_TEST(a_discarded_lane_task_ends_and_leaves_its_lane);
+  RUN_TEST(discard_oldest_never_drops_a_task_that_waits_for_its_lane);
   RUN_TEST(the_handler_is_asked_about_lane_tasks_too);
-  RUN_TEST(groups_of_lane_tasks_are_waited_for);
+  RUN_TEST(uvs_all_and_uvs_any_work_with_lane_tasks);
   RUN_TEST(every_body_in_a_lane_can_be_wrapped);
 }
 

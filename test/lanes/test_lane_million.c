@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A task of a lane that submits itself a million times. In a program of its own, linked with a
- * library that does not check its invariant at each unlock: that would take half a minute. A
- * hundred such tasks are checked, in test_lane.c.
+ * A lane task that resubmits itself a million times. A program of its own, because it is linked
+ * with a library that does not check its invariant at each unlock: that would take half a minute.
+ * test_lane.c does the same with a hundred runs and checks.
  */
 #include "uvsched/lane.h"
 
@@ -27,8 +27,8 @@ static int hop(uvs_run_t *run) {
   return 0;
 }
 
-/* R6: a million, and the memory is that of a few. */
-TEST a_million_self_resubmits_use_neither_stack_nor_memory(void) {
+/* R6: a million resubmissions, with the memory of a few tasks. */
+TEST a_million_self_resubmits_use_constant_stack_and_memory(void) {
   struct hopper h = {0, 0, 1000000, 0};
   struct fixture f;
   uint64_t slots;
@@ -60,7 +60,7 @@ TEST a_million_self_resubmits_use_neither_stack_nor_memory(void) {
 }
 
 SUITE(lane_million) {
-  RUN_TEST(a_million_self_resubmits_use_neither_stack_nor_memory);
+  RUN_TEST(a_million_self_resubmits_use_constant_stack_and_memory);
 }
 
 TEST_MAIN(RUN_SUITE(lane_million));

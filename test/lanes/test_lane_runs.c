@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a run is to its lane: it counts until it is over, `after` and uvs_finish included, wherever
- * it runs; and what ends it, or takes it away, lets the next one start.
+ * A run occupies its lane until it has ended, including `after` and uvs_finish, wherever it runs.
+ * Whatever ends or removes it lets the next task start.
  */
 #include "lib/bodies.h"
 #include "lib/lanes.h"
@@ -10,8 +10,8 @@
 
 /* ------------------------------------------------- after, pending, on the loop --- */
 
-/* R7: nobody starts between `work` and the end of `after`. */
-TEST a_run_counts_until_its_after_has_returned(void) {
+/* R7: no task starts between `work` and the end of `after`. */
+TEST a_run_occupies_its_lane_until_its_after_has_returned(void) {
   for (int concurrency = 0; concurrency < 3; concurrency++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -32,7 +32,7 @@ TEST a_run_counts_until_its_after_has_returned(void) {
 }
 
 /* R2 R7 L14 */
-TEST a_pending_run_counts_until_it_is_finished(void) {
+TEST a_pending_run_occupies_its_lane_until_it_is_finished(void) {
   for (int how = 0; how < 16; how++) {
     bool with_after = how % 2 != 0, narrow = how / 2 % 2 != 0;
     struct fixture f;
@@ -65,8 +65,8 @@ static int do_finish(void *arg) {
   return uvs_finish(p->f->s, p->id, 0);
 }
 
-/* The one who finishes is neither the loop nor a runner: both must hear of it. */
-TEST a_finish_from_elsewhere_lets_the_next_one_start(void) {
+/* The finishing thread is neither the loop nor a runner: both must be notified. */
+TEST a_finish_on_another_thread_lets_the_next_lane_task_start(void) {
   for (int loop_task = 0; loop_task < 2; loop_task++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -86,8 +86,8 @@ TEST a_finish_from_elsewhere_lets_the_next_one_start(void) {
   PASS();
 }
 
-/* Loop tasks, with or without a partner on the pool, keep the lane's order. R2 */
-TEST loop_tasks_and_pool_tasks_of_one_lane_take_turns(void) {
+/* Loop tasks, with or without `work` on the pool, keep the lane's order. R2 */
+TEST loop_tasks_and_pool_tasks_of_one_lane_run_in_order(void) {
   for (int how = 0; how < 4 * 4; how++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -115,8 +115,8 @@ TEST loop_tasks_and_pool_tasks_of_one_lane_take_turns(void) {
   PASS();
 }
 
-/* A body on libuv's pool that stays until it is let go, and does not touch the library: the loop
- * sleeps, unless somebody else wakes it. */
+/* A body on libuv's pool that blocks until it is released and does not call the library: the loop
+ * sleeps unless something else wakes it. */
 static _Atomic int inside, let;
 
 static int act_stays(struct probe *p, uvs_run_t *run) {
@@ -150,7 +150,7 @@ static enum greatest_test_res submit_staying(struct fixture *f, uvs_lane_t lane,
   PASS();
 }
 
-TEST the_end_of_a_run_wakes_the_loop_for_the_next(void) {
+TEST the_end_of_a_lanes_run_wakes_the_loop_for_the_next_task(void) {
   static struct fixture f;
   uvs_lane_t lane;
 
@@ -174,9 +174,9 @@ static int run_one_item(void *arg) {
   return fakepool_step() ? 0 : UV_EAGAIN;
 }
 
-/* In a wider lane the start of one lets the next one start. The loop must hear of that too, though
- * it has fallen asleep before: the runner comes late. */
-TEST the_start_of_a_run_wakes_the_loop_for_the_next(void) {
+/* In a wider lane the start of one task lets the next one start. The loop must be woken for it,
+ * even if it fell asleep before: the runner comes late. */
+TEST the_start_of_a_wide_lanes_run_wakes_the_loop_for_the_next_task(void) {
   for (int first = 0; first < 2; first++) { /* a runner's first task, or one after another */
     struct errand runner = {run_one_item, NULL, UV_EAGAIN};
     static struct fixture f;
@@ -222,8 +222,8 @@ static int do_cancel(void *arg) {
   return uvs_cancel(p->f->s, p->id, 0);
 }
 
-/* R11 R17 R34: whichever is taken out, the others go on as if it had never been. */
-TEST a_lane_goes_on_without_what_was_cancelled(void) {
+/* R11 R17 R34: whichever task is removed, the others run as if it had never existed. */
+TEST a_lane_continues_without_cancelled_tasks(void) {
   for (int how = 0; how < 4 * 5 * 2; how++) {
     int which = how % 5, concurrency = how / 5 % 4;
     bool off_loop = how >= 4 * 5;
@@ -263,9 +263,9 @@ TEST a_lane_goes_on_without_what_was_cancelled(void) {
   PASS();
 }
 
-/* A task is the next in its lane, and ready for the pool, whose one runner is busy for long. With
- * it gone a task of the loop may start, and nobody else would wake the loop. */
-TEST a_cancel_wakes_the_loop_for_the_next(void) {
+/* A task is the next in its lane and ready for the pool, whose only runner is busy for long. When
+ * the task is cancelled, a task of the loop may start, and nothing else would wake the loop. */
+TEST cancelling_a_lanes_first_task_wakes_the_loop_for_the_next(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -289,7 +289,7 @@ TEST a_cancel_wakes_the_loop_for_the_next(void) {
   PASS();
 }
 
-/* The same from a callback, where the loop's own tasks have had their turn. */
+/* The same from a callback, after the loop's own tasks of this pass. */
 static void done_cancels(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct probe *p = arg;
 
@@ -298,7 +298,7 @@ static void done_cancels(uvs_t *s, uvs_id_t id, int status, void *arg) {
   log_add(p->f, EV_USER, 'x', 0, uvs_cancel(s, p->id, 0));
 }
 
-TEST a_cancel_in_a_callback_lets_the_next_one_start(void) {
+TEST cancelling_in_a_callback_lets_the_next_lane_task_start(void) {
   struct fixture f;
   uvs_lane_t lane;
 
@@ -318,8 +318,8 @@ TEST a_cancel_in_a_callback_lets_the_next_one_start(void) {
   PASS();
 }
 
-/* F12: its outcome is decided, but the lane is taken until it has returned. */
-TEST a_task_cancelled_in_its_run_keeps_its_place_until_the_end(void) {
+/* F12: the outcome is decided, but the lane is occupied until the body has returned. */
+TEST a_task_cancelled_during_its_run_occupies_its_lane_until_the_body_returns(void) {
   static struct fixture f;
   uvs_lane_t lane;
   uvs_id_t id;
@@ -349,7 +349,7 @@ static int act_cancels_itself(struct probe *p, uvs_run_t *run) {
 }
 
 /* R10 R11 */
-TEST a_periodic_task_of_a_lane_ends_itself_in_its_first_run(void) {
+TEST a_periodic_lane_task_can_end_itself_in_its_first_run(void) {
   struct fixture f;
   uvs_lane_t lane;
 
@@ -394,8 +394,8 @@ TEST a_failing_task_is_reported_and_its_lane_goes_on(void) {
   PASS();
 }
 
-/* Between two tries others have the lane. */
-TEST a_retry_waits_outside_of_the_lane(void) {
+/* Between two attempts other tasks may use the lane. */
+TEST a_task_that_waits_for_a_retry_does_not_occupy_its_lane(void) {
   struct fixture f;
   uvs_lane_t lane;
 
@@ -414,8 +414,8 @@ TEST a_retry_waits_outside_of_the_lane(void) {
   PASS();
 }
 
-/* To wait for one's turn counts: the limit passes, and there is no run. F5 */
-TEST a_task_whose_limit_passes_before_its_turn_does_not_run(void) {
+/* Waiting for the lane counts: the limit passes, and the task does not run. F5 */
+TEST a_lane_task_that_times_out_while_waiting_for_its_lane_does_not_run(void) {
   for (int concurrency = 0; concurrency < 3; concurrency++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -442,8 +442,8 @@ TEST a_task_whose_limit_passes_before_its_turn_does_not_run(void) {
   PASS();
 }
 
-/* It is settled, and the next one still waits for its body. F5 */
-TEST a_run_that_passes_its_limit_keeps_its_place_until_the_end(void) {
+/* The task is settled, and the next one still waits for the body. F5 */
+TEST a_timed_out_run_occupies_its_lane_until_the_body_returns(void) {
   struct fixture f;
   uvs_lane_t lane;
   uvs_id_t id;
@@ -468,8 +468,8 @@ TEST a_run_that_passes_its_limit_keeps_its_place_until_the_end(void) {
 
 /* ---------------------------------------------------------------- concurrency --- */
 
-/* S67 V5: to 0, and what is ready in the lanes is the loop's; and back. */
-TEST the_runners_go_and_come_back_while_lanes_are_full(void) {
+/* S67 V5: with concurrency 0 the ready tasks of lanes move to the loop, and back. */
+TEST concurrency_can_drop_to_0_and_rise_while_lanes_are_full(void) {
   for (int how = 0; how < 8; how++) {
     uint32_t width = (uint32_t)how % 4;
     struct fixture f;
@@ -487,7 +487,7 @@ TEST the_runners_go_and_come_back_while_lanes_are_full(void) {
     fixture_turn(&f);
     ASSERT_U64(12, counts_of(f.s).ready);
     ASSERT_RC(0, uvs_set_concurrency(f.s, 0));
-    if (how >= 4) { /* nobody has looked meanwhile */
+    if (how >= 4) { /* the loop has not looked meanwhile */
       ASSERT_RC(0, uvs_set_concurrency(f.s, 2));
     } else {
       fixture_turn(&f);
@@ -506,8 +506,9 @@ TEST the_runners_go_and_come_back_while_lanes_are_full(void) {
   PASS();
 }
 
-/* The runner is inside when its crew is dismissed. Its end gives the rest to the loop. */
-TEST what_waits_behind_the_last_runner_is_the_loops(void) {
+/* The runner is in a body when the concurrency drops to 0. Its end moves the other tasks to the
+ * loop. */
+TEST tasks_behind_the_last_runner_move_to_the_loop(void) {
   for (int back = 0; back < 2; back++) {
     static struct fixture f;
     uvs_lane_t lane;
@@ -535,23 +536,23 @@ TEST what_waits_behind_the_last_runner_is_the_loops(void) {
 }
 
 SUITE(lane_runs) {
-  RUN_TEST(a_run_counts_until_its_after_has_returned);
-  RUN_TEST(a_pending_run_counts_until_it_is_finished);
-  RUN_TEST(a_finish_from_elsewhere_lets_the_next_one_start);
-  RUN_TEST(loop_tasks_and_pool_tasks_of_one_lane_take_turns);
-  RUN_TEST(the_end_of_a_run_wakes_the_loop_for_the_next);
-  RUN_TEST(the_start_of_a_run_wakes_the_loop_for_the_next);
-  RUN_TEST(a_lane_goes_on_without_what_was_cancelled);
-  RUN_TEST(a_cancel_wakes_the_loop_for_the_next);
-  RUN_TEST(a_cancel_in_a_callback_lets_the_next_one_start);
-  RUN_TEST(a_task_cancelled_in_its_run_keeps_its_place_until_the_end);
-  RUN_TEST(a_periodic_task_of_a_lane_ends_itself_in_its_first_run);
+  RUN_TEST(a_run_occupies_its_lane_until_its_after_has_returned);
+  RUN_TEST(a_pending_run_occupies_its_lane_until_it_is_finished);
+  RUN_TEST(a_finish_on_another_thread_lets_the_next_lane_task_start);
+  RUN_TEST(loop_tasks_and_pool_tasks_of_one_lane_run_in_order);
+  RUN_TEST(the_end_of_a_lanes_run_wakes_the_loop_for_the_next_task);
+  RUN_TEST(the_start_of_a_wide_lanes_run_wakes_the_loop_for_the_next_task);
+  RUN_TEST(a_lane_continues_without_cancelled_tasks);
+  RUN_TEST(cancelling_a_lanes_first_task_wakes_the_loop_for_the_next);
+  RUN_TEST(cancelling_in_a_callback_lets_the_next_lane_task_start);
+  RUN_TEST(a_task_cancelled_during_its_run_occupies_its_lane_until_the_body_returns);
+  RUN_TEST(a_periodic_lane_task_can_end_itself_in_its_first_run);
   RUN_TEST(a_failing_task_is_reported_and_its_lane_goes_on);
-  RUN_TEST(a_retry_waits_outside_of_the_lane);
-  RUN_TEST(a_task_whose_limit_passes_before_its_turn_does_not_run);
-  RUN_TEST(a_run_that_passes_its_limit_keeps_its_place_until_the_end);
-  RUN_TEST(the_runners_go_and_come_back_while_lanes_are_full);
-  RUN_TEST(what_waits_behind_the_last_runner_is_the_loops);
+  RUN_TEST(a_task_that_waits_for_a_retry_does_not_occupy_its_lane);
+  RUN_TEST(a_lane_task_that_times_out_while_waiting_for_its_lane_does_not_run);
+  RUN_TEST(a_timed_out_run_occupies_its_lane_until_the_body_returns);
+  RUN_TEST(concurrency_can_drop_to_0_and_rise_while_lanes_are_full);
+  RUN_TEST(tasks_behind_the_last_runner_move_to_the_loop);
 }
 
 TEST_MAIN(RUN_SUITE(lane_runs));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The number of a lane as a narrow view: what can be reached with it and what cannot, when it is
- * bad, stale, of a scheduler that is gone, or in a forked child; and submissions that fail.
+ * A lane id as a restricted handle: what can be reached with it and what cannot; invalid and stale
+ * ids, ids of a closed scheduler, ids in a forked child; and submissions that fail.
  */
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -38,7 +38,7 @@ static void done_looks(uvs_t *s, uvs_id_t id, int status, void *arg) {
 }
 
 /* On the pool, on the loop, with `after`. */
-TEST what_comes_in_by_its_lane_does_not_get_to_see_the_scheduler(void) {
+TEST a_task_submitted_through_a_lane_does_not_see_the_scheduler(void) {
   for (int how = 0; how < 8; how++) {
     bool narrow = how % 2 == 0;
     uvs_task_t t;
@@ -85,7 +85,7 @@ static int work_stops(uvs_run_t *run) {
 }
 
 /* R21 */
-TEST the_token_reaches_a_body_that_knows_no_scheduler(void) {
+TEST the_cancel_token_reaches_a_body_submitted_through_a_lane(void) {
   static struct fixture f;
   uvs_lane_t lane;
   uvs_task_t t;
@@ -107,8 +107,9 @@ TEST the_token_reaches_a_body_that_knows_no_scheduler(void) {
   PASS();
 }
 
-/* Of another lane, of none, of the same slot in an earlier life, over, never. R18 */
-TEST ids_of_others_are_unknown_to_a_lane(void) {
+/* Ids of another lane, of no lane, of an earlier task in the same slot, of an ended task, and
+ * invalid ids. R18 */
+TEST a_lane_refuses_ids_of_other_tasks(void) {
   struct fixture f;
   uvs_lane_t lane, other;
   uvs_id_t id[6];
@@ -140,7 +141,7 @@ TEST ids_of_others_are_unknown_to_a_lane(void) {
   ASSERT_RC(0, uvs_lane_reschedule(lane, id[0], UVS_MS(20)));
   ASSERT_RC(0, uvs_lane_finish(other, id[3], 0));
   fixture_advance_ms(&f, 15);
-  ASSERT_STR_EQ("optn", log_string(&f, EV_DONE)); /* each as if nobody had tried */
+  ASSERT_STR_EQ("optn", log_string(&f, EV_DONE)); /* each is unaffected by the attempts */
   ASSERT_RC(UVS_CANCELLED, uvs_lane_cancel(lane, id[0], 0));
   ASSERT_RC(UV_ENOENT, uvs_lane_cancel(lane, id[0], 0));
   fixture_advance_ms(&f, 100);
@@ -151,7 +152,7 @@ TEST ids_of_others_are_unknown_to_a_lane(void) {
 
 /* ------------------------------------------------------------------ bad input --- */
 
-/* Of two tasks in this lane so many are handed to the pool at once. */
+/* Of two tasks in this lane, this many go to the pool at once. */
 static enum greatest_test_res runs_at_once(struct fixture *f, uvs_lane_t lane, unsigned n) {
   fakepool_hold();
   CHECK_CALL(submit(f, lane, 'a', 0));
@@ -163,7 +164,7 @@ static enum greatest_test_res runs_at_once(struct fixture *f, uvs_lane_t lane, u
   PASS();
 }
 
-TEST opening_a_lane_checks_what_it_is_given(void) {
+TEST opening_a_lane_validates_its_options(void) {
   struct {
     uvs_lane_options_t o;
     char more[64];
@@ -216,7 +217,7 @@ TEST opening_a_lane_checks_what_it_is_given(void) {
 }
 
 /* R13 R18 S8 */
-TEST submitting_to_a_lane_checks_what_it_is_given(void) {
+TEST submitting_to_a_lane_validates_its_arguments(void) {
   struct fixture f, g;
   uvs_lane_t lane, second, foreign;
   uvs_id_t id = 77;
@@ -254,7 +255,7 @@ TEST submitting_to_a_lane_checks_what_it_is_given(void) {
   ASSERT_RC(UV_EINVAL, uvs_lane_dispose(lane, ~0u));
   ASSERT_RC(0, uvs_lane_is_disposed(lane));
 
-  /* The fake pool serves one loop: the other scheduler shares it. */
+  /* The fake pool serves one loop, so the other scheduler shares the loop. */
   g = f;
   uvs_options_t o = f.options;
   ASSERT_RC(0, uvs_open(&f.loop, &o, &g.s));
@@ -268,14 +269,14 @@ TEST submitting_to_a_lane_checks_what_it_is_given(void) {
   ASSERT_U64(77, id);
   ASSERT_RC(0, uvs_close(g.s, NULL));
   fixture_turn(&f);
-  ASSERT_RC(UV_ECANCELED, uvs_submit(f.s, &t, &id)); /* gone, so nobody's */
+  ASSERT_RC(UV_ECANCELED, uvs_submit(f.s, &t, &id)); /* the lane is gone */
   ASSERT_U64(0, counts_of(f.s).submitted);
   many[1].lane = second;
   many[2].lane = 0;
   ASSERT_RC(0, uvs_submit_many(f.s, many, 3, NULL));
   fixture_turn(&f);
   ASSERT_U64(3, log_count(&f, EV_DONE, 0));
-  /* What was refused does not count as a task of its lane: the lanes end. */
+  /* Refused submissions do not count as tasks of their lanes: the lanes end. */
   ASSERT_RC(0, uvs_lane_dispose(lane, 0));
   ASSERT_RC(0, uvs_lane_dispose(second, 0));
   fixture_turn(&f);
@@ -287,8 +288,8 @@ TEST submitting_to_a_lane_checks_what_it_is_given(void) {
 
 /* ---------------------------------------------------------- numbers for ever --- */
 
-/* L18 R18 R35: also when the scheduler and all its memory are gone. */
-TEST a_number_stays_stale_for_ever(void) {
+/* L18 R18 R35: even when the scheduler and all its memory are gone. */
+TEST a_stale_lane_id_stays_stale_for_ever(void) {
   enum { LIVES = 200 };
 
   static uvs_lane_t old[LIVES];
@@ -340,8 +341,8 @@ static int do_lane_submit(void *arg) {
   return uvs_lane_submit(c->lane, &c->t, NULL);
 }
 
-/* After the last turn of the loop, before its memory is gone: a thread has the scheduler still. */
-TEST a_closed_scheduler_has_no_lanes(void) {
+/* After the last loop pass, before the memory is freed: a thread still holds the scheduler. */
+TEST lane_ids_of_a_closed_scheduler_are_stale(void) {
   struct fixture f;
   struct call c;
   uvs_t *s;
@@ -350,7 +351,7 @@ TEST a_closed_scheduler_has_no_lanes(void) {
   s = uvs_retain(f.s);
   c.t = fixture_once(&f, 'a', 0);
   ASSERT_RC(0, uvs_close(f.s, note_closed));
-  ASSERT_RC(UV_ESHUTDOWN, elsewhere(do_lane_submit, &c)); /* it still has its tasks to end */
+  ASSERT_RC(UV_ESHUTDOWN, elsewhere(do_lane_submit, &c)); /* the scheduler still has tasks to end */
   fixture_turn_until_closed(&f);
   f.s = NULL;
   ASSERT_RC(UV_ECANCELED, elsewhere(do_lane_submit, &c));
@@ -362,7 +363,7 @@ TEST a_closed_scheduler_has_no_lanes(void) {
 
 /* -------------------------------------------------------------- no memory --- */
 
-TEST a_lane_that_cannot_be_made_leaves_nothing(void) {
+TEST opening_a_lane_without_memory_leaves_nothing_behind(void) {
   struct fixture f;
   uvs_lane_t lane = 77;
 
@@ -383,8 +384,8 @@ TEST a_lane_that_cannot_be_made_leaves_nothing(void) {
   PASS();
 }
 
-/* Each allocation fails once: the lane goes on, and is quiet when it should be. */
-TEST a_submit_that_fails_leaves_the_lane_as_it_was(void) {
+/* Each allocation fails once. The lane still works, and is quiet at the right time. */
+TEST a_failed_submission_does_not_change_the_lane(void) {
   for (int how = 0; how < 8; how++) {
     bool off_loop = how % 2 != 0, narrow = how / 2 % 2 != 0;
     unsigned accepted = 0;
@@ -438,8 +439,8 @@ static int do_submit_all(void *arg) {
   return uvs_submit_many(m->s, m->t, 100, ids);
 }
 
-/* Some of many are made already when there is no more memory. All or none. */
-TEST many_that_fail_together_leave_their_lanes_as_they_were(void) {
+/* Memory runs out in the middle of a batch. All tasks are accepted, or none. */
+TEST a_failed_batch_does_not_change_its_lanes(void) {
   static struct many m;
 
   for (int off_loop = 0; off_loop < 2; off_loop++) {
@@ -475,7 +476,7 @@ TEST many_that_fail_together_leave_their_lanes_as_they_were(void) {
 
 /* ---------------------------------------------------------------------- fork --- */
 
-/* The number of the first answer that is not right; 0 if all are. */
+/* The number of the first wrong answer, or 0. */
 static int try_in_child(struct fixture *f, uvs_lane_t lane, uvs_id_t id, uvs_task_t *t) {
   uvs_lane_t other;
 
@@ -500,7 +501,7 @@ static int try_in_child(struct fixture *f, uvs_lane_t lane, uvs_id_t id, uvs_tas
 }
 
 /* L19 */
-TEST a_forked_child_can_do_nothing_with_a_lane_but_close_its_copy(void) {
+TEST a_forked_child_can_only_close_its_copy_of_a_lane(void) {
   struct fixture f;
   uvs_lane_t lane, gone;
   uvs_id_t id;
@@ -530,17 +531,17 @@ TEST a_forked_child_can_do_nothing_with_a_lane_but_close_its_copy(void) {
 }
 
 SUITE(lane_view) {
-  RUN_TEST(what_comes_in_by_its_lane_does_not_get_to_see_the_scheduler);
-  RUN_TEST(the_token_reaches_a_body_that_knows_no_scheduler);
-  RUN_TEST(ids_of_others_are_unknown_to_a_lane);
-  RUN_TEST(opening_a_lane_checks_what_it_is_given);
-  RUN_TEST(submitting_to_a_lane_checks_what_it_is_given);
-  RUN_TEST(a_number_stays_stale_for_ever);
-  RUN_TEST(a_closed_scheduler_has_no_lanes);
-  RUN_TEST(a_lane_that_cannot_be_made_leaves_nothing);
-  RUN_TEST(a_submit_that_fails_leaves_the_lane_as_it_was);
-  RUN_TEST(many_that_fail_together_leave_their_lanes_as_they_were);
-  RUN_TEST(a_forked_child_can_do_nothing_with_a_lane_but_close_its_copy);
+  RUN_TEST(a_task_submitted_through_a_lane_does_not_see_the_scheduler);
+  RUN_TEST(the_cancel_token_reaches_a_body_submitted_through_a_lane);
+  RUN_TEST(a_lane_refuses_ids_of_other_tasks);
+  RUN_TEST(opening_a_lane_validates_its_options);
+  RUN_TEST(submitting_to_a_lane_validates_its_arguments);
+  RUN_TEST(a_stale_lane_id_stays_stale_for_ever);
+  RUN_TEST(lane_ids_of_a_closed_scheduler_are_stale);
+  RUN_TEST(opening_a_lane_without_memory_leaves_nothing_behind);
+  RUN_TEST(a_failed_submission_does_not_change_the_lane);
+  RUN_TEST(a_failed_batch_does_not_change_its_lanes);
+  RUN_TEST(a_forked_child_can_only_close_its_copy_of_a_lane);
 }
 
 TEST_MAIN(RUN_SUITE(lane_view));

@@ -95,9 +95,9 @@ uvs_task_t held_task(struct fixture *f, int tag, struct hold *h) {
 static struct {
   uv_mutex_t lock;
   uv_cond_t cond;
-  int let_go; /* so many may still leave */
+  int let_go; /* this many bodies may still leave */
   int inside, peak;
-  bool stop_ends; /* the token opens it too */
+  bool stop_ends; /* a body whose token is raised may leave too */
   bool made;
 } gate;
 
@@ -141,7 +141,7 @@ int gate_pass(struct probe *p, uvs_run_t *run) {
   int64_t end_ns = (int64_t)uv_hrtime() + PATIENCE_NS;
   int rc = p->ret;
 
-  uvs_clock_changed(run->scheduler); /* the test may be waiting for us in its loop */
+  uvs_clock_changed(run->scheduler); /* wakes up the test if it waits in its loop */
   uv_mutex_lock(&gate.lock);
   if (++gate.inside > gate.peak)
     gate.peak = gate.inside;
@@ -152,7 +152,7 @@ int gate_pass(struct probe *p, uvs_run_t *run) {
       gate.let_go++;
       break;
     }
-    /* Nobody signals a token: look now and then. */
+    /* Nobody signals a raised token, so poll it. */
     uv_cond_timedwait(&gate.cond, &gate.lock, (uint64_t)UVS_MS(1));
   }
   if (gate.let_go > 0)

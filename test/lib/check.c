@@ -7,7 +7,7 @@
  * has as many members as there are such tasks, then no such task is missing in it.
  *
  * A small scheduler is checked at every unlock, a large one at every 1024th, since a check looks at
- * everything. UVS__CHECKS is 1, or makes both so many times as rare.
+ * everything. UVS__CHECKS is 1, or a factor by which both kinds of checks become rarer.
  */
 #ifdef UVS__CHECKS
 
@@ -23,12 +23,12 @@
 struct tally {
   uint64_t state[UVS__STATES];
   uint64_t place[PLACES];
-  uint64_t used_up;   /* FREE, and never to be taken again: the generation is used up */
+  uint64_t used_up;   /* FREE, but its generations are used up: never used again */
   uint64_t unsettled; /* RUNNING, and the outcome is open */
-  uint64_t live;      /* not over */
-  uint64_t live_refs; /* not over, and keeping the loop alive */
+  uint64_t live;      /* not ended */
+  uint64_t live_refs; /* not ended, and keeping the loop alive */
   uint64_t with_extra;
-  uint64_t in_lanes[UVS__STATES]; /* tasks of lanes, if they are not over */
+  uint64_t in_lanes[UVS__STATES]; /* tasks of lanes that have not ended */
   uint64_t ready_loop;            /* IN_READY: of the loop, of the scheduler's crew, ... */
   uint64_t ready_home;
   uint64_t ready_home_no_lane;
@@ -193,8 +193,8 @@ static void check_wall(const uvs_t *s, const struct tally *n) {
   UVS_ASSERT(h->count == n->place[UVS__IN_WALL]);
 }
 
-/* A limit that has passed leaves the heap before its run is over. So not every run with a limit is
- * in it. */
+/* A limit that has passed leaves the heap before its run ends. So not every run with a limit is in
+ * the heap. */
 static void check_limits(const uvs_t *s) {
   const struct uvs__heap *h = &s->table.limits;
 
@@ -393,7 +393,7 @@ static void check_wanting(const uvs_t *s) {
   UVS_ASSERT(s->wanting_count == count);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole check ---- */
 
 static bool is_small(const uvs_t *s) {
   uint64_t size = s->table.tasks.made;

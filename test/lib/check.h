@@ -7,7 +7,7 @@
 
 #include "core/scheduler.h"
 
-/* Lock held: aborts if something is wrong. */
+/* Lock held. Aborts if the invariant does not hold. */
 void uvs__check_now(uvs_t *s);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Clean-up actions that go to the fixture's log, and whether any is left. For programs with the
- * fixture and with src/ in sight.
+ * Clean-up actions that write to the fixture's log, and a check that no action is left. For
+ * programs with the fixture that can include headers of src/.
  */
 #ifndef TEST_CLEANUPS_H
 #define TEST_CLEANUPS_H
@@ -11,7 +11,7 @@
 #include "inspect.h"
 #include "threads.h"
 
-/* An action whose arg is a probe: logs EV_USER with its tag, and then does what its `act` says,
+/* An action whose arg is a probe. Logs EV_USER with the probe's tag, then calls the probe's `act`
  * with NULL for the run. */
 static inline void note(uvs_t *s, void *arg) {
   struct probe *p = arg;
@@ -54,7 +54,8 @@ static inline int attach_elsewhere(struct fixture *f, uvs_id_t id, int tag, unsi
   return elsewhere(do_attach, &a);
 }
 
-/* An action that counts, and knows its place among those that were called since the restart. */
+/* An action that counts its calls and records its position among all actions called since the last
+ * restart. */
 struct numbered {
   int number;
   int calls;
@@ -75,7 +76,8 @@ static inline void count_up(uvs_t *s, void *arg) {
   n->place = numbered_called++;
 }
 
-/* R23: the tracking is empty. On the loop, with no thread about. */
+/* R23: no clean-up action is left. Call on the loop thread while no other thread is in the
+ * scheduler. */
 static inline enum greatest_test_res nothing_attached(struct fixture *f) {
   ASSERT_U64(0, inspect_cleanups(f->s));
   PASS();
@@ -91,7 +93,7 @@ static inline bool all_on_loop(struct fixture *f, enum event_kind what) {
   return true;
 }
 
-/* The tags of all events but those of one kind. Valid until the next call. */
+/* The tags of all events except those of kind `what`. Valid until the next call. */
 static inline const char *without(struct fixture *f, enum event_kind what) {
   static char text[LOG_MAX + 1];
   unsigned n = 0;
@@ -106,7 +108,7 @@ static inline const char *without(struct fixture *f, enum event_kind what) {
   return text;
 }
 
-/* Where in the log the first such event is; past its end if there is none. */
+/* The index of the first such event in the log, or the log's length if there is none. */
 static inline unsigned place_of(struct fixture *f, enum event_kind what, int tag) {
   unsigned i = 0;
 
@@ -123,7 +125,7 @@ static inline int last_tag(struct fixture *f) {
   return log_nth(f, (enum event_kind)0, 0, log_total(f) - 1)->tag;
 }
 
-/* A decorate hook: `over` logs EV_USER 'o'. */
+/* For a decorate hook: `over` logs EV_USER 'o'. */
 static inline void log_over(void *arg) {
   struct probe *p = arg;
 

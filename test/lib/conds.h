@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who sleeps on a condition, who is woken, and patience that costs no time. For one file of a
- * program that is linked with uv_cond_wait, uv_cond_timedwait, uv_cond_signal and uv_hrtime in
- * between (CONDS in test/meson.build).
+ * Observes condition variables: which threads sleep, how many wake-ups are sent, and time-outs that
+ * take no real time. For one file of a program that wraps uv_cond_wait, uv_cond_timedwait,
+ * uv_cond_signal and uv_hrtime (CONDS in test/meson.build).
  *
- * A wait with a time-out does not really sleep (unless conds.real): its thread, and no other,
- * believes that the time is over. Before it wakes, conds.meanwhile is called on it, without the
- * lock, as if another thread had come in just then.
+ * A wait with a time-out does not sleep (unless conds.real is set): for its thread alone, uv_hrtime
+ * jumps to the end of the time-out. Before the wait returns, conds.meanwhile is called on that
+ * thread without the lock, as if another thread had come in just then.
  */
 #ifndef TEST_CONDS_H
 #define TEST_CONDS_H
@@ -14,19 +14,19 @@
 #include "fixture.h"
 
 static struct {
-  _Atomic bool real;        /* waits with a time-out sleep, too */
+  _Atomic bool real;        /* waits with a time-out really sleep */
   _Atomic int asleep;       /* threads in a wait without a time-out */
-  _Atomic int timed;        /* waits with a time-out so far */
-  _Atomic int64_t patience; /* what those waited for, in all */
-  _Atomic int signals;      /* wake-ups given */
+  _Atomic int timed;        /* number of waits with a time-out so far */
+  _Atomic int64_t patience; /* sum of their time-outs */
+  _Atomic int signals;      /* number of signals sent */
   void (*falls_asleep)(
       void);               /* may be NULL; called with the lock, before a wait without time-out */
   void (*wakes)(void);     /* may be NULL; called without the lock, after such a wait */
   void (*meanwhile)(void); /* may be NULL; called once */
-  _Atomic int early;       /* so many waits with a time-out wake early, for nothing, half-way */
+  _Atomic int early;       /* this many waits with a time-out wake up spuriously, half-way */
 } conds;
 
-static _Thread_local uint64_t believed_ns; /* so much later is it for this thread */
+static _Thread_local uint64_t believed_ns; /* added to uv_hrtime on this thread */
 
 uint64_t __real_uv_hrtime(void);
 uint64_t __wrap_uv_hrtime(void);
@@ -42,7 +42,8 @@ uint64_t __wrap_uv_hrtime(void) {
 }
 
 void __wrap_uv_cond_wait(uv_cond_t *cond, uv_mutex_t *mutex) {
-  atomic_fetch_add(&conds.asleep, 1); /* with the lock: whoever has it next finds us asleep */
+  atomic_fetch_add(&conds.asleep,
+                   1); /* under the lock: the next thread that locks it sees this one asleep */
   if (conds.falls_asleep != NULL)
     conds.falls_asleep();
   __real_uv_cond_wait(cond, mutex);
@@ -88,7 +89,7 @@ void __wrap_uv_cond_signal(uv_cond_t *cond) {
   __real_uv_cond_signal(cond);
 }
 
-/* All but who sleeps. */
+/* Resets everything except the number of sleeping threads. */
 static inline void conds_forget(void) {
   atomic_store(&conds.real, false);
   atomic_store(&conds.timed, 0);
@@ -100,7 +101,7 @@ static inline void conds_forget(void) {
   conds.meanwhile = NULL;
 }
 
-/* Until just so many sleep, or PATIENCE_NS are over: false. */
+/* Waits until exactly `asleep` threads sleep. Returns false after PATIENCE_NS. */
 static inline bool conds_await(int asleep) {
   uint64_t end_ns = __real_uv_hrtime() + (uint64_t)PATIENCE_NS;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of items is claimed and read with relaxed atomics and without a lock: under
- * ThreadSanitizer our book-keeping must not order what the library left unordered. For the same
- * reason a fake item is handed to our thread as libuv would, and no earlier.
+ * The table of items is claimed and read with relaxed atomics and without a lock. The fake pool
+ * must not add ordering between threads: otherwise ThreadSanitizer would not see ordering that is
+ * missing in the library. For the same reason an item is handed to the helper thread just as libuv
+ * would do it.
  */
 #include "fakepool.h"
 
@@ -42,7 +43,7 @@ static _Atomic unsigned outstanding;
 static _Thread_local bool in_work;
 static _Thread_local enum fakepool_place place;
 
-/* The fake pool's own; loop thread only. */
+/* State of the fake modes. Loop thread only. */
 static enum fakepool_mode mode;
 static uv_loop_t *loop;
 static uv_idle_t idle;
@@ -55,9 +56,9 @@ static uint64_t random_state;
 static uv_thread_t helper;
 static bool helper_open;
 static uv_sem_t helper_go, helper_done;
-static struct item *helper_item; /* NULL: leave */
+static struct item *helper_item; /* NULL: the helper thread ends */
 
-#define HANDLES 8 /* timers and asyncs that we watch; one or two of each are to be expected */
+#define HANDLES 8 /* timers and asyncs that are watched; one or two of each are expected */
 
 static bool watching;
 static struct {
@@ -137,7 +138,7 @@ static void run_work(struct item *it) {
   in_work = false;
 }
 
-/* libuv's pool calls these instead of the library's. */
+/* In real mode, libuv's pool calls these instead of the library's callbacks. */
 static void real_work(uv_work_t *req) {
   run_work(find(req));
 }
@@ -210,7 +211,7 @@ static struct item *any_item(void) {
 }
 
 static void on_idle(uv_idle_t *h) {
-  uint64_t before = next_order; /* what an after_work queues waits for the next turn */
+  uint64_t before = next_order; /* items that an after_work queues wait for the next loop pass */
   struct item *it;
 
   (void)h;
@@ -276,7 +277,7 @@ bool fakepool_owns_handle(const uv_handle_t *h) {
 int fakepool_open(uv_loop_t *on, enum fakepool_mode m, uint64_t seed) {
   int rc;
 
-  /* A test that failed half-way may have left things behind; its loop will not turn again. */
+  /* A test that failed half-way may have left items behind. Its loop does not run again. */
   for (unsigned i = 0; i < ITEMS; i++)
     atomic_store_explicit(&items[i].req, NULL, memory_order_relaxed);
   atomic_store_explicit(&outstanding, 0, memory_order_relaxed);
@@ -332,7 +333,8 @@ bool fakepool_close(void) {
 
 /* ----------------------------------------------------------------- wraps --- */
 
-static unsigned works_refused, timers_refused; /* so many more; loop thread */
+static unsigned works_refused,
+    timers_refused; /* number of calls still to refuse; loop thread only */
 
 void fakepool_refuse_next(unsigned works, unsigned timer_starts) {
   works_refused = works;
@@ -372,7 +374,7 @@ int __wrap_uv_queue_work(uv_loop_t *on, uv_work_t *req, uv_work_cb work, uv_afte
   return 0;
 }
 
-/* Which of the timers we watch is h? HANDLES if none. */
+/* The index of h among the watched timers, or HANDLES. */
 static unsigned timer_index(const uv_timer_t *h) {
   unsigned i = 0;
 
@@ -455,7 +457,7 @@ int __wrap_uv_async_init(uv_loop_t *on, uv_async_t *h, uv_async_cb cb) {
 
   if (async_refusal != 0)
     return async_refusal;
-  /* A libuv that is linked in statically makes one for itself. */
+  /* A statically linked libuv initialises an async of its own. */
   if (watching && h != &on->wq_async) {
     count(&seen.async_inits);
     if (i < HANDLES && async_index(h) == HANDLES)
@@ -475,7 +477,7 @@ int __wrap_uv_async_send(uv_async_t *h) {
   return __real_uv_async_send(h);
 }
 
-/* ------------------------------------------------------------ what was seen --- */
+/* ------------------------------------------------------------ observations --- */
 
 static uint64_t get(const _Atomic uint64_t *n) {
   return atomic_load_explicit(n, memory_order_relaxed);

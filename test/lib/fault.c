@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Each block has a small header in front: its size, and a mark that tells a foreign or twice freed
- * pointer. 16 bytes, so that the block keeps malloc's alignment.
+ * Each block has a 16-byte header in front: the block's size, and a mark that detects a foreign or
+ * doubly freed pointer. 16 bytes keep malloc's alignment.
  */
 #include "fault.h"
 
@@ -17,7 +17,7 @@ struct header {
 
 _Static_assert(sizeof(struct header) == 16, "the block would lose malloc's alignment");
 
-static _Atomic long countdown = -1; /* below zero: no order */
+static _Atomic long countdown = -1; /* below zero: no allocation fails */
 static _Atomic bool for_ever;
 static _Atomic bool hit;
 

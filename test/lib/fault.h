@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * An allocator that fails when told to, for the public `allocator` option, and that knows what is
- * still out. The order to fail is one per process (fault_after); the count of what is out is one
- * per `struct fault`. Thread-safe.
+ * An allocator for the public `allocator` option. It fails when told to and counts the blocks that
+ * were not freed. The order to fail (fault_after) exists once per process; the count is per `struct
+ * fault`. Thread-safe.
  *
  *   for (long n = 0;; n++) {
  *     fault_after(n);
@@ -25,17 +25,17 @@
 #include "uvsched/stats.h"
 
 struct fault {
-  _Atomic long live;       /* allocations not yet given back */
-  _Atomic long live_bytes; /* and what they hold */
-  _Atomic long peak_bytes; /* the most they ever held */
+  _Atomic long live;       /* blocks not yet freed */
+  _Atomic long live_bytes; /* and their bytes */
+  _Atomic long peak_bytes; /* the maximum of live_bytes */
   _Atomic long total;      /* allocations granted so far */
 };
 
 void fault_init(struct fault *f);
 uvs_allocator_t fault_option(struct fault *f);
 
-void fault_after(long n); /* let n allocations pass, fail the next one, and then none */
-void fault_from(long n);  /* let n allocations pass, fail all that follow */
-bool fault_hit(void);     /* did one fail since? Ends the order. */
+void fault_after(long n); /* n allocations succeed, the next one fails, later ones succeed */
+void fault_from(long n);  /* n allocations succeed, all later ones fail */
+bool fault_hit(void);     /* has an allocation failed since? Then none fails any more. */
 
 #endif

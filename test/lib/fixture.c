@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#define TURNS 200000 /* no test needs so many turns at one instant */
+#define TURNS 200000 /* no test needs this many loop passes at one instant */
 
 /* ------------------------------------------------------------------- log --- */
 
@@ -215,7 +215,7 @@ void probe_never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
     return;
   }
   uvs_info_init(&info);
-  rc = uvs_info(s, id, &info); /* it is not over yet */
+  rc = uvs_info(s, id, &info); /* the task has not ended yet */
   log_add(f, EV_NEVER_RAN, rc < 0 || info.arg != task_arg ? '?' : tag_of(f, task_arg), id, rc);
 }
 
@@ -290,7 +290,7 @@ void fixture_turn(struct fixture *f) {
   uint64_t sends;
   unsigned pending;
 
-  fakepool_pin(); /* a loop without a ref'd handle would not look at its asyncs */
+  fakepool_pin(); /* uv_run polls no asyncs on a loop without a ref'd handle */
   for (int i = 0;; i++) {
     if (i == TURNS) {
       f->overrun = true;
@@ -309,7 +309,7 @@ void fixture_turn(struct fixture *f) {
   fakepool_unpin();
 }
 
-/* Look at the clock again, as the timer would have made it. */
+/* Makes the scheduler read the clock, as its timer would have. */
 static void look(struct fixture *f) {
   if (f->s != NULL)
     uvs_clock_changed(f->s);
@@ -326,7 +326,7 @@ void fixture_advance_to(struct fixture *f, int64_t target_ns) {
       break;
     if (due_ns > now_ns)
       i = 0;
-    else if (i == 1000) { /* overdue, and nothing comes of looking */
+    else if (i == 1000) { /* overdue, and looking again does not help */
       f->overrun = true;
       break;
     }
@@ -450,7 +450,7 @@ bool fixture_alive(struct fixture *f) {
   return uv_loop_alive(&f->loop) != 0;
 }
 
-/* ----------------------------------------------------------------- asking --- */
+/* ----------------------------------------------------------------- counts and states --- */
 
 uvs_histogram_t histogram_of(uvs_t *s, int which) {
   uvs_histogram_t h;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A scheduler whose cap is reached, and submissions to it from the loop or from elsewhere. For
- * programs with the fixture and with src/ in sight.
+ * A scheduler that has reached its cap, and submissions to it from the loop thread or from another
+ * thread. For programs with the fixture that can include headers of src/.
  */
 #ifndef TEST_FULL_H
 #define TEST_FULL_H
@@ -23,7 +23,7 @@ static inline int do_submit_many(void *arg) {
   return uvs_submit_many(c->s, c->t, c->n, c->ids);
 }
 
-/* From this thread, the loop's, or from another that is awaited. */
+/* Submits from this thread, the loop's, or from another thread that is joined. */
 static inline int submit_from(bool off_loop, uvs_t *s, const uvs_task_t *t, size_t n,
                               uvs_id_t *ids) {
   struct submission c = {s, t, n, ids};
@@ -38,7 +38,8 @@ static inline void prepare(struct fixture *f, uint32_t cap, int rejection) {
   f->options.concurrency = 1;
 }
 
-/* After prepare: open, turn, and as many 'x' as there is room for, due in an hour. */
+/* After prepare: opens the fixture, runs the loop, and fills the scheduler up to its cap with tasks
+ * 'x', due in an hour. */
 static inline enum greatest_test_res fill(struct fixture *f) {
   CHECK_CALL(fixture_open_turned(f));
   uvs_task_t x = fixture_once(f, 'x', UVS_HOUR(1));
@@ -53,7 +54,7 @@ static inline enum greatest_test_res open_full(struct fixture *f, uint32_t cap, 
   PASS();
 }
 
-/* The counts add up, also inside, and nothing is on its way. */
+/* The counts add up, inspect_check passes, and nothing is in progress. */
 static inline enum greatest_test_res nothing_is_left(struct fixture *f) {
   uvs_counts_t c = counts_of(f->s);
 
@@ -69,7 +70,7 @@ static inline enum greatest_test_res close_checked(struct fixture *f) {
   PASS();
 }
 
-/* Every form of a submission, one task each, with t's arg and mostly probe_work. */
+/* Submits t in every form that the API has, one task each, with t's arg and mostly probe_work. */
 enum { FORMS = 7 };
 
 static inline int submit_form(uvs_t *s, int form, const uvs_task_t *t, uvs_id_t *ret_id) {
@@ -91,7 +92,7 @@ static inline int submit_form(uvs_t *s, int form, const uvs_task_t *t, uvs_id_t 
   }
 }
 
-/* A group of two, for `elsewhere`. */
+/* A group of two tasks, for `elsewhere`. */
 struct gathering {
   struct fixture *f;
   uvs_task_t t[2];

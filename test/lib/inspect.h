@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The one header through which a test of public behaviour looks inside a scheduler. Programs that
- * include it are linked with src/ in sight.
+ * The only header through which a test of public behaviour may look inside a scheduler. Programs
+ * that include it are compiled with src/ in their include path.
  *
  * Use a public call where there is one (uvs_counts, uvs_info, uvs_next_due, uvs_each).
  *
- * Call these on the loop thread, while no other thread is inside the scheduler; inspect_stat_... on
- * any thread, but for each writer on one at a time.
+ * Call these on the loop thread while no other thread is inside the scheduler. inspect_stat_... may
+ * be called on any thread, but for each writer on one thread at a time.
  */
 #ifndef TEST_INSPECT_H
 #define TEST_INSPECT_H
@@ -39,18 +39,19 @@ static inline uvs_id_t inspect_id(const uvs_t *s, uint32_t slot, uint64_t genera
   return s->table.id_base | generation << UVS__SLOT_BITS | slot;
 }
 
-/* Who writes statistics: a runner by its number, the loop, or a thread that finishes a run from
+/* Writers of statistics: a runner (by its number), the loop, or a thread that finishes a run from
  * outside (uvs_finish, caller-runs). */
 enum { INSPECT_LOOP = -1, INSPECT_OTHERS = -2 };
 
 static inline struct uvs__cell *inspect_cell(uvs_t *s, int writer);
 
-/* As if a run had started ns late because of this culprit (-1: on time), half of it in a queue. */
+/* Records a run that started `ns` late because of this culprit (-1: on time), half of it in a
+ * queue. */
 static inline void inspect_stat_start(uvs_t *s, int writer, int culprit, uint64_t ns) {
   uvs__cell_start(inspect_cell(s, writer), ns, culprit, ns / 2);
 }
 
-/* As if a run of ns had ended. */
+/* Records a run that took `ns`. */
 static inline void inspect_stat_end(uvs_t *s, int writer, uint64_t ns) {
   uvs__cell_end(inspect_cell(s, writer), ns);
 }
@@ -59,7 +60,7 @@ static inline void inspect_stat_clear(uvs_t *s, int writer) {
   memset(inspect_cell(s, writer), 0, sizeof(struct uvs__cell));
 }
 
-/* The cell of this writer. */
+/* The statistics cell of this writer. */
 static inline struct uvs__cell *inspect_cell(uvs_t *s, int writer) {
   struct uvs__runner *r = s->runners.all;
 
@@ -72,17 +73,17 @@ static inline struct uvs__cell *inspect_cell(uvs_t *s, int writer) {
   return &r->cell;
 }
 
-/* Runners that exist, at work or not. */
+/* Runners that exist, busy or not. */
 static inline int inspect_runners_made(uvs_t *s) {
   return s->runners.made;
 }
 
-/* Runners that are in the hands of libuv's pool or of an executor. */
+/* Runners that libuv's pool or an executor holds. */
 static inline unsigned inspect_runners_out(uvs_t *s) {
   return s->runners.out;
 }
 
-/* As after many runs with bodies that were over at once: one runner is enough. */
+/* Makes the crew look as after many brief bodies, for which one runner is enough. */
 static inline void inspect_one_is_enough(uvs_t *s) {
   uv_mutex_lock(&s->lock);
   s->home.brief = 2 * UVS__BRIEF_MANY;
@@ -100,7 +101,7 @@ static inline bool inspect_is_one_enough(uvs_t *s) {
   return alone;
 }
 
-/* All runners have numbers of their own, from 0 on. */
+/* The runners have distinct numbers, counted from 0. */
 static inline bool inspect_runners_numbered(uvs_t *s) {
   bool seen[UVS__CONCURRENCY_MAX + 1] = {false};
   int made = 0;
@@ -113,7 +114,7 @@ static inline bool inspect_runners_numbered(uvs_t *s) {
   return made == s->runners.made;
 }
 
-/* Every structure is as it should be, and agrees with the counts. */
+/* Checks every structure and compares it with the counts. */
 static inline bool inspect_check(uvs_t *s) {
   bool valid;
 
@@ -128,8 +129,8 @@ static inline bool inspect_crew_idle(const struct uvs__crew *c) {
   return c->ready.count == 0 && c->startable == 0 && c->active == 0;
 }
 
-/* inspect_check, and nothing is ready, runs, or is on its way from one thread to another. Tasks may
- * wait, runners without work may be out. */
+/* inspect_check passes, and no task is ready, running, or on its way from one thread to another.
+ * Tasks may be waiting. Runners without work may be out. */
 static inline bool inspect_idle(uvs_t *s) {
   uint32_t seeking = s->home.seeking;
   bool idle = inspect_crew_idle(&s->home) && s->counts.runners == 0 && s->loop_ready.count == 0 &&
@@ -146,7 +147,7 @@ static inline bool inspect_idle(uvs_t *s) {
   return idle && seeking == s->runners.out && inspect_check(s);
 }
 
-/* Records of tasks that are in use: of tasks that are not over, and of kept outcomes. */
+/* Task records in use: tasks that have not ended, and kept outcomes. */
 static inline uint64_t inspect_records(uvs_t *s) {
   uint64_t n = 0;
 
@@ -167,7 +168,7 @@ static inline uint64_t inspect_live_refs(uvs_t *s) {
   return n;
 }
 
-/* Was the body of this task, which runs or is pending, asked to stop? */
+/* Was the body of this running or pending task asked to stop? */
 static inline bool inspect_token(uvs_t *s, uvs_id_t id) {
   return atomic_load(&uvs__task(s, inspect_slot_of(id))->token) != 0;
 }
@@ -182,12 +183,12 @@ static inline uint64_t inspect_queued(uvs_t *s) {
   return s->delay.count;
 }
 
-/* Those of them that are in the heap, in exact order. */
+/* How many of them are in the heap, in exact order. */
 static inline uint64_t inspect_ordered(uvs_t *s) {
   return s->table.delay_heap.count;
 }
 
-/* Clean-up actions of tasks that were not called yet, and tasks that are marked to have some. */
+/* Clean-up actions of tasks that were not called yet, plus tasks that are marked as having some. */
 static inline uint64_t inspect_cleanups(uvs_t *s) {
   uint64_t n = s->at.now_first != NULL;
 
@@ -199,7 +200,7 @@ static inline uint64_t inspect_cleanups(uvs_t *s) {
   return n;
 }
 
-/* Lanes that exist: open, or disposed and not yet gone. */
+/* Lanes that exist: open, or disposed but not freed yet. */
 static inline unsigned inspect_lanes(uvs_t *s) {
   unsigned n = 0;
 
@@ -210,13 +211,13 @@ static inline unsigned inspect_lanes(uvs_t *s) {
   return n;
 }
 
-/* From now on a pass of the loop, or a runner, has this budget. 0 is over at once, also by a clock
+/* Sets the budget of loop passes and runners. A budget of 0 is used up immediately, even on a clock
  * that stands still. */
 static inline void inspect_set_budget_ns(uvs_t *s, uint64_t ns) {
   s->budget_ns = ns;
 }
 
-/* The heap of a queue's values, their slots, and what the slots say of their places, agree. */
+/* The heap of a queue's values, the values' slots, and the positions stored in the slots agree. */
 static inline bool inspect_values_check(const struct uvs__values *v) {
   uint32_t in = 0;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lanes for programs with the fixture and with src/ in sight.
+ * Lanes, for programs with the fixture that can include headers of src/.
  */
 #ifndef TEST_LANES_H
 #define TEST_LANES_H
@@ -10,7 +10,7 @@
 #include "fixture.h"
 #include "inspect.h"
 
-/* For uvs_lane_options_t: logs EV_USER 'q' with the lane as id. The arg is the fixture. */
+/* For uvs_lane_options_t: logs EV_USER 'q' with the lane as id. Its arg is the fixture. */
 static inline void logs_quiet(uvs_t *s, uvs_lane_t lane, void *arg) {
   struct fixture *f = arg;
 
@@ -29,7 +29,7 @@ static inline enum greatest_test_res open_lane(struct fixture *f, uint32_t width
   PASS();
 }
 
-/* A fixture whose loop has turned, with one lane. */
+/* Opens a fixture whose loop has run once, with one lane. */
 static inline enum greatest_test_res open_with_lane(struct fixture *f, int concurrency,
                                                     uint32_t width, uvs_lane_t *ret) {
   fixture_init(f);
@@ -70,7 +70,7 @@ static inline enum greatest_test_res submit_loop_task(struct fixture *f, uvs_lan
   PASS();
 }
 
-/* Nothing is ready or runs, and every count inside says so. */
+/* No task is ready or running, and the internal counts agree. */
 static inline enum greatest_test_res pool_is_idle(struct fixture *f) {
   uvs_counts_t c = counts_of(f->s);
 
@@ -81,7 +81,7 @@ static inline enum greatest_test_res pool_is_idle(struct fixture *f) {
   PASS();
 }
 
-/* With the lanes that are still open. */
+/* Closes a fixture that may still have open lanes. */
 static inline enum greatest_test_res close_idle(struct fixture *f) {
   CHECK_CALL(pool_is_idle(f));
   CHECK_CALL(fixture_close(f));

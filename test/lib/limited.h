@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks with a time limit, and what a run that passes it ends with. For programs with the fixture.
+ * Tasks with a time limit, and the outcome of a run that exceeds it. For programs with the fixture.
  */
 #ifndef TEST_LIMITED_H
 #define TEST_LIMITED_H
@@ -10,7 +10,8 @@
 enum { LIMIT_MS = 10 };
 #define LIMIT_NS UVS_MS(LIMIT_MS)
 
-/* How the spec says it: not at all, with a substitute that is a success, with one that is not. */
+/* The outcome on time-out: the default, a substitute that is a success, a substitute that is a
+ * failure. */
 enum { LATE_DEFAULT, LATE_VALUE, LATE_FAILURE, LATE_HOWS };
 
 extern char limit_value[4]; /* results are addresses in here */
@@ -19,12 +20,12 @@ extern char limit_value[4]; /* results are addresses in here */
 int late_status(int how);
 void *late_result(int how);
 
-/* Sets the limit, LIMIT_NS, and keeps the outcome; a success gives PRESET. */
+/* Sets the time limit to LIMIT_NS and keeps the outcome. A success has the result PRESET. */
 void limit_to(uvs_task_t *t, int how);
-/* fixture_once, now, with that. */
+/* fixture_once, due now, with limit_to. */
 uvs_task_t limited(struct fixture *f, int tag, int how);
 
-/* uvs_wait that only looks. */
+/* uvs_wait without waiting. */
 int peek(uvs_t *s, uvs_id_t id, unsigned flags, uvs_outcome_t *o);
 
 #endif

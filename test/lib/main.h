@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The frame of a test program: TEST_MAIN(RUN_SUITE(a); RUN_SUITE(b)) is its last line. The seed of
- * everything random is printed first; SEED=n in the environment repeats a run.
+ * The frame of a test program. TEST_MAIN(RUN_SUITE(a); RUN_SUITE(b)) is its last line. The program
+ * prints the seed of its random numbers first. SEED=n in the environment repeats a run.
  */
 #ifndef TEST_MAIN_H
 #define TEST_MAIN_H
@@ -32,12 +32,12 @@ static inline void test_seed_init(void) {
   test_seed = text == NULL ? uv_hrtime() ^ (uint64_t)uv_os_getpid() << 32 : strtoull(text, NULL, 0);
   if (test_seed == 0)
     test_seed = 1;
-  /* By line, so that a crash does not swallow what was found before it. */
+  /* Line-buffered, so that a crash does not lose earlier output. */
   setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
   printf("SEED=%llu\n", (unsigned long long)test_seed);
 }
 
-/* Numbers from a seed: a xorshift with a multiplication behind it. *state must not be 0. */
+/* Pseudo-random numbers: xorshift64*. *state must not be 0. */
 static inline uint64_t test_random(uint64_t *state) {
   *state ^= *state >> 12;
   *state ^= *state << 25;
@@ -49,7 +49,7 @@ static inline uint64_t test_random_below(uint64_t *state, uint64_t n) {
   return (test_random(state) >> 11) % n;
 }
 
-/* greatest's own functions are not written for -Wconversion. */
+/* greatest's own functions do not compile with -Wconversion. */
 #define TEST_MAIN(...) \
   _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wconversion\"") \
       GREATEST_MAIN_DEFS(); \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads of this process, by their names, as top and ps show them. Linux.
+ * Threads of this process by name, as top and ps show them. Linux only.
  */
 #ifndef TEST_NAMED_H
 #define TEST_NAMED_H
@@ -34,12 +34,12 @@ static inline bool read_name(const char *tid, char *name, int size) {
   return read_name_at(path, name, size);
 }
 
-/* Of the calling thread. */
+/* The name of the calling thread. */
 static inline bool read_own_name(char *name, int size) {
   return read_name_at("/proc/thread-self/comm", name, size);
 }
 
-/* Threads of this process whose name begins so; -1 where the system does not tell. */
+/* The number of threads whose name begins with `begin`. -1 on systems without this information. */
 static inline int count_named(const char *begin) {
   DIR *d = opendir("/proc/self/task");
   char name[32];
@@ -53,8 +53,8 @@ static inline int count_named(const char *begin) {
   return n;
 }
 
-/* One that was just made has no name yet; one that was joined is listed for a moment more. True
- * where the system does not tell. */
+/* Waits until n threads have such a name: a new thread has no name yet, and a joined thread is
+ * listed for a moment longer. Returns true on systems without this information. */
 static inline bool await_named(const char *begin, int n) {
   uint64_t end_ns = uv_hrtime() + (uint64_t)NAMES_PATIENCE_NS;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting for another thread, but not for ever.
+ * Waiting for another thread with a generous time-out.
  */
 #ifndef TEST_PATIENCE_H
 #define TEST_PATIENCE_H
@@ -15,14 +15,14 @@
 #include "uvsched/settings.h"
 #include "uvsched/stats.h"
 
-#define PATIENCE_NS UVS_SEC(100) /* real time, for waits that end much sooner unless broken */
+#define PATIENCE_NS UVS_SEC(100) /* real time; a correct wait ends much sooner */
 
-/* When PATIENCE_NS are over, by uv_hrtime. */
+/* The uv_hrtime at which a wait that starts now gives up. */
 static inline uint64_t patience_end_ns(void) {
   return uv_hrtime() + (uint64_t)PATIENCE_NS;
 }
 
-/* Until *n is at least so much, or PATIENCE_NS are over: false. */
+/* Waits until *n is at least `least`. Returns false after PATIENCE_NS. */
 static inline bool await_at_least(const _Atomic int *n, int least) {
   uint64_t end_ns = patience_end_ns();
 
@@ -35,7 +35,7 @@ static inline bool await_flag(const _Atomic int *flag) {
   return await_at_least(flag, 1);
 }
 
-/* The same while the loop turns. */
+/* The same, while running the loop. */
 static inline bool turn_loop_until(uv_loop_t *loop, const _Atomic int *n, int least) {
   uint64_t end_ns = patience_end_ns();
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An executor that keeps what it is given, as on a shelf, until the test lets it run; and that
- * refuses when told to. Of one thread at a time. For programs with the fixture.
+ * An executor that keeps submitted jobs, as on a shelf, until the test runs them, and that refuses
+ * jobs when told to. Not thread-safe. For programs with the fixture.
  */
 #ifndef TEST_SHELF_H
 #define TEST_SHELF_H
@@ -22,36 +22,38 @@ struct shelf {
   uvs_executor_t table;
   struct shelf_job jobs[SHELF_MAX]; /* the oldest first */
   unsigned n;
-  unsigned asked;     /* `submit` was called */
-  unsigned submitted; /* and it took them */
+  unsigned asked;     /* calls of `submit` */
+  unsigned submitted; /* calls that were accepted */
   unsigned closed;
-  int refuses;                 /* below 0: with this code ... */
-  unsigned refuse_first;       /* ... the next so many; 0: all */
-  int at_once;                 /* what `concurrency` answers; 1 at first */
+  int refuses;                 /* below 0: refuses with this code ... */
+  unsigned refuse_first;       /* ... the next n jobs; 0: all jobs */
+  int at_once;                 /* what `concurrency` answers; initially 1 */
   int (*on_submit)(void *arg); /* may be NULL: called first; a negative answer is a refusal */
   void *arg;                   /* of on_submit */
 };
 
 void shelf_init(struct shelf *e);
-/* The oldest job, off the shelf. */
+/* Removes and returns the oldest job. */
 struct shelf_job shelf_take(struct shelf *e);
-/* The oldest one runs on a thread of its own, to its end. False: no thread. */
+/* Runs the oldest job on a thread of its own and joins it. Returns false if there is no thread. */
 bool shelf_run(struct shelf *e);
 bool shelf_run_job(struct shelf_job job);
-/* Let all run, and the loop turn, until nothing is on the shelf any more. */
+/* Runs jobs and the loop until the shelf is empty. */
 void shelf_empty(struct fixture *f, struct shelf *e);
 
-/* The fixture with it as the scheduler's executor. */
+/* Opens the fixture with the shelf as the scheduler's executor. */
 enum greatest_test_res shelf_open(struct fixture *f, struct shelf *e);
-/* Empties it and closes the fixture: nobody may have closed the shelf, nothing is left there. */
+/* Empties the shelf and closes the fixture. Fails if somebody closed the shelf or left a job on
+ * it. */
 enum greatest_test_res shelf_close(struct fixture *f, struct shelf *e);
 
-/* A lane of width 1 on this executor (NULL: the scheduler's), which logs EV_USER 'q' when quiet. */
+/* Opens a lane of width 1 on this executor (NULL: the scheduler's). It logs EV_USER 'q' when
+ * quiet. */
 enum greatest_test_res lane_on(struct fixture *f, const uvs_executor_t *e, uvs_lane_t *ret);
 void log_quiet(uvs_t *s, uvs_lane_t lane, void *arg); /* arg: the fixture */
 
-/* A fixture with the shelf as executor of the scheduler, or of a lane alone; with a lane, unless
- * place is SCHEDULER. */
+/* Opens a fixture with the shelf as the executor of the scheduler, or only of one lane. There is a
+ * lane unless place is SCHEDULER. */
 enum place { SCHEDULER, LANE, LANE_WITH_ITS_OWN, PLACES };
 
 enum greatest_test_res open_place(struct fixture *f, struct shelf *e, enum place place,

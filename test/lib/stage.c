@@ -35,7 +35,7 @@ bool await_asleep_after(int n, unsigned long wanted) {
   while (atomic_load(&wakes) < wanted || atomic_load(&asleep) != n) {
     if ((int64_t)uv_hrtime() > end_ns)
       return false;
-    uv_sleep(0); /* only gives way: there are many of these */
+    uv_sleep(0); /* only yields, since many threads do this */
   }
   return true;
 }
@@ -79,7 +79,7 @@ enum greatest_test_res stage_open(struct fixture *f, uv_thread_t *thread, int co
 void stage_join(struct fixture *f, uv_thread_t *thread) {
   uvs_shutdown_now(f->s, NULL, NULL);
   uv_thread_join(thread);
-  fixture_jump_ns(f, 0); /* the loop has moved to this thread */
+  fixture_jump_ns(f, 0); /* from now on the loop runs on this thread */
 }
 
 enum greatest_test_res stage_close(struct fixture *f, uv_thread_t *thread) {

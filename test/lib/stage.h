@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * A stage: the loop runs on a thread of its own, with libuv's pool, so that the test thread may
- * wait; or other threads wait, and the test knows when they sleep. For programs with the fixture
+ * wait. Or other threads wait, and the test can tell when they sleep. For programs with the fixture
  * that are linked with 'wrap': ['uv_cond_wait'].
  *
- * What other threads touch is static in the tests: a failed ASSERT leaves them running.
+ * Data that other threads touch is static in the tests, because a failed ASSERT leaves these
+ * threads running.
  */
 #ifndef TEST_STAGE_H
 #define TEST_STAGE_H
@@ -12,23 +13,25 @@
 #include "bodies.h"
 #include "fixture.h"
 
-/* Open it; the clock is virtual unless `real`. Or fixture_init, change f.options, and
- * stage_start. */
+/* Opens the fixture and starts its loop on *thread. The clock is virtual unless `real`. To change
+ * f.options first, call fixture_init, then stage_start. */
 enum greatest_test_res stage_open(struct fixture *f, uv_thread_t *thread, int concurrency,
                                   bool real);
 enum greatest_test_res stage_start(struct fixture *f, uv_thread_t *thread);
-void stage_join(struct fixture *f, uv_thread_t *thread); /* shut down; the loop is ours again */
+void stage_join(struct fixture *f,
+                uv_thread_t *thread); /* shuts down and joins; the loop is then the test's */
 enum greatest_test_res stage_close(struct fixture *f, uv_thread_t *thread);
 void stage_advance(struct fixture *f, int64_t ns);
 
-/* Threads that sleep in a wait without end, and how often one has woken up. Counted with the
- * library's lock held, so who is counted is asleep for whoever takes that lock later. */
+/* The number of threads that sleep in a wait without time-out, and how often one has woken up. Both
+ * are counted under the library's lock: a counted thread is asleep for whoever takes the lock
+ * later. */
 int asleep_now(void);
 unsigned long wakes_so_far(void);
-bool await_asleep(int n); /* all of these: false if it does not come to it in PATIENCE_NS */
-bool await_asleep_after(int n, unsigned long wakes); /* and so many wake-ups since the start */
+bool await_asleep(int n); /* until n threads sleep; false after PATIENCE_NS */
+bool await_asleep_after(int n, unsigned long wakes); /* and that many wake-ups have happened */
 
-/* Only a look: legal everywhere. */
+/* uvs_wait that only looks, which is legal on every thread. */
 int peek_at(uvs_t *s, uvs_id_t id, uvs_outcome_t *o);
 
 /* A thread that waits. */
@@ -39,7 +42,7 @@ struct waiter {
   unsigned flags;
   int rc;
   int64_t took_ns;
-  _Atomic int back; /* its wait has returned */
+  _Atomic int back; /* the wait has returned */
   uvs_outcome_t o;
   uv_thread_t thread;
 };
@@ -49,13 +52,13 @@ int waiter_start(struct waiter *w, uvs_t *s, uvs_id_t id, int64_t timeout_ns, un
 void waiter_join(struct waiter *w);
 
 /* Bodies. */
-int give_arg(uvs_run_t *run); /* as the result */
+int give_arg(uvs_run_t *run); /* the arg is the result */
 int fail_work(uvs_run_t *run);
 
-/* Without a probe. */
+/* A task without a probe. */
 uvs_task_t plain(uvs_work_cb work, void *arg);
 
-/* A thread that gathers. */
+/* A thread in uvs_all. */
 struct gather {
   uvs_t *s;
   const uvs_task_t *t;

@@ -7,9 +7,10 @@
 
 #include "fixture.h"
 
-/* run(arg) on a thread of its own, to its end. Its answer, or UV_EAGAIN if there is no thread. */
+/* Calls run(arg) on a thread of its own and joins it. Returns its answer, or UV_EAGAIN if there is
+ * no thread. */
 int elsewhere(int (*run)(void *arg), void *arg);
-/* The same without waiting: give uv_thread_create errand_main and one of these, and join. */
+/* The same without waiting: pass errand_main and a struct errand to uv_thread_create, then join. */
 struct errand {
   int (*run)(void *arg);
   void *arg;
@@ -25,6 +26,6 @@ int cancel_elsewhere(uvs_t *s, uvs_id_t id);
 int do_shutdown(void *s);
 int do_shutdown_now(void *s); /* with probe_never_ran */
 int do_shutdown_now_quietly(void *s);
-int do_look(void *s); /* uvs_wait_terminated that does not wait */
+int do_look(void *s); /* uvs_wait_terminated without waiting */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of single rooms share: greatest, the seed, the failing allocator, and assertions
- * that print numbers. The first argument is what is expected. GOT is evaluated again when it fails.
+ * Shared by the tests of single modules: greatest, the seed, the failing allocator, and assertions
+ * that print numbers. The first argument is the expected value. GOT is evaluated again on failure.
  */
 #ifndef TEST_UNIT_H
 #define TEST_UNIT_H
@@ -15,7 +15,7 @@
   ASSERT_EQ_FMT((unsigned long long)(EXP), (unsigned long long)(GOT), "%llu")
 #endif
 
-/* Its runtime knows a forked child only if the parent had one thread. */
+/* ThreadSanitizer supports a forked child only if the parent had one thread. */
 #if defined(__SANITIZE_THREAD__)
 #define UNDER_TSAN 1
 #elif defined(__has_feature)

@@ -117,7 +117,7 @@ static void taker_main(void *arg) {
 }
 
 int taker_start(struct taker *t, uvs_queue_t *q, uvs_waiter_t *w, int64_t timeout_ns) {
-  t->q = uvs_queue_retain(q); /* a test may close it meanwhile */
+  t->q = uvs_queue_retain(q); /* a test may close the queue meanwhile */
   t->w = w;
   t->timeout_ns = timeout_ns;
   t->rc = UV_EAGAIN;

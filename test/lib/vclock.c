@@ -23,7 +23,7 @@ uvs_clock_t vclock_option(struct vclock *c) {
   return o;
 }
 
-/* Relaxed: the clock must not order what the library forgot to order. */
+/* Relaxed: the clock must not create ordering that the library forgot. */
 int64_t vclock_now(struct vclock *c) {
   return atomic_load_explicit(&c->monotonic_ns, memory_order_relaxed);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A clock that moves only when a test says so, for the public `clock` option. Both hands are
- * atomic: bodies on other threads read it, and a body may move it to pretend that it takes long.
+ * A virtual clock for the public `clock` option: it moves only when a test moves it. Both times are
+ * atomic, because bodies on other threads read them, and a body may move the clock to simulate a
+ * long run.
  */
 #ifndef TEST_VCLOCK_H
 #define TEST_VCLOCK_H
@@ -13,7 +14,7 @@
 #include "uvsched/settings.h"
 #include "uvsched/stats.h"
 
-/* Where the hands stand at first: neither at zero, nor at the same number. */
+/* The initial times: not zero, and not equal. */
 #define VCLOCK_START_NS UVS_SEC(1)
 #define VCLOCK_WALL_NS UVS_SEC(1700000000)
 
@@ -28,11 +29,11 @@ uvs_clock_t vclock_option(struct vclock *c);
 int64_t vclock_now(struct vclock *c);
 int64_t vclock_wall(struct vclock *c);
 
-/* Time passes: both hands move on. Never past the end of time. */
+/* Time passes: both times advance, but not past the end of time. */
 void vclock_advance_ns(struct vclock *c, int64_t ns);
-void vclock_advance_to(struct vclock *c, int64_t monotonic_ns); /* no effect if it is past */
+void vclock_advance_to(struct vclock *c, int64_t monotonic_ns); /* no effect if that has passed */
 
-/* Somebody sets the clock on the wall: the monotonic one does not notice. */
+/* Sets the wall clock. The monotonic time does not change. */
 void vclock_step_wall(struct vclock *c, int64_t by_ns);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every public function, through the shared library as a user has it; and the list of what that
- * library exports is the header's list, no more and no less.
+ * Calls every public function through the shared library, as a user does. The library must export
+ * exactly the functions of the headers.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -173,7 +173,7 @@ TEST every_function_has_an_address(void) {
   PASS();
 }
 
-TEST the_shared_library_exports_just_the_headers_functions(void) {
+TEST the_shared_library_exports_exactly_the_functions_of_the_headers(void) {
   static struct words w;
   char command[PATH_MAX + 64], line[512];
   Dl_info lib;
@@ -191,7 +191,7 @@ TEST the_shared_library_exports_just_the_headers_functions(void) {
     const char *name = strrchr(line, ' ');
     size_t length = name == NULL ? 0 : strcspn(name + 1, "@\n");
 
-    /* Sanitizers and the linker add their own, which begin with an underscore. */
+    /* Sanitizers and the linker export names of their own, which begin with an underscore. */
     if (name != NULL && name[1] != '_')
       add_word(&w, name + 1, length);
   }
@@ -201,7 +201,7 @@ TEST the_shared_library_exports_just_the_headers_functions(void) {
   PASS();
 }
 
-/* Declarations begin a line. False if the file cannot be read. */
+/* Declarations start at the beginning of a line. Returns false if the file cannot be read. */
 static bool read_header(struct words *w, const char *path) {
   char line[512];
   FILE *in = fopen(path, "r"); /* relative to the build directory, where meson runs us */
@@ -223,7 +223,7 @@ static bool read_header(struct words *w, const char *path) {
   return true;
 }
 
-TEST the_headers_declare_just_the_functions_that_are_tested_here(void) {
+TEST the_headers_declare_exactly_the_functions_tested_here(void) {
   static const char ours[] = "test/lifecycle/test_api.c";
   static const char *const headers[] = {"include/uvsched.h",       "include/uvsched/executor.h",
                                         "include/uvsched/lane.h",  "include/uvsched/outcome.h",
@@ -688,8 +688,8 @@ TEST every_function_of_the_lane_does_its_work_through_the_shared_library(void) {
 
 SUITE(api) {
   RUN_TEST(every_function_has_an_address);
-  RUN_TEST(the_shared_library_exports_just_the_headers_functions);
-  RUN_TEST(the_headers_declare_just_the_functions_that_are_tested_here);
+  RUN_TEST(the_shared_library_exports_exactly_the_functions_of_the_headers);
+  RUN_TEST(the_headers_declare_exactly_the_functions_tested_here);
   RUN_TEST(every_function_does_its_work_through_the_shared_library);
   RUN_TEST(every_function_of_the_queue_does_its_work_through_the_shared_library);
   RUN_TEST(every_function_of_the_lane_does_its_work_through_the_shared_library);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Allocation failure at every allocation of every call that allocates: a clear code, nothing
- * changed, nothing leaked, and the same call works afterwards. All other calls never allocate.
+ * Allocation failure at every allocation of every call that allocates: the call returns a clear
+ * code, changes and leaks nothing, and works when repeated. All other calls never allocate.
  */
 #include <stdlib.h>
 
 #include "lib/fixture.h"
 
 #define UNTOUCHED UINT64_C(0x7e57)
-#define ENOUGH 1000 /* no call makes so many allocations */
+#define ENOUGH 1000 /* no call makes this many allocations */
 
 static int body(uvs_run_t *run) {
   (void)run;
@@ -143,7 +143,7 @@ static int submit_off_loop(uvs_t *s, enum form form, const uvs_task_t *t, uvs_id
   return o.rc;
 }
 
-/* With `filled` tasks there already, so that the failures hit the growth of every table. */
+/* `filled` tasks exist already, so that the failures hit the growth of every table. */
 static enum greatest_test_res submit_survives(enum form form, int filled, bool off_loop) {
   static uvs_task_t t[BATCH];
   static uvs_id_t ids[BATCH];
@@ -173,7 +173,7 @@ static enum greatest_test_res submit_survives(enum form form, int filled, bool o
     ASSERT(same_counts(f.s, &before));
     for (unsigned i = 0; i < BATCH; i++)
       ASSERT_U64(UNTOUCHED + i, ids[i]);
-    /* What failed again and again holds no more than what failed once. */
+    /* Many failures hold no more memory than one failure. */
     for (int again = 0; again < 10; again++) {
       fault_from(0);
       rc = off_loop ? submit_off_loop(f.s, form, t, ids) : submit_form(f.s, form, t, ids);
@@ -223,7 +223,7 @@ TEST submit_off_the_loop_fails_cleanly_at_every_allocation(void) {
 }
 
 /* L10 P3 */
-TEST a_concurrency_for_which_there_is_no_memory_leaves_the_old_one(void) {
+TEST set_concurrency_without_memory_keeps_the_old_value(void) {
   struct fixture f;
   long live, n;
 
@@ -260,7 +260,7 @@ TEST a_concurrency_for_which_there_is_no_memory_leaves_the_old_one(void) {
 }
 
 /* L10 */
-TEST a_dump_for_which_there_is_no_memory_prints_nothing(void) {
+TEST a_dump_without_memory_prints_nothing(void) {
   struct fixture f;
   FILE *out = tmpfile();
   long live, n;
@@ -296,7 +296,7 @@ TEST a_dump_for_which_there_is_no_memory_prints_nothing(void) {
 }
 
 /* L10 */
-TEST a_whole_life_with_a_memory_that_fails_now_and_then_stays_consistent(void) {
+TEST random_allocation_failures_leave_the_scheduler_consistent(void) {
   uint64_t random = test_seed;
   unsigned accepted = 0, refused = 0;
   struct fixture f;
@@ -309,7 +309,7 @@ TEST a_whole_life_with_a_memory_that_fails_now_and_then_stays_consistent(void) {
 
     t.first_ns = (int64_t)test_random_below(&random, (uint64_t)UVS_MS(2));
     t.name = test_random_below(&random, 2) == 0 ? "cold" : NULL;
-    /* The first one fails whatever the seed says: there is no table yet. */
+    /* The first allocation fails whatever the seed says: there is no table yet. */
     fault_after(i == 0 ? 0 : (long)test_random_below(&random, 3));
     rc = uvs_submit(f.s, &t, NULL);
     ASSERT_RC(fault_hit() && rc != 0 ? UV_ENOMEM : 0, rc);
@@ -449,9 +449,9 @@ SUITE(failing) {
   RUN_TEST(open_fails_cleanly_at_every_allocation);
   RUN_TEST(submit_fails_cleanly_at_every_allocation);
   RUN_TEST(submit_off_the_loop_fails_cleanly_at_every_allocation);
-  RUN_TEST(a_concurrency_for_which_there_is_no_memory_leaves_the_old_one);
-  RUN_TEST(a_dump_for_which_there_is_no_memory_prints_nothing);
-  RUN_TEST(a_whole_life_with_a_memory_that_fails_now_and_then_stays_consistent);
+  RUN_TEST(set_concurrency_without_memory_keeps_the_old_value);
+  RUN_TEST(a_dump_without_memory_prints_nothing);
+  RUN_TEST(random_allocation_failures_leave_the_scheduler_consistent);
 }
 
 SUITE(never_allocating) {

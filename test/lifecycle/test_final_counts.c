@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * uvs_counts of a scheduler that is closed: whoever holds a reference reads the final numbers.
+ * uvs_counts after close: a thread that holds a reference can read the final numbers.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@ static int do_counts(void *arg) {
   return uvs_counts(r->s, &r->c);
 }
 
-/* Two completed, one failed twice, one timed out, one dropped, one refused; then one of each state:
- * waiting, ready, running. */
+/* Two tasks complete, one fails twice, one times out, one is dropped, one is refused. Then there is
+ * one task of each state: waiting, ready, running. */
 static enum greatest_test_res live_a_little(struct fixture *f, struct hold *h) {
   uvs_task_t t = fixture_once(f, 'c', 0);
 
@@ -56,8 +56,8 @@ static enum greatest_test_res live_a_little(struct fixture *f, struct hold *h) {
   PASS();
 }
 
-/* L17 V9 S56 F9: also of the body that was running, and was asked to stop by close. */
-TEST after_close_the_holder_of_a_reference_reads_the_final_numbers(void) {
+/* L17 V9 S56 F9: the counts include the running body that close asked to stop. */
+TEST after_close_a_reference_holder_can_read_the_final_counts(void) {
   static struct hold h;
   static struct fixture f;
   struct reader r, again;
@@ -98,8 +98,9 @@ TEST after_close_the_holder_of_a_reference_reads_the_final_numbers(void) {
   PASS();
 }
 
-/* L17 L19: every other call is refused; a caller's mistake is one still; an older struct works. */
-TEST after_close_only_the_counts_answer(void) {
+/* L17 L19: every other call is refused. An invalid argument is still reported as such. An older
+ * struct works. */
+TEST after_close_every_call_but_uvs_counts_is_refused(void) {
   static struct fixture f;
   uvs_counts_t c;
   uvs_info_t info;
@@ -135,8 +136,8 @@ TEST after_close_only_the_counts_answer(void) {
   PASS();
 }
 
-/* L17: the loop is closed, and its memory may be gone, when the last reference is given back. */
-TEST the_final_numbers_outlive_the_loop(void) {
+/* L17: the loop is closed and its memory may be freed when the last reference is released. */
+TEST the_final_counts_outlive_the_loop(void) {
   uv_loop_t *loop = malloc(sizeof *loop);
   struct reader r;
 
@@ -159,9 +160,9 @@ TEST the_final_numbers_outlive_the_loop(void) {
 }
 
 SUITE(final_counts) {
-  RUN_TEST(after_close_the_holder_of_a_reference_reads_the_final_numbers);
-  RUN_TEST(after_close_only_the_counts_answer);
-  RUN_TEST(the_final_numbers_outlive_the_loop);
+  RUN_TEST(after_close_a_reference_holder_can_read_the_final_counts);
+  RUN_TEST(after_close_every_call_but_uvs_counts_is_refused);
+  RUN_TEST(the_final_counts_outlive_the_loop);
 }
 
 TEST_MAIN(RUN_SUITE(final_counts));

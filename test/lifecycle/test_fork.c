@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A forked child has a copy of the scheduler, but neither the loop's thread nor the pool's. It may
- * close its copy, which frees the memory; all else is refused. A child tells what went wrong by its
- * exit code, and is ended by an alarm should it hang.
+ * A forked child has a copy of the scheduler, but neither the loop's thread nor the pool's threads.
+ * It may close its copy, which frees the memory. All other calls are refused. A child reports an
+ * error by its exit code. An alarm ends a child that hangs.
  */
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -90,7 +90,7 @@ static int each(uvs_t *s, const uvs_info_t *info, void *arg) {
   return 0;
 }
 
-/* With own threads, or 0: on libuv's pool. */
+/* With own threads; 0: with libuv's pool. */
 static enum greatest_test_res open_world_on(struct world *w, int threads) {
   uvs_options_t o;
 
@@ -140,7 +140,7 @@ static int write_never(const char *data, size_t size, void *arg) {
   return UV_EIO;
 }
 
-/* The number of the first call that does not answer UV_ENOTSUP; 0 if all do. */
+/* The number of the first call that does not return UV_ENOTSUP, or 0. */
 static int refuses_everything(struct world *w, uvs_id_t id) {
   uvs_t *s = w->s;
   uvs_task_t t[2] = {spec(0, quick), spec(0, quick)};
@@ -221,7 +221,7 @@ static int closes_its_copy(struct world *w, bool count_memory) {
   return 0;
 }
 
-/* Fork; the child's exit code, or minus the signal that ended it. */
+/* Forks. Returns the child's exit code, or minus the signal that ended it. */
 static int in_child(int (*child)(struct world *w, uvs_id_t id), struct world *w, uvs_id_t id) {
   int status;
   pid_t pid;
@@ -237,7 +237,8 @@ static int in_child(int (*child)(struct world *w, uvs_id_t id), struct world *w,
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/* The same, until no thread was just about to change something: that the child leaves alone. */
+/* The same, repeated until no thread was in the middle of a change: the child does not free what
+ * was locked. */
 static int in_child_at_rest(int (*child)(struct world *w, uvs_id_t id), struct world *w,
                             uvs_id_t id) {
   uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
@@ -276,7 +277,7 @@ static int child_closes_with_a_reference(struct world *w, uvs_id_t id) {
 static int child_hammered(struct world *w, uvs_id_t id) {
   int rc = refuses_everything(w, id);
 
-  /* The other thread may have been on its way with a block: its memory is not to be counted. */
+  /* Another thread may have had a block in its hands at the fork: its memory is not counted. */
   return rc != 0 ? rc : closes_its_copy(w, false);
 }
 
@@ -318,7 +319,7 @@ static int on_entry(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
   return 0;
 }
 
-/* As refuses_everything, of a queue. */
+/* Like refuses_everything, for a queue. */
 static int queue_refuses_everything(struct world *w) {
   uvs_entry_t e = {w, 7, 7};
   uvs_queue_t *other = NULL;
@@ -361,8 +362,8 @@ static int queue_refuses_everything(struct world *w) {
   return 0;
 }
 
-/* The queue first (id 0), or the scheduler. With id 2 a thread of the parent waits there, and its
- * reference is lost with it. */
+/* Closes the queue first (id 0), or the scheduler. With id 2 a thread of the parent waits in the
+ * queue; its reference is lost in the child. */
 static int child_closes_its_queue(struct world *w, uvs_id_t id) {
   int rc = queue_refuses_everything(w);
   int done = atomic_load(&w->done);
@@ -382,7 +383,8 @@ static int child_closes_its_queue(struct world *w, uvs_id_t id) {
   return id == 2 || atomic_load(&w->fault.live) == 0 ? 0 : MEMORY_LEFT;
 }
 
-/* Lanes and all; then the pool that was handed in, which is its own business. */
+/* Closes everything with its lanes. Then the pool that the test passed in, which the scheduler does
+ * not own. */
 static int child_closes_all_threads(struct world *w, uvs_id_t lane) {
   uvs_task_t t = spec(0, quick);
   uvs_lane_t other = 7;
@@ -421,12 +423,12 @@ TEST a_forked_child_can_only_close_and_that_frees_its_copy(void) {
   wall.from = UVS_FROM_WALL;
   ASSERT_RC(0, uvs_submit(w.s, &far, &id));
   ASSERT_RC(0, uvs_submit(w.s, &wall, NULL));
-  ASSERT_RC(0, in_child(child_refuses_and_closes, &w, id)); /* before the first turn */
+  ASSERT_RC(0, in_child(child_refuses_and_closes, &w, id)); /* before the first pass */
   uvs_task_t soon = spec(0, quick);
   ASSERT_RC(0, uvs_submit(w.s, &soon, NULL));
   ASSERT(turn_loop_until(&w.loop, &w.done, 1));
   ASSERT_RC(0, in_child(child_refuses_and_closes, &w, id));
-  /* The parent has noticed nothing. */
+  /* The parent is not affected. */
   ASSERT_RC(0, atomic_load(&w.closed));
   ASSERT_RC(0, uvs_submit(w.s, &soon, NULL));
   ASSERT(turn_loop_until(&w.loop, &w.done, 2));
@@ -438,7 +440,7 @@ TEST a_forked_child_can_only_close_and_that_frees_its_copy(void) {
 }
 
 /* L8 */
-TEST a_fork_while_bodies_run_leaves_both_sides_in_order(void) {
+TEST a_fork_while_bodies_run_leaves_parent_and_child_intact(void) {
   static struct world w;
   uvs_id_t id;
 
@@ -454,7 +456,7 @@ TEST a_fork_while_bodies_run_leaves_both_sides_in_order(void) {
   PASS();
 }
 
-/* Idle, or in the middle of bodies: their threads do not exist in the child. L8 */
+/* Idle, or while bodies run: their threads do not exist in the child. L8 */
 TEST a_forked_child_closes_a_scheduler_and_lanes_with_threads(void) {
   static struct world w;
   uvs_threads_options_t po;
@@ -499,7 +501,7 @@ TEST a_forked_child_closes_a_scheduler_and_lanes_with_threads(void) {
 }
 
 /* L8 */
-TEST a_fork_while_the_parent_closes_leaves_both_sides_in_order(void) {
+TEST a_fork_while_the_parent_closes_leaves_parent_and_child_intact(void) {
   static struct world w;
   uvs_id_t id;
 
@@ -517,7 +519,7 @@ TEST a_fork_while_the_parent_closes_leaves_both_sides_in_order(void) {
 }
 
 /* L8 L17 */
-TEST a_reference_in_the_child_holds_the_memory_until_it_is_given_back(void) {
+TEST a_reference_in_the_child_keeps_the_memory_until_released(void) {
   static struct world w;
   uvs_id_t id;
 
@@ -547,9 +549,9 @@ struct hammer {
   _Atomic int stop, accepted;
 };
 
-#define HELD 2000 /* most tasks that wait for the loop to hear of their end */
+#define HELD 2000 /* the most tasks whose end the loop has not seen */
 
-/* Takes the lock of the scheduler, again and again. */
+/* Takes the scheduler's lock again and again. */
 static void hammer_main(void *arg) {
   struct hammer *h = arg;
   uvs_task_t t = spec(UVS_HOUR(1), quick);
@@ -576,7 +578,8 @@ static void wait_in_queue(void *arg) {
   atomic_store(&w->started, uvs_queue_take(w->q, NULL, &e));
 }
 
-/* Until the thread sleeps there: not in the middle of something when we fork. */
+/* Waits until the thread sleeps in the queue, so that it is not in the middle of a change at the
+ * fork. */
 static bool await_sleeper(uvs_queue_t *q) {
   uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
   bool sleeps = false;
@@ -614,7 +617,7 @@ TEST a_forked_child_can_close_its_copy_of_a_queue(void) {
   ASSERT_RC(0, uv_thread_create(&thread, wait_in_queue, &w));
   ASSERT(await_sleeper(w.q));
   ASSERT_RC(0, in_child(child_closes_its_queue, &w, 2));
-  /* The parent has noticed nothing. */
+  /* The parent is not affected. */
   ASSERT_RC(1, uvs_queue_size(w.q));
   ASSERT_RC(0, uvs_queue_put(w.q, &w, 0, NULL));
   uv_thread_join(&thread);
@@ -631,8 +634,8 @@ static void put_in_queue(void *arg) {
   atomic_store(&w->started, uvs_queue_put(w->q, w, 0, NULL));
 }
 
-/* The queue's lock, for ever in the child. L8 */
-TEST a_fork_while_another_thread_has_the_queues_lock_hangs_nobody(void) {
+/* In the child the queue's lock is held for ever. L8 */
+TEST a_fork_while_another_thread_holds_the_queues_lock_does_not_hang(void) {
   static struct world w;
   uv_thread_t thread;
 
@@ -654,9 +657,9 @@ TEST a_fork_while_another_thread_has_the_queues_lock_hangs_nobody(void) {
   PASS();
 }
 
-/* ThreadSanitizer's own runtime does not survive this: a child hangs in its free() on a lock that
+/* ThreadSanitizer's own runtime does not survive this: the child hangs in free() on a lock that
  * another thread of the parent held. L8 */
-TEST a_fork_while_other_threads_hold_locks_hangs_nobody(void) {
+TEST a_fork_while_other_threads_hold_locks_does_not_hang(void) {
   static struct world w;
   static struct hammer h;
   uv_thread_t thread[2];
@@ -689,7 +692,7 @@ TEST a_fork_while_other_threads_hold_locks_hangs_nobody(void) {
   PASS();
 }
 
-/* L8 R32: a task that waits, one that was cancelled in its run, one that is over; a lane. */
+/* L8 R32: a waiting task, a task cancelled during its run, an ended task, and a lane. */
 TEST clean_ups_are_called_in_the_parent_only(void) {
   static struct world w;
   uvs_lane_t lane;
@@ -728,15 +731,15 @@ TEST clean_ups_are_called_in_the_parent_only(void) {
 
 SUITE(forked) {
   RUN_TEST(a_forked_child_can_only_close_and_that_frees_its_copy);
-  RUN_TEST(a_fork_while_bodies_run_leaves_both_sides_in_order);
+  RUN_TEST(a_fork_while_bodies_run_leaves_parent_and_child_intact);
   RUN_TEST(a_forked_child_closes_a_scheduler_and_lanes_with_threads);
-  RUN_TEST(a_fork_while_the_parent_closes_leaves_both_sides_in_order);
-  RUN_TEST(a_reference_in_the_child_holds_the_memory_until_it_is_given_back);
+  RUN_TEST(a_fork_while_the_parent_closes_leaves_parent_and_child_intact);
+  RUN_TEST(a_reference_in_the_child_keeps_the_memory_until_released);
   RUN_TEST(a_child_may_have_a_loop_and_a_scheduler_of_its_own);
   RUN_TEST(a_forked_child_can_close_its_copy_of_a_queue);
   RUN_TEST(clean_ups_are_called_in_the_parent_only);
-  RUN_TEST(a_fork_while_another_thread_has_the_queues_lock_hangs_nobody);
-  RUN_TEST(a_fork_while_other_threads_hold_locks_hangs_nobody);
+  RUN_TEST(a_fork_while_another_thread_holds_the_queues_lock_does_not_hang);
+  RUN_TEST(a_fork_while_other_threads_hold_locks_does_not_hang);
 }
 
 TEST_MAIN(RUN_SUITE(forked));

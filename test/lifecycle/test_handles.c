@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which handles and pool requests there are, and what happens when others close the handles.
+ * The scheduler's handles and pool requests, and what happens when others close the handles.
  */
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ static uint64_t ms_up(int64_t ns) {
   return ns <= UVS_MS(1) ? 1 : (uint64_t)((ns + UVS_MS(1) - 1) / UVS_MS(1));
 }
 
-/* Does the timer's last start, which was not before since_ns, lead to the head's deadline? */
+/* Was the timer last started (not before since_ns) for the first deadline? */
 static bool armed_for_head(struct fixture *f, int64_t since_ns) {
   struct fakepool_timer_start last = fakepool_seen().last;
   int64_t due_ns;
@@ -28,7 +28,7 @@ static bool armed_for_head(struct fixture *f, int64_t since_ns) {
 }
 
 /* L13 */
-TEST the_one_timer_is_always_started_for_the_heads_deadline(void) {
+TEST the_timer_is_always_started_for_the_first_deadline(void) {
   uint64_t random = test_seed;
   int64_t nearest_ns = UVS_NEVER;
   struct fixture f;
@@ -40,7 +40,7 @@ TEST the_one_timer_is_always_started_for_the_heads_deadline(void) {
   ASSERT_U64(1, fakepool_seen().timer_inits);
   ASSERT_U64(1, fakepool_seen().async_inits);
   fixture_turn(&f);
-  for (int i = 0; i < 200; i++) { /* none comes due: the loop does not turn */
+  for (int i = 0; i < 200; i++) { /* none comes due: the loop does not run */
     int64_t since_ns = (int64_t)uv_hrtime();
     int64_t at_ns = since_ns + (int64_t)test_random_below(&random, (uint64_t)UVS_MS(700));
     uint64_t starts = fakepool_seen().timer_starts;
@@ -64,7 +64,7 @@ TEST the_one_timer_is_always_started_for_the_heads_deadline(void) {
       uv_run(&f.loop, UV_RUN_NOWAIT);
     ASSERT(log_count(&f, EV_DONE, 'b') == (unsigned)i + 1 || armed_for_head(&f, since_ns));
     ASSERT(fixture_wait_log(&f, EV_DONE, 'b', (unsigned)i + 1));
-    /* Unless the machine is so slow that the head itself has come due meanwhile. */
+    /* Unless the machine is so slow that the first task has come due meanwhile. */
     ASSERT(armed_for_head(&f, since_ns) || (int64_t)uv_hrtime() >= nearest_ns);
   }
   ASSERT_U64(1, fakepool_seen().timer_inits);
@@ -74,7 +74,7 @@ TEST the_one_timer_is_always_started_for_the_heads_deadline(void) {
 }
 
 /* L13 */
-TEST the_timer_is_started_for_a_wall_clock_task_that_is_moved_nearer(void) {
+TEST the_timer_is_restarted_for_a_wall_clock_task_that_is_moved_earlier(void) {
   struct fixture f;
   uint64_t starts;
   uvs_id_t id;
@@ -98,7 +98,7 @@ TEST the_timer_is_started_for_a_wall_clock_task_that_is_moved_nearer(void) {
 }
 
 /* L13 */
-TEST there_is_no_handle_beyond_one_timer_and_one_async(void) {
+TEST a_scheduler_has_one_timer_one_async_and_no_other_handle(void) {
   struct fixture f;
   struct found w;
 
@@ -169,7 +169,7 @@ TEST with_default_options_every_body_runs_inside_a_uv_queue_work_callback(void) 
 }
 
 /* L13 S67 */
-TEST never_more_than_concurrency_items_are_outstanding(void) {
+TEST at_most_concurrency_work_requests_are_outstanding(void) {
   static const int sizes[] = {1, 5, 2, 16, 1};
   struct fixture f;
 
@@ -251,7 +251,7 @@ TEST a_done_is_never_stuck_behind_a_long_body_on_the_same_runner(void) {
 }
 
 /* L16 */
-TEST a_cancel_off_the_loop_brings_the_done_promptly(void) {
+TEST a_cancel_on_another_thread_makes_the_loop_call_done_promptly(void) {
   struct fixture f;
   uvs_id_t a, b, c;
 
@@ -272,7 +272,7 @@ TEST a_cancel_off_the_loop_brings_the_done_promptly(void) {
   ASSERT_STR_EQ("ba", log_string(&f, EV_DONE));
   ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'a', 0)->status);
   ASSERT_U64(0, log_count(&f, EV_WORK, 0));
-  /* Also one that the loop has not yet seen, and for which nobody woke it. */
+  /* The same for a task that the loop has not seen yet, and for which nobody woke it. */
   ASSERT_RC(0, submit_elsewhere(f.s, fixture_once(&f, 'd', UVS_NEVER), &a));
   ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, a));
   fixture_turn(&f);
@@ -365,7 +365,7 @@ enum phase { OUTSIDE, BEFORE_POLL, AFTER_POLL };
 struct wreck {
   struct fixture *f;
   int what;         /* which of our handles somebody else closes */
-  enum phase phase; /* where in the turn */
+  enum phase phase; /* where in the pass */
   bool earlier;     /* uvs_close comes only when they are gone */
   bool close_first; /* uvs_close comes before */
   int submit_rc, close_rc;
@@ -503,21 +503,21 @@ static enum greatest_test_res survive_wrecks(bool earlier, bool real) {
 }
 
 /* L2 L5 */
-TEST handles_closed_by_others_in_an_earlier_turn_do_not_keep_close_from_its_end(void) {
+TEST close_finishes_if_others_closed_its_handles_in_an_earlier_pass(void) {
   CHECK_CALL(survive_wrecks(true, false));
   CHECK_CALL(survive_wrecks(true, true));
   PASS();
 }
 
 /* L2 L5 */
-TEST handles_closed_by_others_in_the_same_turn_do_not_keep_close_from_its_end(void) {
+TEST close_finishes_if_others_closed_its_handles_in_the_same_pass(void) {
   CHECK_CALL(survive_wrecks(false, false));
   CHECK_CALL(survive_wrecks(false, true));
   PASS();
 }
 
 /* L2 L5 */
-TEST handles_closed_by_others_after_uvs_close_do_not_keep_it_from_its_end(void) {
+TEST close_finishes_if_others_close_its_handles_after_uvs_close(void) {
   for (int real = 0; real < 2; real++) {
     for (int phase = OUTSIDE; phase <= AFTER_POLL; phase++) {
       for (int what = 1; what <= CLOSE_ALL; what++) {
@@ -542,7 +542,7 @@ static void close_watch_only(uv_timer_t *h) {
 }
 
 /* L2 L5 */
-TEST the_wall_clocks_watcher_may_be_closed_by_others_too(void) {
+TEST close_finishes_if_others_closed_the_wall_clock_handle(void) {
   for (int phase = 0; phase < 2; phase++) {
     struct fixture f;
     struct wreck w;
@@ -562,7 +562,7 @@ TEST the_wall_clocks_watcher_may_be_closed_by_others_too(void) {
     w.close_rc = 1;
     uv_timer_init(&f.loop, &timer);
     timer.data = &w;
-    if (phase == 0) { /* in the same turn as the end of close */
+    if (phase == 0) { /* in the same pass as the end of close */
       uv_timer_start(&timer, close_watch_only, 0, 0);
     } else {
       uv_walk(&f.loop, wreck_one, &w);
@@ -582,7 +582,7 @@ TEST the_wall_clocks_watcher_may_be_closed_by_others_too(void) {
 }
 
 /* L2 */
-TEST without_a_close_of_ours_lost_handles_only_refuse(void) {
+TEST a_scheduler_whose_handles_others_closed_refuses_calls_until_closed(void) {
   struct fixture f;
   struct wreck w;
   uvs_id_t id = 5;
@@ -603,7 +603,7 @@ TEST without_a_close_of_ours_lost_handles_only_refuse(void) {
   ASSERT_RC(UV_ESHUTDOWN, uvs_schedule(f.s, 0, work_nothing, NULL, &id));
   ASSERT_RC(UV_ESHUTDOWN, submit_elsewhere(f.s, t, NULL));
   ASSERT_U64(5, id);
-  ASSERT_RC(0, uvs_clock_changed(f.s)); /* and nobody sends to a handle that is gone */
+  ASSERT_RC(0, uvs_clock_changed(f.s)); /* nothing is sent to a closed handle */
   fixture_turn(&f);
   ASSERT_U64(0, log_total(&f));
   CHECK_CALL(fixture_close(&f)); /* one done */
@@ -612,7 +612,7 @@ TEST without_a_close_of_ours_lost_handles_only_refuse(void) {
 
 /* ------------------------------------------------------------------ refusals --- */
 
-/* Nothing but the scheduler itself brings the turn that tries again. */
+/* Only the scheduler itself causes the loop pass that tries again. */
 static enum greatest_test_res refused_and_tried_again(unsigned works, unsigned timer_starts,
                                                       int64_t delay_ns) {
   unsigned dones;
@@ -636,26 +636,26 @@ static enum greatest_test_res refused_and_tried_again(unsigned works, unsigned t
   PASS();
 }
 
-TEST what_libuv_refuses_is_tried_again_without_anybodys_help(void) {
+TEST a_call_that_libuv_refuses_is_repeated_by_the_scheduler_itself(void) {
   CHECK_CALL(refused_and_tried_again(1, 0, 0)); /* the first runner */
   CHECK_CALL(refused_and_tried_again(5, 0, 0));
-  CHECK_CALL(refused_and_tried_again(2, 0, UVS_MS(2))); /* and in a light turn */
+  CHECK_CALL(refused_and_tried_again(2, 0, UVS_MS(2))); /* and in a dispatch-only pass */
   CHECK_CALL(refused_and_tried_again(0, 1, UVS_MS(2))); /* the timer */
   CHECK_CALL(refused_and_tried_again(0, 5, UVS_MS(2)));
   PASS();
 }
 
 SUITE(handles_and_pool) {
-  RUN_TEST(the_one_timer_is_always_started_for_the_heads_deadline);
-  RUN_TEST(the_timer_is_started_for_a_wall_clock_task_that_is_moved_nearer);
-  RUN_TEST(there_is_no_handle_beyond_one_timer_and_one_async);
+  RUN_TEST(the_timer_is_always_started_for_the_first_deadline);
+  RUN_TEST(the_timer_is_restarted_for_a_wall_clock_task_that_is_moved_earlier);
+  RUN_TEST(a_scheduler_has_one_timer_one_async_and_no_other_handle);
   RUN_TEST(with_default_options_every_body_runs_inside_a_uv_queue_work_callback);
-  RUN_TEST(never_more_than_concurrency_items_are_outstanding);
+  RUN_TEST(at_most_concurrency_work_requests_are_outstanding);
   RUN_TEST(a_finished_run_is_never_stuck_behind_a_long_one_on_the_same_runner);
   RUN_TEST(a_done_is_never_stuck_behind_a_long_body_on_the_same_runner);
-  RUN_TEST(a_cancel_off_the_loop_brings_the_done_promptly);
+  RUN_TEST(a_cancel_on_another_thread_makes_the_loop_call_done_promptly);
   RUN_TEST(a_producer_with_a_reference_may_call_during_and_after_close);
-  RUN_TEST(what_libuv_refuses_is_tried_again_without_anybodys_help);
+  RUN_TEST(a_call_that_libuv_refuses_is_repeated_by_the_scheduler_itself);
 }
 
 static void ignore_cleanup(uvs_t *s, void *arg) {
@@ -681,8 +681,8 @@ static int call_on_the_loop(int which, uvs_t *s, uvs_id_t id, uvs_lane_t lane) {
   }
 }
 
-/* L2: nor does anything send to a handle that is gone, and perhaps its loop with it. */
-TEST with_our_handles_lost_no_call_on_the_loop_sends(void) {
+/* L2: no call sends to a closed handle, whose loop may be gone as well. */
+TEST no_call_sends_to_an_async_handle_that_others_closed(void) {
   for (int which = 0; which < 7; which++) {
     struct fixture f;
     struct found found;
@@ -708,12 +708,12 @@ TEST with_our_handles_lost_no_call_on_the_loop_sends(void) {
 }
 
 SUITE(foreign_close) {
-  RUN_TEST(handles_closed_by_others_in_an_earlier_turn_do_not_keep_close_from_its_end);
-  RUN_TEST(handles_closed_by_others_in_the_same_turn_do_not_keep_close_from_its_end);
-  RUN_TEST(handles_closed_by_others_after_uvs_close_do_not_keep_it_from_its_end);
-  RUN_TEST(the_wall_clocks_watcher_may_be_closed_by_others_too);
-  RUN_TEST(without_a_close_of_ours_lost_handles_only_refuse);
-  RUN_TEST(with_our_handles_lost_no_call_on_the_loop_sends);
+  RUN_TEST(close_finishes_if_others_closed_its_handles_in_an_earlier_pass);
+  RUN_TEST(close_finishes_if_others_closed_its_handles_in_the_same_pass);
+  RUN_TEST(close_finishes_if_others_close_its_handles_after_uvs_close);
+  RUN_TEST(close_finishes_if_others_closed_the_wall_clock_handle);
+  RUN_TEST(a_scheduler_whose_handles_others_closed_refuses_calls_until_closed);
+  RUN_TEST(no_call_sends_to_an_async_handle_that_others_closed);
 }
 
 TEST_MAIN(RUN_SUITE(handles_and_pool); RUN_SUITE(foreign_close));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bad input: every mistake that a caller can make gets a specific negative code, and nothing else
- * happens: no count moves, no result is written, no callback ever runs.
+ * Invalid arguments: every mistake of a caller gets a specific negative code and has no other
+ * effect. No count changes, no result is written, no callback is called.
  */
 #include <limits.h>
 #include <stddef.h>
@@ -52,8 +52,8 @@ static bool same_counts(struct fixture *f, const uvs_counts_t *before) {
   return memcmp(before, &now, sizeof now) == 0;
 }
 
-/* Nothing was counted since `before`, no room was taken, nothing called back and nothing will be,
- * and the loop was not woken. */
+/* Since `before` nothing was counted, no memory was taken, no callback was or will be called, and
+ * the loop was not woken. */
 static bool nothing_changed(struct fixture *f, const uvs_counts_t *before) {
   unsigned events = log_total(f);
   bool same = same_counts(f, before);
@@ -62,7 +62,7 @@ static bool nothing_changed(struct fixture *f, const uvs_counts_t *before) {
   return same && same_counts(f, before) && log_total(f) == events;
 }
 
-/* A fixture with one waiting task, so that "nothing changed" means something. */
+/* A fixture with one waiting task, so that "nothing changed" is a real check. */
 static enum greatest_test_res open_with_one(struct fixture *f, uvs_id_t *ret_id) {
   fixture_init(f);
   CHECK_CALL(fixture_open(f));
@@ -131,7 +131,7 @@ TEST every_call_without_a_scheduler_is_an_argument_error(void) {
   ASSERT_RC(UV_EINVAL, uvs_close(NULL, close_never));
   ASSERT_U64(UNTOUCHED, id);
   ASSERT_I64(7, ns);
-  /* These have no room for a code. */
+  /* These calls cannot return a code. */
   ASSERT_RC(0, uvs_cancelled(NULL));
   ASSERT_EQ(NULL, uvs_loop(NULL));
   ASSERT_EQ(NULL, uvs_data(NULL));
@@ -160,7 +160,7 @@ TEST null_out_pointers_are_refused_or_harmless(void) {
   ASSERT_RC(UV_EINVAL, uvs_next_due(f.s, NULL));
   ASSERT_RC(0, uvs_owns_handle(f.s, NULL));
   ASSERT(nothing_changed(&f, &before));
-  /* An id that nobody wants need not be taken. */
+  /* The id pointer may be NULL. */
   uvs_task_t t = fixture_once(&f, 'b', UVS_HOUR(1));
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   ASSERT_RC(0, uvs_submit_many(f.s, &t, 1, NULL));
@@ -245,7 +245,7 @@ static void bad_options(int i, uvs_options_t *o) {
 #define BAD_OPTIONS 21
 
 /* L19 */
-TEST open_refuses_what_is_wrong_and_leaves_nothing_behind(void) {
+TEST open_refuses_invalid_options_and_leaves_nothing_behind(void) {
   struct vclock clock;
   struct fault fault;
   uvs_t *s = (uvs_t *)&clock;
@@ -274,7 +274,7 @@ TEST open_refuses_what_is_wrong_and_leaves_nothing_behind(void) {
 }
 
 /* P3 */
-TEST open_takes_the_limits_of_each_option(void) {
+TEST open_accepts_the_extreme_values_of_each_option(void) {
   static const int concurrency[] = {-1, 0, 1, 1024};
   static const int64_t budget_ns[] = {UVS_US(1), UVS_SEC(1)};
 
@@ -473,7 +473,7 @@ static int submit_many_elsewhere(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id
 }
 
 /* S8 S65 V6 */
-TEST every_wrong_spec_is_refused_and_nothing_changes(void) {
+TEST every_invalid_spec_is_refused_and_changes_nothing(void) {
   struct fixture f;
   uvs_counts_t before;
   uvs_id_t id;
@@ -497,7 +497,7 @@ TEST every_wrong_spec_is_refused_and_nothing_changes(void) {
 }
 
 /* S8 */
-TEST one_wrong_spec_among_good_ones_refuses_them_all(void) {
+TEST one_invalid_spec_makes_a_whole_batch_refused(void) {
   struct fixture f;
   uvs_counts_t before;
   uvs_id_t id;
@@ -521,7 +521,7 @@ TEST one_wrong_spec_among_good_ones_refuses_them_all(void) {
   PASS();
 }
 
-TEST submit_many_of_nothing_is_an_argument_error(void) {
+TEST an_empty_submit_many_is_an_argument_error(void) {
   struct fixture f;
   uvs_counts_t before;
   uvs_id_t id, none = UNTOUCHED;
@@ -540,7 +540,7 @@ TEST submit_many_of_nothing_is_an_argument_error(void) {
 }
 
 /* S8 S65 V6 */
-TEST the_short_calls_refuse_a_missing_body_and_a_wrong_period(void) {
+TEST the_short_calls_refuse_a_missing_body_and_an_invalid_period(void) {
   static const int64_t wrong[] = {0, -1, INT64_MIN};
   struct fixture f;
   uvs_counts_t before;
@@ -564,7 +564,7 @@ TEST the_short_calls_refuse_a_missing_body_and_a_wrong_period(void) {
 }
 
 /* S65 */
-TEST the_outermost_good_values_are_taken(void) {
+TEST the_extreme_valid_values_are_accepted(void) {
   static const int64_t delays[] = {INT64_MIN, -1, 0, INT64_MAX};
   struct fixture f;
   uvs_info_t info;
@@ -609,7 +609,7 @@ struct big_task {
 };
 
 /* L19 */
-TEST a_spec_of_another_size_works_if_it_says_nothing_unknown(void) {
+TEST a_spec_of_another_size_works_unless_an_unknown_field_is_set(void) {
   struct big_task big[3];
   struct fixture f;
   uvs_counts_t before;
@@ -619,7 +619,7 @@ TEST a_spec_of_another_size_works_if_it_says_nothing_unknown(void) {
   CHECK_CALL(fixture_open(&f));
   fixture_turn(&f);
   memset(big, 0, sizeof big);
-  /* An older program: its struct ended behind arg. What follows is not ours to read. */
+  /* An older program: its struct ended after arg. The memory after it must not be read. */
   uvs_task_t old = fixture_once(&f, 'a', UVS_MS(10));
   old.size = offsetof(uvs_task_t, flags);
   memset((char *)&old + old.size, 0xa5, sizeof old - old.size);
@@ -630,7 +630,7 @@ TEST a_spec_of_another_size_works_if_it_says_nothing_unknown(void) {
   before = counts_of(f.s);
   ids[0] = UNTOUCHED;
 
-  /* A newer one. */
+  /* A newer program. */
   for (int i = 0; i < 3; i++) {
     big[i].t = fixture_once(&f, 'b' + i, UVS_MS(10));
     big[i].t.size = sizeof big[i];
@@ -652,9 +652,9 @@ TEST a_spec_of_another_size_works_if_it_says_nothing_unknown(void) {
 }
 
 /* L19 */
-TEST nothing_behind_a_smaller_spec_is_read(void) {
+TEST memory_after_a_smaller_spec_is_not_read(void) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE), size = offsetof(uvs_task_t, flags);
-  /* It ends where the readable memory does. */
+  /* The struct ends where the readable memory ends. */
   char *two = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   struct fixture f;
   uvs_task_t old;
@@ -706,7 +706,7 @@ TEST a_spec_of_a_wrong_size_is_refused(void) {
   ASSERT_RC(UV_EINVAL, uvs_submit(f.s, &big[0].t, &none));
   big[0].t.size = SIZE_MAX - 7;
   ASSERT_RC(UV_EINVAL, uvs_submit(f.s, &big[0].t, &none));
-  /* All of one size. */
+  /* All specs of a batch have one size. */
   uvs_task_t t[2] = {good_spec(), good_spec()};
   t[1].size -= 8;
   ASSERT_RC(UV_EINVAL, uvs_submit_many(f.s, t, 2, NULL));
@@ -722,7 +722,7 @@ struct big_options {
 };
 
 /* L19 */
-TEST options_of_another_size_work_if_they_say_nothing_unknown(void) {
+TEST options_of_another_size_work_unless_an_unknown_field_is_set(void) {
   struct big_options big;
   uv_loop_t loop;
   uvs_t *s = NULL;
@@ -739,7 +739,7 @@ TEST options_of_another_size_work_if_they_say_nothing_unknown(void) {
   ASSERT_RC(0, uvs_open(&loop, &big.o, &s));
   ASSERT_RC(7, uvs_concurrency(s));
   ASSERT_RC(0, uvs_close(s, NULL));
-  /* An older one, behind which there is rubbish. */
+  /* An older struct, followed by garbage. */
   memset(&big, 0xa5, sizeof big);
   uvs_options_init(&big.o);
   memset((char *)&big + offsetof(uvs_options_t, seed), 0xa5,
@@ -777,7 +777,7 @@ static bool all_are(const char *p, char c, size_t n) {
 }
 
 /* L19 */
-TEST an_info_of_another_size_gets_what_it_has_room_for(void) {
+TEST an_info_of_another_size_is_filled_up_to_its_size(void) {
   struct big_info big;
   struct fixture f;
   uvs_id_t id;
@@ -812,7 +812,7 @@ TEST an_info_of_another_size_gets_what_it_has_room_for(void) {
 }
 
 /* L19 */
-TEST counts_of_another_size_get_what_they_have_room_for(void) {
+TEST counts_of_another_size_are_filled_up_to_their_size(void) {
   struct big_counts big;
   struct fixture f;
   uvs_id_t id;
@@ -845,7 +845,7 @@ TEST counts_of_another_size_get_what_they_have_room_for(void) {
   PASS();
 }
 
-/* L19: a size that was never set must not make us write all over the place */
+/* L19: a size that was never set must not cause writes out of bounds */
 TEST an_info_or_counts_with_an_unknown_tail_is_refused_untouched(void) {
   static const size_t sizes[] = {sizeof(struct big_info), (size_t)1 << 40, SIZE_MAX - 7, SIZE_MAX};
   struct fixture f;
@@ -883,7 +883,7 @@ static bool nobodys(uvs_t *s, uvs_id_t id) {
 }
 
 /* L18 */
-TEST ids_that_were_never_given_are_nobodys(void) {
+TEST ids_that_were_never_issued_match_no_task(void) {
   static const uvs_id_t odd[] = {0,
                                  1,
                                  63,
@@ -950,7 +950,7 @@ TEST unknown_flags_and_values_are_refused_by_the_calls_on_a_task(void) {
 }
 
 /* P3 */
-TEST a_wrong_concurrency_leaves_the_old_one(void) {
+TEST an_invalid_concurrency_keeps_the_old_value(void) {
   static const int wrong[] = {-1, -2, 1025, INT_MAX, INT_MIN};
   struct fixture f;
   uvs_counts_t before;
@@ -974,7 +974,7 @@ TEST a_wrong_concurrency_leaves_the_old_one(void) {
 }
 
 /* S36 */
-TEST a_wrong_survive_policy_leaves_the_old_ones(void) {
+TEST an_invalid_survive_policy_keeps_the_old_ones(void) {
   static const int wrong[] = {-1, 2, INT_MAX, INT_MIN};
   struct fixture f;
   uvs_counts_t before;
@@ -995,7 +995,7 @@ TEST a_wrong_survive_policy_leaves_the_old_ones(void) {
   PASS();
 }
 
-TEST unknown_numbers_have_a_text_all_the_same(void) {
+TEST unknown_states_and_codes_have_a_text_too(void) {
   ASSERT_STR_EQ("?", uvs_state_name(0));
   ASSERT_STR_EQ("?", uvs_state_name(-1));
   ASSERT_STR_EQ("?", uvs_state_name(UVS_ENDED + 1));
@@ -1039,7 +1039,7 @@ static enum greatest_test_res only_for_the_loop(struct fixture *f, uvs_id_t id) 
 }
 
 /* L3 */
-TEST what_is_for_the_loop_thread_refuses_every_other(void) {
+TEST calls_for_the_loop_thread_are_refused_on_every_other_thread(void) {
   struct fixture f;
   uvs_counts_t before;
   uvs_id_t id;
@@ -1049,7 +1049,7 @@ TEST what_is_for_the_loop_thread_refuses_every_other(void) {
   uvs_task_t t = fixture_once(&f, 'a', UVS_HOUR(1));
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   before = counts_of(f.s);
-  CHECK_CALL(only_for_the_loop(&f, id)); /* before the first turn: the opener's thread */
+  CHECK_CALL(only_for_the_loop(&f, id)); /* before the first pass: the opener's thread */
   ASSERT(same_counts(&f, &before));
   fixture_turn(&f); /* which takes the task in */
   ASSERT_U64(0, log_total(&f));
@@ -1070,7 +1070,7 @@ static void run_main(void *arg) {
 }
 
 /* L3 */
-TEST the_loops_thread_is_the_one_on_which_it_last_turned(void) {
+TEST the_loop_thread_is_the_one_on_which_the_loop_last_ran(void) {
   struct fixture f;
   uv_thread_t thread;
   int64_t ns = 7;
@@ -1138,7 +1138,7 @@ static enum greatest_test_res nothing_is_accepted(uvs_t *s) {
 }
 
 /* S12 L17 */
-TEST calls_after_close_say_shut_down(void) {
+TEST calls_after_close_return_eshutdown(void) {
   struct fixture f;
   uvs_info_t info;
   uvs_counts_t counts;
@@ -1191,7 +1191,7 @@ TEST calls_after_close_say_shut_down(void) {
   ASSERT_RC(UV_ESHUTDOWN, uvs_shutdown_within(s, 0));
   ASSERT_RC(UV_ESHUTDOWN, uvs_shutdown_now(s, probe_never_ran, NULL));
   ASSERT_RC(UV_EALREADY, uvs_close(s, close_never));
-  /* These still know the answer. */
+  /* These calls still work. */
   ASSERT_RC(1, uvs_is_shutdown(s));
   ASSERT_RC(0, uvs_is_terminating(s));
   ASSERT_RC(1, uvs_is_terminated(s));
@@ -1229,44 +1229,44 @@ SUITE(null) {
 }
 
 SUITE(options) {
-  RUN_TEST(open_refuses_what_is_wrong_and_leaves_nothing_behind);
-  RUN_TEST(open_takes_the_limits_of_each_option);
+  RUN_TEST(open_refuses_invalid_options_and_leaves_nothing_behind);
+  RUN_TEST(open_accepts_the_extreme_values_of_each_option);
 }
 
 SUITE(specs) {
-  RUN_TEST(every_wrong_spec_is_refused_and_nothing_changes);
-  RUN_TEST(one_wrong_spec_among_good_ones_refuses_them_all);
-  RUN_TEST(submit_many_of_nothing_is_an_argument_error);
-  RUN_TEST(the_short_calls_refuse_a_missing_body_and_a_wrong_period);
-  RUN_TEST(the_outermost_good_values_are_taken);
+  RUN_TEST(every_invalid_spec_is_refused_and_changes_nothing);
+  RUN_TEST(one_invalid_spec_makes_a_whole_batch_refused);
+  RUN_TEST(an_empty_submit_many_is_an_argument_error);
+  RUN_TEST(the_short_calls_refuse_a_missing_body_and_an_invalid_period);
+  RUN_TEST(the_extreme_valid_values_are_accepted);
 }
 
 SUITE(sizes) {
-  RUN_TEST(a_spec_of_another_size_works_if_it_says_nothing_unknown);
-  RUN_TEST(nothing_behind_a_smaller_spec_is_read);
+  RUN_TEST(a_spec_of_another_size_works_unless_an_unknown_field_is_set);
+  RUN_TEST(memory_after_a_smaller_spec_is_not_read);
   RUN_TEST(a_spec_of_a_wrong_size_is_refused);
-  RUN_TEST(options_of_another_size_work_if_they_say_nothing_unknown);
-  RUN_TEST(an_info_of_another_size_gets_what_it_has_room_for);
-  RUN_TEST(counts_of_another_size_get_what_they_have_room_for);
+  RUN_TEST(options_of_another_size_work_unless_an_unknown_field_is_set);
+  RUN_TEST(an_info_of_another_size_is_filled_up_to_its_size);
+  RUN_TEST(counts_of_another_size_are_filled_up_to_their_size);
   RUN_TEST(an_info_or_counts_with_an_unknown_tail_is_refused_untouched);
 }
 
 SUITE(ids_and_values) {
-  RUN_TEST(ids_that_were_never_given_are_nobodys);
+  RUN_TEST(ids_that_were_never_issued_match_no_task);
   RUN_TEST(unknown_flags_and_values_are_refused_by_the_calls_on_a_task);
-  RUN_TEST(a_wrong_concurrency_leaves_the_old_one);
-  RUN_TEST(a_wrong_survive_policy_leaves_the_old_ones);
-  RUN_TEST(unknown_numbers_have_a_text_all_the_same);
+  RUN_TEST(an_invalid_concurrency_keeps_the_old_value);
+  RUN_TEST(an_invalid_survive_policy_keeps_the_old_ones);
+  RUN_TEST(unknown_states_and_codes_have_a_text_too);
 }
 
 SUITE(wrong_thread) {
-  RUN_TEST(what_is_for_the_loop_thread_refuses_every_other);
-  RUN_TEST(the_loops_thread_is_the_one_on_which_it_last_turned);
+  RUN_TEST(calls_for_the_loop_thread_are_refused_on_every_other_thread);
+  RUN_TEST(the_loop_thread_is_the_one_on_which_the_loop_last_ran);
   RUN_TEST(each_inside_each_is_refused);
 }
 
 SUITE(too_late) {
-  RUN_TEST(calls_after_close_say_shut_down);
+  RUN_TEST(calls_after_close_return_eshutdown);
   RUN_TEST(calls_after_shutdown_are_refused_and_only_counted_as_rejected);
 }
 

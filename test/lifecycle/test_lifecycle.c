@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end and those who wait for it: termination, await, close, and what ended tasks leave behind.
+ * The end of a scheduler and the threads that wait for it: termination, wait, close, and the memory
+ * of ended tasks.
  */
 #include "lib/bodies.h"
 #include "lib/fixture.h"
@@ -27,7 +28,7 @@ static void closed_calls(uvs_t *s) {
 /* ---------------------------------------------------------------- afterwards --- */
 
 /* the header: ERRORS */
-TEST in_the_close_callback_it_is_closed(void) {
+TEST in_the_close_callback_the_scheduler_is_closed(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -44,7 +45,7 @@ TEST in_the_close_callback_it_is_closed(void) {
 }
 
 /* S55 S29 */
-TEST scheduling_and_cancelling_without_end_stays_in_constant_memory(void) {
+TEST scheduling_and_cancelling_without_end_uses_constant_memory(void) {
   enum { WARM = 2000, PAIRS = 1000000 };
   struct fixture f;
   long peak = 0;
@@ -99,7 +100,7 @@ static int churn_far_tasks(void *arg) {
 }
 
 /* S55 S59 */
-TEST pairs_from_another_thread_give_their_room_back_with_the_next_turn(void) {
+TEST tasks_cancelled_on_another_thread_are_freed_in_the_next_loop_pass(void) {
   struct fixture f;
   uint64_t slots = 0;
   long peak = 0;
@@ -129,7 +130,7 @@ TEST pairs_from_another_thread_give_their_room_back_with_the_next_turn(void) {
 }
 
 /* S56 S12 */
-TEST after_termination_all_is_zero_and_new_work_is_refused(void) {
+TEST after_termination_all_counts_are_zero_and_new_tasks_are_refused(void) {
   struct fixture f;
   uvs_id_t id = 4711;
 
@@ -245,7 +246,7 @@ TEST waiting_for_an_open_scheduler_times_out_and_not_early(void) {
     ASSERT_RC(UV_ETIMEDOUT, elsewhere(await_measured, &p));
     ASSERT(p.took_ns >= timeouts[i]);
   }
-  /* The same while it winds down; the virtual clock has nothing to say here. */
+  /* The same while it terminates. The virtual clock does not matter here. */
   uvs_task_t t = fixture_once(&f, 'a', UVS_MS(10));
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   ASSERT_RC(0, uvs_shutdown(f.s));
@@ -278,7 +279,7 @@ TEST a_wait_that_would_never_end_is_refused(void) {
     f.options.concurrency = concurrency;
     CHECK_CALL(fixture_open(&f));
     ASSERT_RC(UVS_EDEADLK,
-              uvs_wait_terminated(f.s, UVS_NEVER)); /* before the first turn, who opened it */
+              uvs_wait_terminated(f.s, UVS_NEVER)); /* before the first pass: the opener's thread */
     uvs_task_t w = fixture_once(&f, 'w', 0);
     uvs_task_t l = fixture_loop_task(&f, 'l', 0);
     probe_of(&w)->act = await_here;
@@ -323,7 +324,7 @@ TEST waiting_threads_are_released_by_termination_and_by_close(void) {
       ASSERT_RC(0, do_shutdown_now(f.s));
       fixture_turn(&f);
     } else {
-      /* A thread that has not entered by now needs a reference. */
+      /* A thread that has not entered the wait by now needs a reference. */
       uvs_retain(f.s);
       ASSERT_RC(0, uvs_close(f.s, mine_closed));
       f.s = NULL;
@@ -345,7 +346,7 @@ TEST waiting_threads_are_released_by_termination_and_by_close(void) {
 /* ------------------------------------------------------------------ callbacks --- */
 
 /* S32 S43 */
-TEST terminated_is_called_once_on_the_loop_and_never_from_inside_a_call(void) {
+TEST on_terminated_is_called_once_on_the_loop_and_never_inside_a_call(void) {
   struct fixture f;
 
   for (int with_task = 0; with_task < 2; with_task++) {
@@ -370,7 +371,7 @@ TEST terminated_is_called_once_on_the_loop_and_never_from_inside_a_call(void) {
   PASS();
 }
 
-/* The close that the tests below make from inside a callback. */
+/* The tests below close from inside a callback with this. */
 static void close_here(uvs_t *s, struct fixture *f) {
   if (f->s == NULL)
     return;
@@ -460,7 +461,7 @@ TEST close_works_from_inside_every_callback_of_the_loop(void) {
     ASSERT_RC(0, uvs_submit(f.s, &neighbour, NULL));
     ASSERT_RC(0, uvs_submit(f.s, &later, NULL));
     if (way == NEVER_RAN) {
-      fakepool_hold(); /* else the first two are over */
+      fakepool_hold(); /* otherwise the first two have ended */
       fixture_turn(&f);
       ASSERT_RC(0, uvs_shutdown_now(f.s, close_in_never_ran, NULL));
       fakepool_release();
@@ -487,7 +488,7 @@ TEST close_works_from_inside_every_callback_of_the_loop(void) {
     ASSERT_U64(1, log_count(&f, EV_DONE, 'l'));
     ASSERT_U64(0, log_count(&f, EV_WORK, 'l') + log_count(&f, 0, 'x'));
     ASSERT_U64(1, log_count(&f, EV_TERMINATED, 0));
-    /* The close callback is the very last one. */
+    /* The close callback is the last one. */
     ASSERT_RC('C', log_nth(&f, (enum event_kind)0, 0, log_total(&f) - 1)->tag);
     CHECK_CALL(fixture_close(&f));
   }
@@ -560,7 +561,7 @@ TEST close_waits_for_bodies_and_for_pending_runs(void) {
 /* ------------------------------------------------------------- the task object --- */
 
 /* P10 S15 */
-TEST the_same_spec_may_be_submitted_again_and_again_also_after_a_refusal(void) {
+TEST the_same_spec_may_be_submitted_repeatedly_even_after_a_refusal(void) {
   struct fixture f;
   uvs_id_t ids[4] = {0, 0, 0, 99};
 
@@ -590,7 +591,7 @@ TEST the_same_spec_may_be_submitted_again_and_again_also_after_a_refusal(void) {
 }
 
 /* P11 */
-TEST nothing_but_cancelled_tasks_leaves_the_queue_unrun(void) {
+TEST only_cancelled_tasks_leave_the_queue_without_a_run(void) {
   enum { TASKS = 200 };
   struct fixture f;
   uvs_id_t ids[TASKS];
@@ -661,10 +662,10 @@ TEST a_running_and_a_queued_task_cancelled_together_both_end_cancelled(void) {
 }
 
 SUITE(afterwards) {
-  RUN_TEST(in_the_close_callback_it_is_closed);
-  RUN_TEST(scheduling_and_cancelling_without_end_stays_in_constant_memory);
-  RUN_TEST(pairs_from_another_thread_give_their_room_back_with_the_next_turn);
-  RUN_TEST(after_termination_all_is_zero_and_new_work_is_refused);
+  RUN_TEST(in_the_close_callback_the_scheduler_is_closed);
+  RUN_TEST(scheduling_and_cancelling_without_end_uses_constant_memory);
+  RUN_TEST(tasks_cancelled_on_another_thread_are_freed_in_the_next_loop_pass);
+  RUN_TEST(after_termination_all_counts_are_zero_and_new_tasks_are_refused);
   RUN_TEST(a_cancelled_task_is_released_although_threads_wait_for_the_scheduler);
 }
 
@@ -675,18 +676,18 @@ SUITE(waiting) {
 }
 
 SUITE(callbacks) {
-  RUN_TEST(terminated_is_called_once_on_the_loop_and_never_from_inside_a_call);
+  RUN_TEST(on_terminated_is_called_once_on_the_loop_and_never_inside_a_call);
   RUN_TEST(close_works_from_inside_every_callback_of_the_loop);
   RUN_TEST(close_on_another_thread_is_refused_and_nothing_happens);
   RUN_TEST(close_waits_for_bodies_and_for_pending_runs);
 }
 
 SUITE(task_objects) {
-  RUN_TEST(the_same_spec_may_be_submitted_again_and_again_also_after_a_refusal);
-  RUN_TEST(nothing_but_cancelled_tasks_leaves_the_queue_unrun);
+  RUN_TEST(the_same_spec_may_be_submitted_repeatedly_even_after_a_refusal);
+  RUN_TEST(only_cancelled_tasks_leave_the_queue_without_a_run);
   RUN_TEST(a_running_and_a_queued_task_cancelled_together_both_end_cancelled);
 }
 
-/* Bodies that block need room in libuv's pool, whatever the environment says. */
+/* Blocking bodies need enough threads in libuv's pool, whatever the environment says. */
 TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "4"); RUN_SUITE(afterwards); RUN_SUITE(waiting);
           RUN_SUITE(callbacks); RUN_SUITE(task_objects));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Submissions that are refused, by every way in: after a shutdown, and under a full cap. The error
- * comes back, nothing runs, nothing but the rejected count changes.
+ * Submissions that are refused, by every submitting call: after a shutdown, and at the cap. The
+ * call returns the error, nothing runs, and only the rejected count changes.
  */
 #include "lib/bodies.h"
 #include "lib/fixture.h"
@@ -22,7 +22,7 @@ struct entry {
   uvs_outcome_t o;
 };
 
-/* All of them far from due, so that being refused is not the same as being too quick. */
+/* All tasks are due far in the future, so that none could have run already. */
 static int enter(void *arg) {
   struct entry *e = arg;
   int64_t delay_ns = UVS_HOUR(1);
@@ -57,7 +57,7 @@ static struct entry entry_of(struct fixture *f, enum way_in way) {
   return e;
 }
 
-/* By every way in, from this thread (the loop's) and from another. */
+/* By every submitting call, on the loop thread and on another thread. */
 static enum greatest_test_res all_refused(struct fixture *f, int code) {
   for (enum way_in way = 0; way < WAYS_IN; way++) {
     for (int off_loop = 0; off_loop < 2; off_loop++) {
@@ -99,7 +99,7 @@ static int (*const ways_out[])(void *) = {do_shutdown, shut_within, do_shutdown_
 enum { WAYS_OUT = sizeof ways_out / sizeof *ways_out };
 
 /* S12 S15 S18 */
-TEST after_any_shutdown_every_way_in_is_closed_until_the_end_and_beyond(void) {
+TEST after_any_shutdown_every_kind_of_submission_is_refused(void) {
   for (int out = 0; out < WAYS_OUT; out++) {
     struct fixture f;
     uvs_id_t id;
@@ -128,7 +128,7 @@ TEST after_any_shutdown_every_way_in_is_closed_until_the_end_and_beyond(void) {
 }
 
 /* J4 */
-TEST the_first_ever_submission_after_a_shutdown_is_refused_too(void) {
+TEST the_first_submission_of_all_is_refused_after_a_shutdown(void) {
   for (int out = 0; out < WAYS_OUT; out++) {
     for (enum way_in way = 0; way < WAYS_IN; way++) {
       for (int turned = 0; turned < 2; turned++) {
@@ -163,7 +163,7 @@ TEST the_first_ever_submission_after_a_shutdown_is_refused_too(void) {
 /* ----------------------------------------------------------------- the cap --- */
 
 /* P5 S15 S18 */
-TEST under_a_full_cap_every_way_in_is_closed_until_there_is_room(void) {
+TEST at_the_cap_every_kind_of_submission_is_refused_until_there_is_room(void) {
   struct fixture f;
   uvs_id_t ids[2];
 
@@ -201,9 +201,9 @@ TEST under_a_full_cap_every_way_in_is_closed_until_there_is_room(void) {
 }
 
 SUITE(refused) {
-  RUN_TEST(after_any_shutdown_every_way_in_is_closed_until_the_end_and_beyond);
-  RUN_TEST(the_first_ever_submission_after_a_shutdown_is_refused_too);
-  RUN_TEST(under_a_full_cap_every_way_in_is_closed_until_there_is_room);
+  RUN_TEST(after_any_shutdown_every_kind_of_submission_is_refused);
+  RUN_TEST(the_first_submission_of_all_is_refused_after_a_shutdown);
+  RUN_TEST(at_the_cap_every_kind_of_submission_is_refused_until_there_is_room);
 }
 
 TEST_MAIN(RUN_SUITE(refused));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Orderly shutdown: the states on the way, what survives it, and the grace.
+ * Orderly shutdown: the states on the way, which tasks survive it, and the grace period.
  *
- * Immediate shutdown is in test_shutdown_now.c; what races a shutdown in test_race.c.
+ * Immediate shutdown is in test_shutdown_now.c.
  */
 #include "lib/bodies.h"
 #include "lib/fixture.h"
@@ -15,7 +15,7 @@ static int do_shutdown_within(void *s) {
 /* -------------------------------------------------------------- state asked --- */
 
 /* S30 */
-TEST is_shut_down_turns_true_with_the_call_itself(void) {
+TEST is_shutdown_is_true_as_soon_as_shutdown_returns(void) {
   static int (*const ways[])(void *) = {do_shutdown, do_shutdown_within, do_shutdown_now,
                                         do_shutdown_now_quietly};
   struct fixture f;
@@ -194,7 +194,7 @@ static int delayed_off(void *s) {
 }
 
 /* S36 */
-TEST a_policy_switched_off_after_shutdown_acts_at_once(void) {
+TEST a_survive_policy_switched_off_after_shutdown_acts_immediately(void) {
   struct fixture f;
 
   for (int off_loop = 0; off_loop < 2; off_loop++) {
@@ -228,7 +228,7 @@ TEST a_policy_switched_off_after_shutdown_acts_at_once(void) {
 }
 
 /* S36 */
-TEST a_policy_switched_before_shutdown_waits_for_it(void) {
+TEST a_survive_policy_switched_before_shutdown_acts_at_shutdown(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -251,7 +251,7 @@ TEST a_policy_switched_before_shutdown_waits_for_it(void) {
 }
 
 /* S37 */
-TEST without_delayed_survive_what_is_not_yet_due_leaves_the_queue_at_shutdown(void) {
+TEST without_delayed_survive_tasks_that_are_not_due_end_at_shutdown(void) {
   struct fixture f;
 
   for (int seen = 0; seen < 2; seen++) { /* by the loop, or still on its way there */
@@ -283,8 +283,8 @@ TEST without_delayed_survive_what_is_not_yet_due_leaves_the_queue_at_shutdown(vo
   PASS();
 }
 
-/* S38: the first shutdown says what is due, whatever time passes before the loop looks. */
-TEST a_second_shutdown_does_not_change_what_was_due(void) {
+/* S38: the time of the first shutdown decides which tasks are due, however late the loop looks. */
+TEST a_second_shutdown_does_not_change_which_tasks_were_due(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -328,7 +328,7 @@ TEST a_one_shot_already_due_at_shutdown_runs_whatever_the_policies_say(void) {
     ASSERT_RC(0, uvs_submit(f.s, &now, NULL));
     if (seen)
       fixture_turn(&f);
-    vclock_advance_ns(&f.clock, UVS_MS(10)); /* due, though nobody has looked at the clock */
+    vclock_advance_ns(&f.clock, UVS_MS(10)); /* due, though the loop has not read the clock */
     ASSERT_RC(0, uvs_shutdown(f.s));
     vclock_advance_ns(&f.clock, UVS_MS(10)); /* what became due since then was not */
     fakepool_release();
@@ -390,7 +390,7 @@ TEST a_periodic_task_in_the_middle_of_a_run_finishes_it_and_ends_cancelled(void)
 }
 
 /* S39 */
-TEST queued_periodic_tasks_end_at_once_while_another_one_is_still_running(void) {
+TEST waiting_periodic_tasks_end_at_once_while_another_one_still_runs(void) {
   struct fixture f;
   uvs_id_t running;
 
@@ -516,7 +516,7 @@ static int count_one(uvs_t *s, const uvs_info_t *info, void *arg) {
   return 0;
 }
 
-/* Logs what is left when it is called: tasks known, waiting + ready + running. */
+/* Logs the counts when it is called: waiting + ready + running. */
 static void look_when_terminated(uvs_t *s) {
   struct fixture *f = uvs_data(s);
   uvs_counts_t c = counts_of(s);
@@ -558,7 +558,7 @@ TEST at_termination_nothing_is_left_and_every_done_was_called(void) {
   ASSERT_U64(1, log_count(&f, EV_TERMINATED, 0));
   ASSERT_RC(0, log_nth(&f, EV_TERMINATED, 't', 0)->status);
   ASSERT_U64((unsigned)tasks, log_count(&f, EV_DONE, 0));
-  /* It was the last thing that was said. */
+  /* It was the last callback. */
   ASSERT_RC(EV_TERMINATED, log_nth(&f, (enum event_kind)0, 0, log_total(&f) - 1)->what);
   uvs_counts_t c = counts_of(f.s);
   ASSERT_U64((unsigned)tasks, c.submitted);
@@ -583,7 +583,7 @@ TEST the_number_of_runs_is_exact_for_each_combination_of_policies(void) {
           f.options.delayed_after_shutdown = delayed;
           f.options.periodic_after_shutdown = periodic;
           CHECK_CALL(fixture_open(&f));
-          /* Before the shutdown at 25 ms three one-shots and 2 runs are due, and 100 ms follow. */
+          /* Before the shutdown at 25 ms three one-shots and 2 runs are due. 100 ms follow. */
           for (int i = 0; i < 13; i++) {
             uvs_task_t o = fixture_once(&f, 'o', i < 3 ? UVS_MS(5 * i) : UVS_MS(10 * i));
             ASSERT_RC(0, uvs_submit(f.s, &o, NULL));
@@ -618,7 +618,7 @@ static int within(struct fixture *f, int64_t grace_ns) {
 }
 
 /* S33 S35 */
-TEST when_the_grace_is_over_the_rest_is_cancelled(void) {
+TEST at_the_end_of_the_grace_period_the_remaining_tasks_are_cancelled(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -644,7 +644,7 @@ TEST when_the_grace_is_over_the_rest_is_cancelled(void) {
   ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'r', 0)->status);
   ASSERT_RC(UVS_RUNNING, state_of(f.s, id));
   ASSERT_RC(0, uvs_is_terminated(f.s));
-  fixture_advance_ms(&f, 100); /* the loop sleeps meanwhile, or this turn would not end */
+  fixture_advance_ms(&f, 100); /* the loop sleeps meanwhile, or this would not end */
   ASSERT_FALSE(f.overrun);
   ASSERT_I64(-1, fixture_next_ms(&f));
   ASSERT_RC(0, uvs_finish(f.s, id, 0));
@@ -656,7 +656,7 @@ TEST when_the_grace_is_over_the_rest_is_cancelled(void) {
 }
 
 /* S42 */
-TEST a_body_sees_its_token_when_the_grace_is_over(void) {
+TEST at_the_end_of_the_grace_period_a_body_sees_its_token(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -680,7 +680,7 @@ TEST a_body_sees_its_token_when_the_grace_is_over(void) {
 }
 
 /* S35 */
-TEST the_nearest_of_several_graces_counts(void) {
+TEST of_several_grace_periods_the_earliest_end_counts(void) {
   static const int64_t graces[][3] = {{50, 20, 80}, {20, 50, 80}, {80, 50, 20}, {20, 20, 20}};
   struct fixture f;
 
@@ -703,7 +703,7 @@ TEST the_nearest_of_several_graces_counts(void) {
 }
 
 /* S35 S42 */
-TEST a_grace_that_is_not_needed_changes_nothing(void) {
+TEST an_unneeded_grace_period_changes_nothing(void) {
   static const int64_t graces[] = {UVS_MS(100), UVS_NEVER, UVS_NEVER - 1};
   struct fixture f;
 
@@ -726,7 +726,7 @@ TEST a_grace_that_is_not_needed_changes_nothing(void) {
 }
 
 /* S33 */
-TEST a_grace_of_zero_or_less_is_over_at_once(void) {
+TEST a_grace_period_of_zero_or_less_ends_immediately(void) {
   static const int64_t graces[] = {0, -1, INT64_MIN};
   struct fixture f;
 
@@ -747,7 +747,7 @@ TEST a_grace_of_zero_or_less_is_over_at_once(void) {
 }
 
 SUITE(states) {
-  RUN_TEST(is_shut_down_turns_true_with_the_call_itself);
+  RUN_TEST(is_shutdown_is_true_as_soon_as_shutdown_returns);
   RUN_TEST(terminating_lasts_from_shutdown_to_the_end_of_the_last_body);
   RUN_TEST(a_pending_run_keeps_the_scheduler_from_termination);
 }
@@ -755,13 +755,13 @@ SUITE(states) {
 SUITE(orderly) {
   RUN_TEST(by_default_delayed_tasks_survive_shutdown_and_periodic_ones_do_not);
   RUN_TEST(survive_policies_read_back_before_and_after_shutdown);
-  RUN_TEST(a_policy_switched_off_after_shutdown_acts_at_once);
-  RUN_TEST(a_policy_switched_before_shutdown_waits_for_it);
-  RUN_TEST(without_delayed_survive_what_is_not_yet_due_leaves_the_queue_at_shutdown);
-  RUN_TEST(a_second_shutdown_does_not_change_what_was_due);
+  RUN_TEST(a_survive_policy_switched_off_after_shutdown_acts_immediately);
+  RUN_TEST(a_survive_policy_switched_before_shutdown_acts_at_shutdown);
+  RUN_TEST(without_delayed_survive_tasks_that_are_not_due_end_at_shutdown);
+  RUN_TEST(a_second_shutdown_does_not_change_which_tasks_were_due);
   RUN_TEST(a_one_shot_already_due_at_shutdown_runs_whatever_the_policies_say);
   RUN_TEST(a_periodic_task_in_the_middle_of_a_run_finishes_it_and_ends_cancelled);
-  RUN_TEST(queued_periodic_tasks_end_at_once_while_another_one_is_still_running);
+  RUN_TEST(waiting_periodic_tasks_end_at_once_while_another_one_still_runs);
   RUN_TEST(the_last_run_of_a_periodic_task_may_still_fail_or_stop_it);
   RUN_TEST(surviving_periodic_tasks_go_on_until_the_last_one_is_cancelled);
   RUN_TEST(a_body_that_runs_at_shutdown_delivers_its_result);
@@ -770,13 +770,13 @@ SUITE(orderly) {
 }
 
 SUITE(grace) {
-  RUN_TEST(when_the_grace_is_over_the_rest_is_cancelled);
-  RUN_TEST(a_body_sees_its_token_when_the_grace_is_over);
-  RUN_TEST(the_nearest_of_several_graces_counts);
-  RUN_TEST(a_grace_that_is_not_needed_changes_nothing);
-  RUN_TEST(a_grace_of_zero_or_less_is_over_at_once);
+  RUN_TEST(at_the_end_of_the_grace_period_the_remaining_tasks_are_cancelled);
+  RUN_TEST(at_the_end_of_the_grace_period_a_body_sees_its_token);
+  RUN_TEST(of_several_grace_periods_the_earliest_end_counts);
+  RUN_TEST(an_unneeded_grace_period_changes_nothing);
+  RUN_TEST(a_grace_period_of_zero_or_less_ends_immediately);
 }
 
-/* Bodies that block need room in libuv's pool, whatever the environment says. */
+/* Blocking bodies need enough threads in libuv's pool, whatever the environment says. */
 TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "4"); RUN_SUITE(states); RUN_SUITE(orderly);
           RUN_SUITE(grace));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Immediate shutdown: what is handed back, and what still comes to its end.
+ * Immediate shutdown: which tasks are handed back, and which still finish.
  */
 #include "lib/bodies.h"
 #include "lib/fixture.h"
 #include "lib/threads.h"
 
-/* Every accepted task of the log has had one `done`, and nothing came after it. */
+/* The task has had exactly one `done`, and no callback came after it. */
 static bool one_done_and_last(struct fixture *f, int tag) {
   uvs_id_t id = log_nth(f, EV_DONE, tag, 0)->id;
 
@@ -24,7 +24,7 @@ static bool one_done_and_last(struct fixture *f, int tag) {
 /* -------------------------------------------------------- immediate shutdown --- */
 
 /* S33 S42 S43 */
-TEST immediate_shutdown_hands_back_what_has_not_started_and_lets_the_rest_finish(void) {
+TEST shutdown_now_hands_back_unstarted_tasks_and_lets_running_ones_finish(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -67,7 +67,7 @@ TEST immediate_shutdown_hands_back_what_has_not_started_and_lets_the_rest_finish
 }
 
 /* S33 */
-TEST the_queue_is_empty_before_a_running_body_of_an_immediate_shutdown_has_ended(void) {
+TEST shutdown_now_empties_the_queue_while_a_body_still_runs(void) {
   struct fixture f;
   uvs_id_t running;
 
@@ -148,7 +148,7 @@ static int submit_spec(void *arg) {
 }
 
 /* S33 S34 */
-TEST tasks_that_the_loop_has_not_yet_seen_are_handed_back_too(void) {
+TEST tasks_that_the_loop_has_not_seen_yet_are_handed_back(void) {
   struct fixture f;
 
   for (int turned = 0; turned < 2; turned++) {
@@ -229,7 +229,7 @@ TEST only_the_first_immediate_shutdown_hands_back(void) {
 }
 
 /* S33 S35 */
-TEST immediate_shutdown_overtakes_an_orderly_one(void) {
+TEST shutdown_now_after_an_orderly_shutdown_takes_effect(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -252,7 +252,7 @@ TEST immediate_shutdown_overtakes_an_orderly_one(void) {
 }
 
 /* S33 S34 */
-TEST what_sits_ready_in_the_hands_of_the_pool_is_handed_back(void) {
+TEST a_ready_task_with_a_runner_in_the_pool_is_handed_back(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -284,7 +284,7 @@ static int log_task(uvs_run_t *run) {
 }
 
 /* S73 S33 */
-TEST a_last_call_says_that_all_have_come(void) {
+TEST a_last_callback_says_that_all_tasks_were_handed_back(void) {
   for (int tasks = 0; tasks < 4; tasks++) {
     for (int way = 0; way < 4; way++) {
       bool pending = way % 2 != 0, off_loop = way / 2 != 0;
@@ -324,14 +324,14 @@ TEST a_last_call_says_that_all_have_come(void) {
   PASS();
 }
 
-/* Takes longer than a pass may: the next `done` waits for the next pass. */
+/* Takes longer than the budget of a loop pass: the next `done` waits for the next pass. */
 static void slow_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   vclock_advance_ns(&((struct probe *)arg)->f->clock, UVS_MS(2));
   probe_done(s, id, status, arg);
 }
 
 /* S73 L7 */
-TEST the_last_call_waits_for_those_that_a_pass_leaves_over(void) {
+TEST the_last_callback_waits_for_tasks_that_a_loop_pass_left_over(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -357,8 +357,8 @@ static void close_at_the_last_call(uvs_t *s, uvs_id_t id, void *task_arg, void *
     log_add(logs_to, EV_USER, '0', 0, uvs_close(s, note_closed));
 }
 
-/* S73 L2. Also if it has terminated before, or is closed right after; and no second time. */
-TEST the_last_call_comes_once_and_always(void) {
+/* S73 L2. Even if the scheduler has terminated before, or is closed right after; and not twice. */
+TEST the_last_callback_is_made_exactly_once(void) {
   enum { AGAIN, TERMINATED, CLOSED, CLOSE_IN_IT, QUIETLY_FIRST, WAYS };
 
   for (int way = 0; way < WAYS; way++) {
@@ -402,18 +402,18 @@ TEST the_last_call_comes_once_and_always(void) {
 }
 
 SUITE(immediate) {
-  RUN_TEST(immediate_shutdown_hands_back_what_has_not_started_and_lets_the_rest_finish);
-  RUN_TEST(the_queue_is_empty_before_a_running_body_of_an_immediate_shutdown_has_ended);
+  RUN_TEST(shutdown_now_hands_back_unstarted_tasks_and_lets_running_ones_finish);
+  RUN_TEST(shutdown_now_empties_the_queue_while_a_body_still_runs);
   RUN_TEST(delayed_and_periodic_tasks_are_all_handed_back_and_end_cancelled);
-  RUN_TEST(tasks_that_the_loop_has_not_yet_seen_are_handed_back_too);
+  RUN_TEST(tasks_that_the_loop_has_not_seen_yet_are_handed_back);
   RUN_TEST(a_task_that_has_run_is_not_handed_back);
   RUN_TEST(only_the_first_immediate_shutdown_hands_back);
-  RUN_TEST(immediate_shutdown_overtakes_an_orderly_one);
-  RUN_TEST(what_sits_ready_in_the_hands_of_the_pool_is_handed_back);
-  RUN_TEST(a_last_call_says_that_all_have_come);
-  RUN_TEST(the_last_call_waits_for_those_that_a_pass_leaves_over);
-  RUN_TEST(the_last_call_comes_once_and_always);
+  RUN_TEST(shutdown_now_after_an_orderly_shutdown_takes_effect);
+  RUN_TEST(a_ready_task_with_a_runner_in_the_pool_is_handed_back);
+  RUN_TEST(a_last_callback_says_that_all_tasks_were_handed_back);
+  RUN_TEST(the_last_callback_waits_for_tasks_that_a_loop_pass_left_over);
+  RUN_TEST(the_last_callback_is_made_exactly_once);
 }
 
-/* Bodies that block need room in libuv's pool, whatever the environment says. */
+/* Blocking bodies need enough threads in libuv's pool, whatever the environment says. */
 TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "4"); RUN_SUITE(immediate));

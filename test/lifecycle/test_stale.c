@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An id stays stale for ever, whichever way its task ended: built with -DUVS__GENERATION_BITS=3, so
- * that a slot's generations are soon used up. The agenda's half of this is in test_generation.c.
+ * An id stays stale for ever, however its task ended. Built with -DUVS__GENERATION_BITS=3, so that
+ * the generations of a slot are soon used up. See also rooms/test_directory_generation.c.
  */
 #include <stdlib.h>
 
@@ -78,7 +78,7 @@ static void cancel_main(void *arg) {
 
 enum way { RUN_LIGHT, RUN_DONE, RUN_LOOP, FAIL, PERIODIC, CANCEL, CANCEL_ELSEWHERE, WAYS };
 
-/* One batch of tasks, from submit to their end. */
+/* One batch of tasks, from submission to end. */
 static bool live_and_end(struct fixture *f, enum way way, unsigned *dones) {
   uvs_id_t *batch = &ids[id_count];
   uvs_task_t t;
@@ -142,7 +142,8 @@ TEST an_id_stays_stale_over_any_number_of_reuses(void) {
     ASSERT_U64(expected, dones);
     for (int i = 0; i < 50; i++) /* the older ones too */
       ASSERT(stale(f.s, ids[test_random_below(&random, id_count)]));
-    /* A living task among them comes and goes, and its neighbours' old ids never hit it. */
+    /* A live task among them is cancelled and replaced. The old ids of its neighbours never match
+     * it. */
     ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, live[round % 20], 0));
     ASSERT_RC(0, uvs_schedule(f.s, UVS_HOUR(1), body, NULL, &live[round % 20]));
     fixture_turn(&f);
@@ -191,7 +192,7 @@ TEST a_slot_whose_generation_is_used_up_is_never_used_again(void) {
 }
 
 /* L18 L10 */
-TEST a_refused_submission_uses_its_ids_up_as_well(void) {
+TEST a_refused_submission_also_uses_up_its_ids(void) {
   static uvs_task_t many[500];
   static uvs_id_t out[500];
   unsigned refused = 0;
@@ -231,7 +232,7 @@ TEST a_refused_submission_uses_its_ids_up_as_well(void) {
 SUITE(stale_ids) {
   RUN_TEST(an_id_stays_stale_over_any_number_of_reuses);
   RUN_TEST(a_slot_whose_generation_is_used_up_is_never_used_again);
-  RUN_TEST(a_refused_submission_uses_its_ids_up_as_well);
+  RUN_TEST(a_refused_submission_also_uses_up_its_ids);
 }
 
 TEST_MAIN(RUN_SUITE(stale_ids));

@@ -10,7 +10,7 @@
 
 #include "model.h"
 
-#define TAGS 64 /* tasks that a program can name, those that are over included */
+#define TAGS 64 /* tasks that a program can name, including ended ones */
 #define KEPT_MOST 12
 #define LANES 6
 #define LANES_MOST 100
@@ -19,7 +19,7 @@
 #define ITEMS 16
 #define EVENTS 8192
 #define WORDS 4096
-#define SETTLE_MOST 8   /* turns per step: a task may be late for ever */
+#define SETTLE_MOST 8   /* loop passes per step: a task may be late for ever */
 #define SLOTS 0x3ffffff /* the lower bits of an id say which slot the task has */
 #define SHUT_STEPS 60
 #define START_NS UVS_SEC(1)
@@ -58,7 +58,7 @@ static unsigned pick(struct bytes *b, unsigned n) {
 /* ---- the two sides ---- */
 
 enum what {
-  EV_CALL = 1, /* what a call answered */
+  EV_CALL = 1, /* the answer of a call */
   EV_WORK,
   EV_AFTER,
   EV_DONE,
@@ -91,7 +91,7 @@ struct event {
   int64_t v[6];
 };
 
-/* Something that was asked for, and the answer. */
+/* A query and its answer. */
 struct word {
   const char *of;
   int tag;
@@ -104,7 +104,7 @@ struct record {
   uvs_id_t id;
   uint32_t script; /* what its callbacks do */
   bool reserved, live, kept;
-  bool drops; /* its result, unless a wait is handed it */
+  bool drops; /* drops its result unless a wait receives it */
   int cleanups;
 };
 
@@ -121,15 +121,15 @@ struct side {
   unsigned lanes;
   void *queue[QUEUES];
   unsigned queues;
-  uvs_item_t item[QUEUES][ITEMS]; /* a number means something to one queue only */
+  uvs_item_t item[QUEUES][ITEMS]; /* an item belongs to one queue */
   unsigned items;
   int64_t cleanups;
-  bool moved;      /* a clock has, since the last turn */
-  bool sent;       /* something may be on its way to the loop */
-  bool ran_here;   /* a submitter has run its own task, since the last turn */
-  bool in_turn;    /* callbacks come from there */
+  bool moved;      /* a clock was moved since the last pass */
+  bool sent;       /* the inbox may not be empty */
+  bool ran_here;   /* a caller-run task ran since the last pass */
+  bool in_turn;    /* inside a loop pass, which makes callbacks */
   int64_t next_ns; /* uvs_next_due */
-  bool far;        /* it is another thread that calls */
+  bool far;        /* calls come from another thread */
   int depth, acts;
   bool closed;
   unsigned events, words;
@@ -138,17 +138,17 @@ struct side {
 };
 
 static struct side sides[2];
-static struct side *at; /* whose callbacks are called */
+static struct side *at; /* the side whose callbacks are being called */
 static uv_loop_t loop;
 static uv_idle_t pin;
 static long allocated;
 static uint64_t calls;
 static bool tracing;
-/* What a program has more of than others. */
+/* What a program has more of than usual. */
 enum { PLAIN = 0, LANED = 1, LIMITED = 2, PENDING = 4, FAILING = 8 };
 static unsigned flavour;
-static bool has_far;         /* so do other threads */
-static unsigned live_most;   /* below 64, the batch in which a turn takes up what is due */
+static bool has_far;         /* other threads make calls */
+static unsigned live_most;   /* below 64, the batch size of a loop pass */
 static unsigned turns_taken; /* in this step, by the library */
 static bool slept;
 
@@ -216,7 +216,7 @@ static int64_t later_of(int64_t from, int64_t by) {
 
 static void act(uint64_t chance);
 
-/* A callback does something else in one of n cases. */
+/* A callback makes another call in one of n cases. */
 static void maybe_act(uint64_t chance, unsigned n) {
   uint64_t h = mix(chance);
 
@@ -243,7 +243,7 @@ static void note_run(enum what what, uvs_run_t *run) {
        run->scheduler != NULL, BOTH(uvs_cancelled(run), model_cancelled(run)));
 }
 
-/* A body may finish its own run before it says that this is pending. */
+/* A body may finish its own run before it returns UVS_PENDING. */
 static void finish_early(const struct record *r, uint64_t h) {
   for (; (h & 3) == 0 && h != 0; h >>= 2) {
     int status = (h & 4) != 0 ? 0 : UV_EIO;
@@ -285,13 +285,13 @@ static int perform(uvs_run_t *run, uint64_t salt) {
                   model_set_result(run, (void *)(uintptr_t)(h & 0xff))));
   at->mono_ns += takes[h >> 6 & 7];
   at->wall_ns += takes[h >> 6 & 7];
-  at->moved |= !at->in_turn; /* the turn looks again by itself */
+  at->moved |= !at->in_turn; /* the loop pass looks again by itself */
   maybe_act(h >> 10, 6);
   maybe_act(h >> 11, 24);
   if (returned == UVS_PENDING && at->in_turn)
     finish_early(r, h >> 54);
   if ((h >> 40 & 1) != 0 && BOTH(uvs_cancelled(run), model_cancelled(run)))
-    returned = UV_ECANCELED; /* it gives up, as it was asked to */
+    returned = UV_ECANCELED; /* the body stops, as it was asked to */
   note(EV_CALL, r->tag, BOTH(uvs_cancelled(run), model_cancelled(run)), returned, 0, 0, 0, 0);
   return returned;
 }
@@ -316,7 +316,7 @@ static int on_after(uvs_run_t *run) {
   return returned == UVS_PENDING ? 0 : returned;
 }
 
-/* What a decorated task runs instead. */
+/* The body of a decorated task. */
 static int on_wrapper(uvs_run_t *run) {
   const struct record *r = run->arg;
 
@@ -368,7 +368,7 @@ static void on_after_body(uvs_run_t *run, int status) {
 }
 
 static void on_never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
-  const struct record *r = task_arg; /* NULL: all have come */
+  const struct record *r = task_arg; /* NULL: the last call */
 
   (void)s;
   note(EV_NEVER_RAN, r == NULL ? -1 : r->tag, (int64_t)(intptr_t)arg, id == (r == NULL ? 0 : r->id),
@@ -465,7 +465,7 @@ static struct record *some_record(struct bytes *b) {
   return &at->record[n < 208 ? (at->head - 1 - n % 14) % TAGS : n % TAGS];
 }
 
-/* One that is in this state, or any that is not over (0); if there is none, any at all. */
+/* A task in this state, or with 0 any unfinished task. If there is none, any task. */
 static struct record *record_in(struct bytes *b, int state) {
   unsigned first = driver_byte(b);
   uvs_info_t info;
@@ -553,7 +553,7 @@ static void fill_rare(struct bytes *b, uvs_task_t *t) {
   }
 }
 
-/* What a program may get wrong. */
+/* Mistakes that a program may make. */
 static void spoil(struct bytes *b, uvs_task_t *t) {
   switch (pick(b, 20)) {
   case 0:
@@ -661,7 +661,7 @@ static void submit(struct bytes *b, size_t n, bool narrow) {
   int rc;
 
   if (live_tasks() + n > live_most || taken_records() + n > TAGS - 4) {
-    op_cancel(b, false); /* there are enough */
+    op_cancel(b, false); /* there are enough tasks */
     return;
   }
   for (size_t i = 0; i < n; i++) {
@@ -682,7 +682,7 @@ static void submit(struct bytes *b, size_t n, bool narrow) {
     r[i]->drops = t[i].drop_result != NULL;
     at->kept += r[i]->kept;
   }
-  /* Bodies may be run before this returns, and may use the ids of their own tasks. */
+  /* Bodies may run before this returns, and may use the ids of their own tasks. */
   if (narrow)
     rc = BOTH(uvs_lane_submit(lane, t, &r[0]->id),
               lane == 0 ? UV_ENOENT : model_submit(at->m, t, 1, lane, &r[0]->id));
@@ -700,12 +700,12 @@ static void submit(struct bytes *b, size_t n, bool narrow) {
       r[i]->kept = r[i]->live = false;
       continue;
     }
-    /* The lowest that is free. */
+    /* The lowest free slot. */
     note(EV_CALL, r[i]->tag, BOTH(r[i]->id & SLOTS, r[i]->id % MODEL_TASKS), 0, 0, 0, 0, 0);
   }
 }
 
-/* ---- the rest that a program can do ---- */
+/* ---- other operations of a program ---- */
 
 static void op_cancel(struct bytes *b, bool any) {
   static const unsigned flags[] = {0, 0, UVS_CANCEL_TOKEN, UVS_CANCEL_IF_WAITING, 3, 8};
@@ -881,7 +881,7 @@ static void queue_open(unsigned i) {
   say("open queue %u", i);
   answered(BOTH(uvs_queue_open(at->s, &o, (uvs_queue_t **)&at->queue[i]),
                 model_queue_open(at->m, &o, (struct model_queue **)&at->queue[i])));
-  at->sent = true; /* so that the loop looks: who was seen first is served last */
+  at->sent = true; /* makes the loop look: the order of service depends on it */
 }
 
 static void queue_put(struct bytes *b, unsigned i) {
@@ -993,7 +993,7 @@ static void op_queue(struct bytes *b) {
   }
 }
 
-/* What changes the course of everything, so not often. */
+/* Operations that change everything, so they are rare. */
 static void op_lifecycle(struct bytes *b) {
   unsigned what = pick(b, 64);
   int which = (int)pick(b, 2);
@@ -1027,12 +1027,12 @@ static void op_lifecycle(struct bytes *b) {
   }
 }
 
-/* A call that may come from anywhere. */
+/* A call that is allowed on any thread. */
 static void op_anywhere(struct bytes *b) {
   unsigned what = pick(b, 64);
 
   if ((flavour & PENDING) != 0 && what % 8 == 7)
-    what = 38; /* what is pending would fill it up */
+    what = 38; /* pending runs would fill it up */
   if (what < 20)
     submit(b, 1, false);
   else if (what < 22)
@@ -1087,7 +1087,7 @@ static bool turn_real(void) {
   return wakeups() != before;
 }
 
-/* So many turns, each asked for; 0: as long as the library itself wants one. */
+/* Runs n loop passes, each requested; 0: as many as the library itself wants. */
 static void turn(unsigned n) {
   at->in_turn = true;
   if (at->m != NULL) {
@@ -1157,11 +1157,11 @@ static void op_from_afar(struct bytes *b) {
   }
   at->far = false;
   if (pick(b, 2) == 0)
-    turn(0); /* does it wake up for it? */
+    turn(0); /* does the loop wake up? */
   at->sent = true;
 }
 
-/* ---- what can be asked ---- */
+/* ---- queries ---- */
 
 static void put(const char *of, int tag, int64_t v) {
   if (at->words < WORDS)
@@ -1266,8 +1266,8 @@ static void ask(bool due) {
   if (due || at->sent) {
     put("next due", -1, BOTH(uvs_next_due(at->s, &next_ns), model_next_due(at->m, &next_ns)));
     at->next_ns = next_ns;
-    /* Whoever runs tasks of his own may call the loop once too often: nothing promises that he does
-     * not. */
+    /* After a caller-run task the library may request one loop pass too many. Nothing promises that
+     * it does not. */
     if (at->m != NULL && at->ran_here && sides[0].next_ns <= at->mono_ns)
       next_ns = at->mono_ns;
     put("next due_ns", -1, next_ns < at->mono_ns ? at->mono_ns : next_ns);
@@ -1312,7 +1312,7 @@ static void step(struct bytes *b) {
   }
   ns = what < 210 ? UVS_MS(pick(b, 12)) : duration(b);
   ns = ns > UVS_DAY(40) ? UVS_US(1) : ns;
-  if (what < 230 && what >= 210) { /* to where something is due */
+  if (what < 230 && what >= 210) { /* to the next deadline */
     model_next_due(sides[1].m, &ns);
     ns = ns == UVS_NEVER || ns > UVS_DAY(100) ? 1 : ns - at->mono_ns;
   }
@@ -1460,10 +1460,10 @@ static void open_both(struct bytes *b) {
   }
 }
 
-/* As uvs_close says: all is cancelled, and it waits for what is pending. */
+/* As uvs_close documents: everything is cancelled, and the close waits for pending runs. */
 static void close_side(void) {
   at->events = at->words = 0;
-  at->acts = 1000; /* from here on nothing new */
+  at->acts = 1000; /* no new calls from here on */
   if (at->s != NULL) {
     if (uvs_close(uvs_retain(at->s), on_closed) != 0)
       abort();
@@ -1484,7 +1484,7 @@ static void close_side(void) {
     }
   }
   note(EV_CLOSED, -1, at->closed, 0, 0, 0, 0, 0);
-  put_counts(); /* which can still be asked for */
+  put_counts(); /* the counts can still be read */
   if (at->s != NULL)
     uvs_release(at->s);
   for (int i = 0; i < QUEUES && at->s != NULL; i++)
@@ -1516,7 +1516,7 @@ struct driver_result driver_run(struct bytes program, uint64_t steps, bool trace
   start_loop();
   uv_idle_start(&pin, on_idle);
   open_both(&program);
-  for (int i = 0; i < 2; i++) { /* the first turn tells the library which thread is the loop's */
+  for (int i = 0; i < 2; i++) { /* in the first pass the library learns the loop's thread */
     at = &sides[i];
     turn(0);
     ask(true);
@@ -1539,7 +1539,7 @@ struct driver_result driver_run(struct bytes program, uint64_t steps, bool trace
     result.differs = !same();
     result.steps++;
     if (model_is_shutdown(sides[1].m) && ++shut_for == SHUT_STEPS)
-      steps = result.steps; /* little happens any more */
+      steps = result.steps; /* little happens after that */
     result.events += sides[0].events;
   }
   if (!result.differs) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Runs one program on the library and on the model, and compares after each step: answers,
- * callbacks in their order with all that they are given, and all that can be asked.
+ * callbacks in order with all their arguments, and all queries.
  *
- * A program is a string of bytes. Those come from a file, from libFuzzer, or from chance; the
- * driver does not care, and every string is a program.
+ * A program is a string of bytes from a file, from libFuzzer, or from a random generator. Every
+ * string is a valid program.
  */
 #ifndef TEST_MODEL_DRIVER_H
 #define TEST_MODEL_DRIVER_H
@@ -14,20 +14,20 @@
 #include <stdint.h>
 
 struct bytes {
-  const uint8_t *data; /* NULL: chance, from `state` */
+  const uint8_t *data; /* NULL: random bytes from `state` */
   size_t size, pos;
   uint64_t state;
 };
 
 struct driver_result {
-  uint64_t steps;  /* that both took */
-  uint64_t calls;  /* of the library, those inside callbacks included */
+  uint64_t steps;  /* steps on both sides */
+  uint64_t calls;  /* calls of the library, including those in callbacks */
   uint64_t events; /* callbacks that were compared */
   bool differs;
 };
 
-/* One program of at most `steps` steps. `trace`: print what it does; the difference is printed in
- * any case. */
+/* Runs one program of at most `steps` steps. `trace`: print each step. A difference is always
+ * printed. */
 struct driver_result driver_run(struct bytes program, uint64_t steps, bool trace);
 
 /* The n-th program of a seed. */

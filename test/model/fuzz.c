@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * fuzz-model: the driver as a libFuzzer target. Its inputs are programs: what it finds runs again
- * with against-model --replay.
+ * fuzz-model: the driver as a libFuzzer target. Its inputs are programs, which against-model
+ * --replay can repeat.
  *
  *   fuzz-model -max_total_time=600 CORPUS
  */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * against-model: random programs, on the library and on the model.
+ * against-model: runs random programs on the library and on the model.
  *
- *   against-model [--seed N] [--steps N]   so many steps; both are printed; or SEED=N before it
- *   against-model --replay FILE ...        programs from files, say, what libFuzzer has found
- *   against-model --seed N --program N     one of a seed's programs again, every step printed
+ *   against-model [--seed N] [--steps N]   N steps; prints seed and steps; or SEED=N in the
+ *                                          environment
+ *   against-model --replay FILE ...        programs from files, for example from libFuzzer
+ *   against-model --seed N --program N     repeats one program of a seed and prints every step
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -18,9 +19,9 @@
 #include "driver.h"
 
 #define PROGRAM_STEPS 600
-#define PROGRAM_SECONDS 120 /* of milliseconds, on an idle machine */
+#define PROGRAM_SECONDS 120 /* a program takes milliseconds on an idle machine */
 
-static char endless[200]; /* what to say of a program that does not end */
+static char endless[200]; /* the message for a program that does not end */
 
 static void on_alarm(int signal) {
   (void)signal;
@@ -54,7 +55,7 @@ static int replay(const char *path, bool trace) {
 
 static uint64_t number(const char *text) {
   char *end;
-  double rounded = strtod(text, &end); /* so that 1e7 will do */
+  double rounded = strtod(text, &end); /* accepts 1e7 */
   uint64_t exact = strtoull(text, NULL, 0);
 
   return strpbrk(text, "eE.") != NULL && strncmp(text, "0x", 2) != 0 ? (uint64_t)rounded : exact;

@@ -3,14 +3,14 @@
 
 #include <stdlib.h>
 
-/* One more than the states of the header: over, but its outcome is kept. */
+/* One more state than in the header: ended, but the outcome is kept. */
 enum { FREE = 0, OVER = UVS_ENDED + 1 };
 
 struct cleanup {
   uvs_cleanup_cb cb; /* NULL: called already */
   void *arg;
   bool when_settled;
-  int lists; /* 0: this place is free */
+  int lists; /* 0: this entry is free */
 };
 
 /* First in, first out. */
@@ -28,8 +28,8 @@ struct lane {
   uvs_lane_t number;
   uint32_t width; /* UINT32_MAX: no bound */
   uint32_t running;
-  int next;  /* the task of it that waits among all others, or -1 */
-  int tasks; /* not over */
+  int next;  /* its task among all ready tasks, or -1 */
+  int tasks; /* not ended */
   bool disposed, token, ending, gone, called;
   uvs_quiet_cb quiet;
   void *arg;
@@ -44,31 +44,31 @@ struct task {
   char name[UVS_NAME_MAX + 1];
   uvs_decoration_t decoration;
   struct lane *lane;
-  bool in_lane; /* dispose has not yet come by */
+  bool in_lane; /* dispose has not reached it yet */
   bool narrow;
-  bool plain;     /* of the kind that does not remember how late it was, */
-  bool remembers; /* but it had become another when its last run began */
+  bool plain;     /* a kind that does not record its lateness, */
+  bool remembers; /* but it was another kind when its last run began */
 
   int64_t due, since, until;
-  bool queued;   /* it waits where the nearest deadline is looked for */
-  bool in_todo;  /* the loop owes it a callback */
+  bool queued;   /* it is in the delay queue */
+  bool in_todo;  /* the loop has to call one of its callbacks */
   bool decorate; /* the decorate hook is still to be called */
-  bool here;     /* its submitter is about to run it */
+  bool here;     /* its submitter will run it (CALLER_RUNS) */
   bool ref, cancelled, timed_out, token, spared, never_ran, forgotten;
   int status;
 
   /* ready */
-  bool listed; /* it waits among all others, at the place that this key says: */
+  bool listed; /* it is among all ready tasks, ordered by this key: */
   int64_t key_ns;
   uint64_t key_seq;
-  uint64_t rank; /* else: its place among those of its lane */
+  uint64_t rank; /* otherwise: its position in its lane */
   int64_t ready, turn, wall_late, step;
   int64_t limit_due;
   bool limited, limit_final;
 
   /* running */
   bool pending, finished, to_after;
-  bool inside; /* its body, or its `after`, is just being called */
+  bool inside; /* its body or its `after` is being called */
 
   /* its last run */
   int64_t ideal, start, end, after_at;
@@ -79,13 +79,13 @@ struct task {
   void *result, *run_result;
   void *dropped[2]; /* results that the loop is to drop */
   int drops;
-  bool taken; /* a wait was handed the result */
+  bool taken; /* a wait received the result */
 
-  /* over its whole life */
+  /* Over its whole life. */
   uint64_t missed_total, missed_next, failures;
   int64_t grid;
 
-  /* what the hooks are still to be told */
+  /* What the hooks still have to be told. */
   int failed_news;
   uint64_t missed_news;
   int missed_reason;
@@ -112,7 +112,7 @@ struct model {
   uvs_options_t o;
   uvs_hooks_t hooks;
   struct task task[MODEL_TASKS];
-  int top; /* so many of them have been used */
+  int top; /* number of entries ever used */
   struct lane lane[MODEL_LANES];
   int lanes;
   struct model_queue *queue[MODEL_QUEUES];
@@ -120,14 +120,14 @@ struct model {
   struct cleanup cleanup[MODEL_CLEANUPS];
 
   uint64_t last_seq, last_serial, last_rank, last_item;
-  unsigned wheel; /* whose turn is it: high, normal or low? */
+  unsigned wheel; /* the position in the cycle of priorities */
   struct list todo, now, ending;
 
-  bool far; /* the caller is not the loop */
+  bool far; /* the caller is another thread */
   bool had_turn, shut, stop, terminated, closing;
-  bool policy_changed;        /* the next turn looks at all tasks */
-  bool wall_wanted, wall_was; /* the first task of the wall clock has come: the next turn looks */
-  int64_t recent;             /* when something last became ready, or a run was over */
+  bool policy_changed;        /* the next pass looks at all tasks */
+  bool wall_wanted, wall_was; /* the first wall-clock task has come: the next pass looks */
+  int64_t recent;             /* when a task last became ready or a run last ended */
   int survive[2], rejection;
   int64_t turn_ns, shutdown_ns, shutdown_wall, kill_ns;
   bool wall_known;
@@ -135,11 +135,11 @@ struct model {
   uvs_never_ran_cb never_ran;
   void *never_ran_arg;
 
-  uvs_counts_t counts; /* what has happened; the present is counted */
+  uvs_counts_t counts; /* past events; current states are counted on request */
   uint64_t live;       /* waiting, ready or running */
 };
 
-/* ---- small things ---- */
+/* ---- helpers ---- */
 
 static uvs_t *seen_as(struct model *m) {
   return (uvs_t *)(void *)m;
@@ -209,7 +209,7 @@ static int outcome_of(const struct task *k) {
   return k->cancelled ? UV_ECANCELED : k->status == UVS_STOP ? 0 : k->status;
 }
 
-/* What a body's answer means. */
+/* The status that a body's answer means. */
 static int status_of(int returned) {
   if (returned == 0 || returned == UVS_STOP)
     return returned;
@@ -229,7 +229,7 @@ static int limit_status(const struct task *k) {
   return k->t.limit.substitute ? k->t.limit.status : UV_ETIMEDOUT;
 }
 
-/* ---- why was it late? ---- */
+/* ---- causes of lateness ---- */
 
 struct blame {
   int cause;
@@ -256,7 +256,7 @@ static int split(int64_t due, int64_t start, const struct blame *b, int n,
   return culprit;
 }
 
-/* A run that could start at `start` was due at `due`. With `started`, on the loop, in this turn. */
+/* A run that could start at `start` was due at `due`. With `started`, on the loop, in this pass. */
 static int why_late(const struct model *m, const struct task *k, int64_t due, int64_t start,
                     bool started, int64_t by[UVS_LATE_CAUSES]) {
   int64_t turn = started ? k->turn : m->turn_ns;
@@ -296,23 +296,23 @@ static void decorate(struct model *m, struct task *k) {
     return;
   k->decorate = false;
   m->hooks.decorate(seen_as(m), k->id, &k->decoration);
-  if (k->decoration.work == NULL) /* not a body: it stays as it was */
+  if (k->decoration.work == NULL) /* no body: the decoration is ignored */
     k->decoration.work = k->t.work != NULL ? k->t.work : k->t.after;
 }
 
-/* Did a run set it? NULL and what the spec gave are never dropped. */
+/* Was this result set by a run? NULL and results preset in the spec are never dropped. */
 static bool is_droppable(const struct task *k, const void *result) {
   return k->t.drop_result != NULL && result != NULL && result != k->t.result &&
          result != k->t.limit.result;
 }
 
-/* At the next turn, if the task does not have it any more. */
+/* Drops the result in the next pass, if the task no longer has it. */
 static void discard(struct task *k, void *result) {
   if (is_droppable(k, result) && result != k->result && (k->drops == 0 || k->dropped[0] != result))
     k->dropped[k->drops++] = result;
 }
 
-/* The outcome is forgotten, and the task over. */
+/* The outcome is forgotten, and the task has ended. */
 static void drop_unclaimed(struct task *k) {
   void *result = k->result;
 
@@ -385,7 +385,7 @@ static void call_cleanups(struct model *m, struct cleanups *l) {
   }
 }
 
-/* The outcome is decided: who asked for that hears of it at the next turn. */
+/* The outcome is decided: actions with WHEN_SETTLED are called in the next pass. */
 static void cleanups_settled(struct model *m, const struct cleanups *l) {
   for (int i = 0; i < l->count; i++) {
     struct cleanup *c = &m->cleanup[l->of[i]];
@@ -395,7 +395,7 @@ static void cleanups_settled(struct model *m, const struct cleanups *l) {
   }
 }
 
-/* ---- lanes and turns ---- */
+/* ---- lanes and priorities ---- */
 
 static int class_of(const struct task *k) {
   return UVS_PRIORITY_HIGH - k->t.priority;
@@ -408,7 +408,7 @@ static bool is_before(const struct task *a, const struct task *b) {
   return a->key_ns != b->key_ns ? a->key_ns < b->key_ns : a->key_seq < b->key_seq;
 }
 
-/* Who of those that wait among all others starts next? */
+/* The ready task that starts next. */
 static struct task *first_ready(struct model *m) {
   struct task *best[3] = {NULL, NULL, NULL};
 
@@ -424,7 +424,7 @@ static struct task *first_ready(struct model *m) {
   return best[0] != NULL ? best[0] : best[1] != NULL ? best[1] : best[2];
 }
 
-/* The first that waits in a lane. */
+/* The first task that waits in a lane. */
 static struct task *first_in_lane(struct model *m, const struct lane *l) {
   struct task *first = NULL;
 
@@ -442,8 +442,8 @@ static bool has_room(const struct lane *l) {
   return l->next < 0 && !l->disposed && l->running < l->width;
 }
 
-/* If the lane may start one more, the first that waits in it waits among all others: behind those
- * that are ready already, so that lanes take turns. */
+/* If the lane may start another task, its first waiting task becomes one of the ready tasks: after
+ * those that are ready already, so that lanes alternate. */
 static void admit(struct model *m, struct lane *l) {
   struct task *first = has_room(l) ? first_in_lane(m, l) : NULL;
 
@@ -456,7 +456,7 @@ static void admit(struct model *m, struct lane *l) {
   first->key_seq = ++m->last_seq;
 }
 
-/* It has become ready. */
+/* The task has become ready. */
 static void list_ready(struct model *m, struct task *k) {
   struct lane *l = k->lane;
 
@@ -466,7 +466,7 @@ static void list_ready(struct model *m, struct task *k) {
     l->next = index_of(m, k);
 }
 
-/* It is ready no more. */
+/* The task is no longer ready. */
 static void unlist(struct model *m, struct task *k) {
   k->listed = false;
   if (k->lane == NULL)
@@ -518,20 +518,20 @@ static bool is_heard(const struct model *m, const struct task *k) {
          k->missed_news != 0 || k->drops > 0 || k->decoration.release != NULL;
 }
 
-/* No run is in progress and none will start. If somebody is to hear of that: at the next turn. */
+/* No run is in progress and none will start. Callbacks follow in the next pass. */
 static void conclude(struct model *m, struct task *k) {
   k->state = UVS_ENDED;
   k->limited = false;
   k->queued = false;
   k->in_lane = false;
   if (outcome_of(k) != 0 || k->timed_out || (k->forgotten && !k->taken)) {
-    void *result = k->result; /* nobody can get it */
+    void *result = k->result; /* no wait can receive it */
 
     k->result = NULL;
     discard(k, result);
   }
   if (k->in_todo)
-    return; /* the loop comes to it */
+    return; /* the loop frees it later */
   if (is_heard(m, k))
     owe(m, k);
   else
@@ -557,7 +557,7 @@ static void call_back_end(struct model *m, struct task *k) {
     drop_unclaimed(k);
 }
 
-/* Cancelled or dropped before a run. */
+/* The task was cancelled or dropped before a run. */
 static void end_unstarted(struct model *m, struct task *k, uint64_t *outcome) {
   bool was_ready = k->state == UVS_READY;
 
@@ -640,7 +640,7 @@ static uint64_t periods_between(const struct task *k, int64_t point, int64_t at)
   return at <= point ? 0 : (uint64_t)((at - point) / k->t.period_ns);
 }
 
-/* Points of the grid, from this one on, that lie before an instant. */
+/* The number of grid points from this one on that are before an instant. */
 static uint64_t points_before(const struct task *k, int64_t point, int64_t at) {
   uint64_t n = periods_between(k, point, at);
 
@@ -677,7 +677,7 @@ static bool plan_retry(struct model *m, struct task *k, int64_t end) {
   for (uint64_t i = 1; i < k->failures && wait < most; i++)
     wait = wait > most / 2 ? most : wait * 2;
   if (is_wall(k)) {
-    /* A run that did not begin: as that clock went when it became ready. */
+    /* For a run that did not start: the time of that clock when the task became ready. */
     from =
         k->start == 0 ? k->due + k->wall_late + (end - k->ready) : wall_of(m) - (now_of(m) - end);
     if (from < 0)
@@ -721,7 +721,7 @@ static void settle_running(struct model *m, struct task *k, uint64_t *outcome) {
   cleanups_settled(m, &k->cleanups);
 }
 
-/* The run is over. Then the task waits, or has ended. */
+/* The run has ended. Then the task waits, or has ended. */
 static void end_run(struct model *m, struct task *k, int status, int64_t end) {
   bool goes_on = !settled(k) && plan_next(m, k, status, end);
   void *before = k->result;
@@ -763,7 +763,7 @@ static bool limit_passed(const struct task *k, int64_t at) {
   return has_limit(&k->t) && k->limit_due != UVS_NEVER && at >= k->limit_due;
 }
 
-/* Its limit has passed before it could start: it ends without having begun. */
+/* The limit has passed before the start: the run ends without having started. */
 static void time_out_unstarted(struct model *m, struct task *k, int64_t now) {
   start(m, k);
   k->ideal = k->due;
@@ -804,7 +804,7 @@ static uvs_run_t run_of(struct model *m, struct task *k, int runner) {
   return run;
 }
 
-/* The present point of the grid, if some were left out or merged on the way to `start`. */
+/* The current point of the grid, if some were skipped or merged until `start`. */
 static void choose_point(struct model *m, struct task *k, int64_t due) {
   int64_t until = min64(k->start, k->until);
   int64_t by[UVS_LATE_CAUSES];
@@ -856,7 +856,7 @@ static bool was_asked_to_stop(const struct model *m, const struct task *k, int64
          (k->lane != NULL && k->lane->disposed && k->lane->token && !k->spared);
 }
 
-/* A body, or `after`, that was asked to stop and answers UV_ECANCELED is cancelled. */
+/* A body or `after` that was asked to stop and returns UV_ECANCELED is cancelled. */
 static void answer_cancelled(struct model *m, struct task *k, int64_t at) {
   if (settled(k) || !was_asked_to_stop(m, k, at))
     return;
@@ -893,7 +893,7 @@ static void complete_waiting(struct model *m, struct task *k) {
   conclude(m, k);
 }
 
-/* SKIP, and a whole period has gone by while it waited for its turn. */
+/* SKIP, and a whole period has passed while the task was ready. */
 static bool leave_out(struct model *m, struct task *k) {
   int64_t by[UVS_LATE_CAUSES];
   int64_t now = now_of(m);
@@ -917,7 +917,7 @@ static bool leave_out(struct model *m, struct task *k) {
   return true;
 }
 
-/* The body has returned, or is finished, and does not go on. */
+/* The body has returned or was finished, and is not pending. */
 static void end_body(struct model *m, struct task *k, int status) {
   status = heed_limit(k, status, k->end);
   if (status == UV_ECANCELED && !k->run_timed_out)
@@ -932,7 +932,7 @@ static void end_body(struct model *m, struct task *k, int status) {
   }
 }
 
-/* One run, from its start to its end unless it becomes pending. It is RUNNING already. */
+/* One run, from start to end unless it becomes pending. The state is RUNNING already. */
 static void run(struct model *m, struct task *k, int runner) {
   uvs_run_t r;
   int status;
@@ -1000,7 +1000,7 @@ static bool spec_is_right(const uvs_task_t *t) {
            : t->period_ns <= 0 || t->from == UVS_FROM_WALL || t->until_ns < 0)
     return false;
   if (t->until_ns != 0 && t->until_ns < t->first_ns)
-    return false; /* not one run */
+    return false; /* not a single run */
   if (t->missed_policy != UVS_MISSED_CATCH_UP && t->missed_policy != UVS_MISSED_ONCE &&
       t->missed_policy != UVS_MISSED_SKIP)
     return false;
@@ -1047,7 +1047,7 @@ static struct lane *find_lane(struct model *m, uvs_lane_t number) {
   return number == 0 || number > (uvs_lane_t)m->lanes ? NULL : &m->lane[number - 1];
 }
 
-/* All specs are looked at before the first lane. */
+/* All specs are checked before the first lane. */
 static int check_specs(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narrow) {
   for (size_t i = 0; i < n; i++) {
     if (narrow != 0 && t[i].lane != 0 && t[i].lane != narrow)
@@ -1109,12 +1109,12 @@ static struct task *make(struct model *m, const uvs_task_t *t, uvs_lane_t narrow
   return k;
 }
 
-/* A wall-clock instant as one of the other clock, or UVS_NEVER. */
+/* A wall-clock instant converted to the monotonic clock, or UVS_NEVER. */
 static int64_t remaining_of(const struct model *m, const struct task *k) {
   return k->due - (is_wall(k) ? wall_of(m) : now_of(m));
 }
 
-/* The one that comes first of those that wait for their time. */
+/* The first of the waiting tasks. */
 static struct task *first_waiting(struct model *m) {
   struct task *best = NULL;
 
@@ -1136,7 +1136,7 @@ static struct task *first_waiting(struct model *m) {
   return best;
 }
 
-/* DISCARD_OLDEST. False if the newcomer itself has to go. */
+/* DISCARD_OLDEST. Returns false if the new task itself must be dropped. */
 static bool make_room(struct model *m) {
   struct task *oldest;
 
@@ -1492,7 +1492,7 @@ static bool has_callbacks(const struct model *m) {
   return m->todo.count > 0 || m->ending.count > 0 || m->now.count > 0;
 }
 
-/* Is every task over? */
+/* Have all tasks ended? */
 static bool can_terminate(const struct model *m) {
   for (int i = 0; i < m->top; i++)
     if (m->task[i].state != FREE && m->task[i].state != OVER)
@@ -1663,7 +1663,7 @@ static struct task *first_of_lane(struct model *m, const struct lane *l) {
   return first;
 }
 
-/* All tasks of a lane that is disposed are cancelled. */
+/* Cancels all tasks of a disposed lane. */
 static void sweep(struct model *m, struct lane *l) {
   struct task *k;
 
@@ -1685,13 +1685,13 @@ static void dispose(struct model *m, struct lane *l, bool token) {
     return;
   l->disposed = true;
   if (l->next >= 0)
-    m->task[l->next].listed = false; /* nothing of it starts any more */
+    m->task[l->next].listed = false; /* no task of it starts any more */
   l->next = -1;
   cleanups_settled(m, &l->cleanups);
   sweep(m, l);
 }
 
-/* Who is inside a body of this lane, and disposes it there, is not asked to stop. */
+/* A body that disposes its own lane is not asked to stop. */
 static void spare(struct model *m, const struct lane *l) {
   for (int i = 0; i < m->top; i++) {
     struct task *k = &m->task[i];
@@ -1757,7 +1757,7 @@ static void end_lane(struct model *m, struct lane *l) {
   l->gone = true;
 }
 
-/* ---- the turn ---- */
+/* ---- the loop pass ---- */
 
 static void follow_policies(struct model *m) {
   if (m->turn_ns >= m->kill_ns)
@@ -1771,7 +1771,7 @@ static void follow_policies(struct model *m) {
   m->policy_changed = false;
 }
 
-/* A limit has passed of a run that waits for its turn, or is pending. */
+/* The limit of a ready or pending run has passed. */
 static void pass_limit(struct model *m, struct task *k) {
   k->limited = false;
   if (k->state == UVS_READY) {
@@ -1808,7 +1808,7 @@ static void expire_limits(struct model *m) {
   }
 }
 
-/* Would the task be over if this run passed its limit? */
+/* Would the task end if this run timed out? */
 static bool run_is_final(const struct task *k) {
   if (k->t.max_runs != 0 && k->runs + 1 >= k->t.max_runs)
     return true;
@@ -1830,7 +1830,7 @@ static void make_ready(struct model *m, struct task *k, int64_t wall, int64_t st
     k->step = step;
     k->key_ns = m->turn_ns - k->wall_late;
   }
-  if (k->key_ns < least) /* one that catches up does not hold up all others for ever */
+  if (k->key_ns < least) /* a task that catches up does not delay all others for ever */
     k->key_ns = least;
   if (k->key_ns < 0)
     k->key_ns = 0;
@@ -1842,7 +1842,8 @@ static void make_ready(struct model *m, struct task *k, int64_t wall, int64_t st
   list_ready(m, k);
 }
 
-/* It is due: ready, unless its point of the grid is left out, or lies after the end time. */
+/* The task is due: it becomes ready, unless its point of the grid is skipped or is after the end
+ * time. */
 static void come_due(struct model *m, struct task *k, int64_t wall, int64_t step) {
   int64_t by[UVS_LATE_CAUSES];
   int64_t due = k->due;
@@ -1880,15 +1881,15 @@ static void hand_over(struct model *m) {
   } else {
     m->wall_known = false;
   }
-  /* All that is due now, what has been due for longer first. */
+  /* All due tasks, those due longest first. */
   for (struct task *k; (k = first_waiting(m)) != NULL && remaining_of(m, k) <= 0;) {
     k->queued = false;
     come_due(m, k, wall, step);
   }
 }
 
-/* The next one that starts. A body may have shut the scheduler down: then the next turn decides who
- * may still run. */
+/* The task that starts next. A body may have shut the scheduler down: then the next pass decides
+ * which tasks may still run. */
 static struct task *start_next(struct model *m) {
   struct task *k = NULL;
 
@@ -1904,7 +1905,7 @@ static struct task *start_next(struct model *m) {
   return NULL;
 }
 
-/* All that are ready, and those whose lane lets them start then. */
+/* Runs all ready tasks, and those that their lanes admit meanwhile. */
 static void run_ready(struct model *m) {
   struct task *k;
 
@@ -1913,7 +1914,7 @@ static void run_ready(struct model *m) {
 }
 
 static void make_callbacks(struct model *m) {
-  for (int n = m->todo.count; n > 0; n--) { /* what these add waits for the next turn */
+  for (int n = m->todo.count; n > 0; n--) { /* callbacks added meanwhile wait for the next pass */
     struct task *k = &m->task[pop(&m->todo)];
 
     if (k->state == UVS_WAITING) {
@@ -1958,7 +1959,7 @@ void model_turn(struct model *m) {
     uvs_never_ran_cb each = m->never_ran;
 
     m->never_ran = NULL;
-    each(seen_as(m), 0, NULL, m->never_ran_arg); /* all have come */
+    each(seen_as(m), 0, NULL, m->never_ran_arg); /* the last call */
   }
   if (can_terminate(m)) {
     m->terminated = true;
@@ -2161,7 +2162,7 @@ int model_queue_remove(struct model_queue *q, uvs_item_t item, uvs_entry_t *ret)
   return remove_at(q, i, ret);
 }
 
-/* The first of several: the one that is due first. */
+/* Of several equal pointers, the one that is due first. */
 static int find_value(const struct model_queue *q, const void *value) {
   int i = 0;
 
@@ -2206,7 +2207,7 @@ int model_queue_each(struct model_queue *q, uvs_entry_cb each, void *arg) {
   return rc;
 }
 
-/* Each consumer gets what is due and was in before its first call. */
+/* Each consumer gets the due values that were in the queue before its first call. */
 static void serve_queues(struct model *m) {
   for (int i = m->queues; i-- > 0;) { /* the newest first */
     struct model_queue *q = m->queue[i];

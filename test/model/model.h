@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The scheduler once more, as naively as can be: a table of tasks that is searched from end to end
- * for whatever is asked, no threads, no memory of its own, no cleverness. What the header promises
- * is written here a second time, so that driver.c can run one program on both and compare.
+ * A second implementation of the scheduler, as naive as possible: a table of tasks that is searched
+ * linearly for every question, without threads, allocation or optimisation. It states the header's
+ * promises a second time, so that driver.c can run one program on both and compare.
  *
- * It takes the same specs, calls the same callbacks and gives the same answers; a scheduler is a
+ * It takes the same specs, calls the same callbacks and gives the same answers. A scheduler is a
  * `struct model *` here, and the `uvs_t *` that callbacks see is that pointer. Everything happens
- * on one thread, bodies run on the loop (concurrency 0), and the loop is model_turn.
+ * on one thread, bodies run on the loop (concurrency 0), and model_turn is a loop pass.
  *
  * Where the header leaves an order open, the model does as the library does: see
  * docs/testing-model.md.
@@ -23,7 +23,7 @@
 #include "uvsched/lane.h"
 #include "uvsched/queue.h"
 
-#define MODEL_TASKS 128  /* at once, those whose outcome is kept included */
+#define MODEL_TASKS 128  /* at a time, including kept outcomes */
 #define MODEL_LANES 128  /* in the life of a scheduler */
 #define MODEL_QUEUES 4   /* the same */
 #define MODEL_VALUES 128 /* at once in a queue */
@@ -34,13 +34,13 @@ struct model;
 struct model *model_open(const uvs_options_t *o);
 void model_free(struct model *m);
 
-/* One turn of the loop. */
+/* One pass of the loop. */
 void model_turn(struct model *m);
-/* uvs_close, and so many turns as it takes. */
+/* uvs_close, and as many loop passes as it takes. */
 void model_close(struct model *m);
 bool model_is_closed(struct model *m);
 
-/* The calls that follow come from another thread: the loop hears of them later. */
+/* Later calls come from another thread: the loop sees them later. */
 void model_set_far(struct model *m, bool far);
 
 /* n specs, as uvs_submit_many; through this lane, as uvs_lane_submit, if narrow is not 0. */
@@ -80,7 +80,8 @@ int model_lane_dispose(struct model *m, uvs_lane_t lane, unsigned flags);
 int model_lane_is_disposed(struct model *m, uvs_lane_t lane);
 int model_lane_add_cleanup(struct model *m, uvs_lane_t lane, uvs_cleanup_cb cb, void *arg,
                            unsigned flags);
-/* Is id one of this lane's tasks? Then uvs_lane_cancel and its kin do as uvs_cancel and its. */
+/* Is id a task of this lane? If so, uvs_lane_cancel and similar calls do the same as uvs_cancel
+ * etc. */
 bool model_lane_has(struct model *m, uvs_lane_t lane, uvs_id_t id);
 
 struct model_queue;
@@ -100,8 +101,7 @@ int model_queue_size(struct model_queue *q);
 int model_queue_contains(struct model_queue *q, const void *value);
 int model_queue_each(struct model_queue *q, uvs_entry_cb each, void *arg);
 
-/* For a driver that must not be flooded: so long may the clock jump if no fixed-rate task is to
- * catch up with more than n runs. */
+/* How far the clock may jump so that no fixed-rate task has to catch up with more than n runs. */
 int64_t model_calm_ns(struct model *m, int64_t n);
 
 #endif

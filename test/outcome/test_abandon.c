@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waits that another thread calls off: for a task, for a group, for termination. The loop runs on a
- * thread of its own, on the virtual clock; the threads that wait sleep without end unless a test
- * says otherwise, so the test knows when they are asleep.
+ * Waits that another thread abandons: waits for a task, for a group, for termination. The loop runs
+ * on a thread of its own, on the virtual clock. The waiting threads sleep without time-out unless a
+ * test says otherwise, so the test knows when they are asleep.
  */
 #include "uvsched/queue.h"
 
@@ -61,7 +61,7 @@ static void caller_main(void *arg) {
   atomic_store(&c->back, 1);
 }
 
-/* The tasks of a group are due in a day. What a call must not touch is marked. */
+/* The tasks of a group are due in a day. Memory that a call must not write is marked. */
 static void caller_init(struct caller *c, int call, uvs_id_t id, uvs_waiter_t *waiter) {
   memset(c, 0, sizeof *c);
   c->call = call;
@@ -96,7 +96,7 @@ static bool is_untouched(const struct caller *c) {
   return c->index == 77;
 }
 
-/* Until one task has ended, or PATIENCE_NS are over: false. */
+/* Waits until one task has ended. Returns false after PATIENCE_NS. */
 static bool await_first_end(void) {
   uint64_t end_ns = patience_end_ns();
   uvs_counts_t c;
@@ -143,7 +143,7 @@ TEST a_wait_that_is_abandoned_returns_eintr_and_the_request_is_used_up(void) {
 
     CHECK_CALL(begin());
     id = far_task();
-    for (int i = 0; i < 3; i++) { /* the same waiter serves again */
+    for (int i = 0; i < 3; i++) { /* the same waiter is used again */
       caller_init(&one, call, id, &w);
       ASSERT_RC(0, caller_start(&one));
       ASSERT(await_asleep(1));
@@ -152,7 +152,7 @@ TEST a_wait_that_is_abandoned_returns_eintr_and_the_request_is_used_up(void) {
     }
     if (call != ALL)
       ASSERT(is_untouched(&one));
-    /* The task is as it was; only the groups' own tasks are gone. */
+    /* The task is unchanged. Only the groups' own tasks are gone. */
     ASSERT_RC(UVS_WAITING, state_of(f.s, id));
     ASSERT_RC(0, uvs_is_shutdown(f.s));
     ASSERT_U64(call >= ALL ? 3 * MEMBERS : 0, counts_of(f.s).cancelled);
@@ -166,7 +166,8 @@ TEST a_wait_that_is_abandoned_returns_eintr_and_the_request_is_used_up(void) {
   PASS();
 }
 
-/* F14: a request that comes before the wait is for the next call, even if that need not wait. */
+/* F14: a request that comes before the wait applies to the next call, even if that call need not
+ * wait. */
 TEST a_wait_that_was_abandoned_before_it_began_returns_eintr_at_once(void) {
   for (int call = 0; call < CALLS; call++) {
     for (int looks = 0; looks < 2; looks++) {
@@ -177,7 +178,7 @@ TEST a_wait_that_was_abandoned_before_it_began_returns_eintr_at_once(void) {
       CHECK_CALL(begin());
       t.keep_outcome = 1;
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
-      ASSERT_RC(0, uvs_wait(f.s, id, UVS_NEVER, 0, NULL)); /* over */
+      ASSERT_RC(0, uvs_wait(f.s, id, UVS_NEVER, 0, NULL)); /* ended */
       submitted = counts_of(f.s).submitted;
       ASSERT_RC(0, uvs_abandon(f.s, &w));
       ASSERT_RC(0, uvs_abandon(f.s, &w)); /* two requests are one */
@@ -186,7 +187,7 @@ TEST a_wait_that_was_abandoned_before_it_began_returns_eintr_at_once(void) {
       ASSERT_RC(UV_EINTR, make_call(&one));
       ASSERT(is_untouched(&one));
       ASSERT_U64(submitted, counts_of(f.s).submitted); /* a group has submitted nothing */
-      /* Used up: the next call does what it always does. */
+      /* The request is used up: the next call works as usual. */
       one.timeout_ns = UVS_US(1);
       ASSERT_RC(call == WAIT ? 0 : UV_ETIMEDOUT, make_call(&one));
       CHECK_CALL(end());
@@ -195,8 +196,8 @@ TEST a_wait_that_was_abandoned_before_it_began_returns_eintr_at_once(void) {
   PASS();
 }
 
-/* F14: the first call uses the request up, whatever its kind. */
-TEST a_request_is_for_the_next_call_of_whatever_kind(void) {
+/* F14: the first call uses up the request, whatever its kind. */
+TEST a_request_to_abandon_applies_to_the_next_wait_of_any_kind(void) {
   CHECK_CALL(begin());
   for (int call = 0; call < CALLS; call++) {
     uvs_id_t id = far_task();
@@ -213,7 +214,7 @@ TEST a_request_is_for_the_next_call_of_whatever_kind(void) {
   PASS();
 }
 
-/* F14 F15: a wait with a time limit, too. It may sleep already or not: UV_EINTR in both cases. */
+/* F14 F15: a wait with a time limit can be abandoned too, whether it sleeps already or not. */
 TEST a_wait_with_a_time_limit_can_be_abandoned(void) {
   for (int call = 0; call < CALLS; call++) {
     int rc;
@@ -230,7 +231,7 @@ TEST a_wait_with_a_time_limit_can_be_abandoned(void) {
   PASS();
 }
 
-/* F14 F13: a body that runs is not disturbed, and others that wait go on waiting. */
+/* F14 F13: the running body is not disturbed, and other waits for the task go on. */
 TEST one_of_two_waits_for_a_task_is_abandoned(void) {
   static struct hold h;
   uvs_id_t id;
@@ -258,8 +259,8 @@ TEST one_of_two_waits_for_a_task_is_abandoned(void) {
   PASS();
 }
 
-/* F14: the end of the task decides the wait, although its thread has not woken up yet. */
-TEST a_wait_that_was_over_just_before_keeps_its_answer(void) {
+/* F14: the end of the task decides the wait, although the waiting thread has not woken up yet. */
+TEST a_wait_that_ended_just_before_an_abandon_keeps_its_answer(void) {
   for (int i = 0; i < 20; i++) {
     uvs_id_t id;
     int rc;
@@ -285,7 +286,7 @@ TEST a_wait_that_was_over_just_before_keeps_its_answer(void) {
 /* ------------------------------------------------------------------- bad input --- */
 
 /* F14 */
-TEST a_waiter_that_is_in_use_is_refused_and_its_sleeper_sleeps_on(void) {
+TEST a_waiter_in_use_is_refused_and_its_thread_keeps_waiting(void) {
   for (int call = 0; call < CALLS; call++) {
     uint64_t submitted;
     uvs_id_t id;
@@ -337,7 +338,7 @@ TEST a_waiter_that_is_not_initialized_is_refused(void) {
     }
     ASSERT_U64(submitted, counts_of(f.s).submitted);
   }
-  /* With nothing to wait for, the waiter is not looked at. */
+  /* A call that need not wait does not look at the waiter. */
   ASSERT_RC(0, uvs_abandon(f.s, &w));
   ASSERT_RC(0, uvs_all_with(f.s, NULL, 0, UVS_NEVER, &wrong, NULL));
   ASSERT_RC(0, uvs_all_with(f.s, NULL, 0, UVS_NEVER, &w, NULL));
@@ -346,8 +347,8 @@ TEST a_waiter_that_is_not_initialized_is_refused(void) {
   PASS();
 }
 
-/* F14: of a sleeper in another scheduler, or in a queue, a scheduler knows nothing. */
-TEST a_waiter_that_sleeps_elsewhere_is_refused_and_sleeps_on(void) {
+/* F14: a scheduler does not know about a thread that waits in another scheduler or in a queue. */
+TEST abandoning_a_waiter_through_another_object_is_refused(void) {
   static uvs_t *other;
   static uv_loop_t other_loop;
   uvs_options_t options;
@@ -383,8 +384,8 @@ static int do_take(void *queue) {
   return uvs_queue_take(queue, &w, &e);
 }
 
-/* D7: the other way round. */
-TEST a_waiter_that_sleeps_in_a_queue_is_refused_by_a_scheduler(void) {
+/* D7: the reverse case. */
+TEST a_waiter_used_in_a_queue_is_refused_by_a_scheduler(void) {
   static struct errand errand;
   uv_thread_t thread;
   uvs_queue_t *q;
@@ -405,9 +406,9 @@ TEST a_waiter_that_sleeps_in_a_queue_is_refused_by_a_scheduler(void) {
   PASS();
 }
 
-/* L4: where a call may not wait, it says so; a request from before comes first for a task and for
- * termination, which may be a mere look. */
-TEST on_the_loops_thread_a_waiter_changes_nothing(void) {
+/* L4: where a call may not wait, it returns UVS_EDEADLK. For a task and for termination, where the
+ * call may only look, an earlier request comes first. */
+TEST on_the_loop_thread_a_wait_with_a_waiter_returns_edeadlk(void) {
   static struct fixture g;
   uvs_id_t id;
 
@@ -431,9 +432,9 @@ TEST on_the_loops_thread_a_waiter_changes_nothing(void) {
 
 /* ---------------------------------------------------------------------- groups --- */
 
-/* F14: as when the time limit comes. [0] is over, [1] runs and does not listen, [2] never started.
- */
-TEST an_abandoned_gather_cancels_what_is_not_over_and_returns_when_all_is_quiet(void) {
+/* F14: as when the time limit passes. Task 0 has ended, task 1 runs and ignores its token, task 2
+ * has not started. */
+TEST an_abandoned_uvs_all_cancels_unfinished_tasks_and_returns_after_all_bodies(void) {
   static struct hold h;
 
   CHECK_CALL(begin());
@@ -469,8 +470,8 @@ TEST an_abandoned_gather_cancels_what_is_not_over_and_returns_when_all_is_quiet(
   PASS();
 }
 
-/* F14: and a member that succeeds after that does not win. */
-TEST an_abandoned_race_has_no_winner_and_returns_when_all_is_quiet(void) {
+/* F14: a member that succeeds after the abandon does not win. */
+TEST an_abandoned_uvs_any_has_no_winner_and_returns_after_all_bodies(void) {
   static struct hold h;
 
   CHECK_CALL(begin());
@@ -496,8 +497,8 @@ TEST an_abandoned_race_has_no_winner_and_returns_when_all_is_quiet(void) {
   PASS();
 }
 
-/* F14 S46 S50: nobody abandons it, so the waiter makes no difference. */
-TEST a_group_with_a_waiter_that_nobody_uses_ends_as_without(void) {
+/* F14 S46 S50: nobody abandons the group, so the waiter makes no difference. */
+TEST an_unused_waiter_changes_nothing_for_a_group(void) {
   CHECK_CALL(begin());
   for (int i = 0; i < 10; i++) {
     caller_init(&one, ALL, 0, i % 2 == 0 ? &w : NULL);
@@ -518,8 +519,8 @@ TEST a_group_with_a_waiter_that_nobody_uses_ends_as_without(void) {
   PASS();
 }
 
-/* L12: those who wait with a waiter leave as all others do, and their waiters are free. */
-TEST shutdown_releases_those_who_wait_with_a_waiter(void) {
+/* L12: threads with a waiter are released like all others, and their waiters can be used again. */
+TEST shutdown_releases_threads_that_wait_with_a_waiter(void) {
   static uvs_waiter_t ws[CALLS];
   static struct caller callers[CALLS];
   uvs_id_t id;
@@ -555,7 +556,7 @@ enum { PAIRS = 3 };
 
 struct pair {
   uvs_waiter_t w;
-  uint64_t random, pause_random; /* of the one, and of the other */
+  uint64_t random, pause_random; /* of the waiting thread, and of the abandoning thread */
   _Atomic uint64_t interrupted;  /* answers UV_EINTR so far */
   _Atomic int stop;              /* the one that waits may leave */
   uint64_t abandoned;
@@ -578,7 +579,7 @@ static uvs_task_t race_task(struct pair *p) {
   return t;
 }
 
-/* One call of any kind. Each answer must be one that fits what was waited for. */
+/* One call of a random kind. Each answer must fit the call. */
 static void race_once(struct pair *p) {
   static const int64_t patience[] = {0, UVS_US(20), UVS_US(200), UVS_MS(2)};
   struct caller c;
@@ -622,7 +623,7 @@ static void race_waits(void *arg) {
     race_once(p);
 }
 
-/* Each request brings one UV_EINTR: no more, no less. */
+/* Each request must cause exactly one UV_EINTR. */
 static void race_abandons(void *arg) {
   struct pair *p = arg;
 
@@ -645,7 +646,7 @@ static void race_abandons(void *arg) {
 }
 
 /* F14 F15 */
-TEST each_request_ends_exactly_one_wait_however_the_threads_meet(void) {
+TEST each_request_to_abandon_ends_exactly_one_wait_in_any_interleaving(void) {
   static struct pair pairs[PAIRS];
   uint64_t random = test_seed;
   uint64_t abandoned = 0;
@@ -684,8 +685,8 @@ static int abandon_and_refuse(uvs_t *s, const uvs_task_t *t, size_t n, int code)
   return UVS_REJECT_ABORT;
 }
 
-/* F14: a group that is abandoned while it is being submitted, and refused then. */
-TEST a_group_that_is_abandoned_and_refused_was_abandoned(void) {
+/* F14: a group is abandoned while it is being submitted, and then the submission is refused. */
+TEST a_group_that_is_abandoned_and_refused_reports_abandoned(void) {
   for (int call = ALL; call <= ANY; call++) {
     fixture_init(&f);
     f.options.max_pending = MEMBERS - 1;
@@ -706,30 +707,30 @@ TEST a_group_that_is_abandoned_and_refused_was_abandoned(void) {
 SUITE(abandoned) {
   RUN_TEST(a_wait_that_is_abandoned_returns_eintr_and_the_request_is_used_up);
   RUN_TEST(a_wait_that_was_abandoned_before_it_began_returns_eintr_at_once);
-  RUN_TEST(a_request_is_for_the_next_call_of_whatever_kind);
+  RUN_TEST(a_request_to_abandon_applies_to_the_next_wait_of_any_kind);
   RUN_TEST(a_wait_with_a_time_limit_can_be_abandoned);
   RUN_TEST(one_of_two_waits_for_a_task_is_abandoned);
-  RUN_TEST(a_wait_that_was_over_just_before_keeps_its_answer);
+  RUN_TEST(a_wait_that_ended_just_before_an_abandon_keeps_its_answer);
 }
 
 SUITE(refused) {
-  RUN_TEST(a_waiter_that_is_in_use_is_refused_and_its_sleeper_sleeps_on);
+  RUN_TEST(a_waiter_in_use_is_refused_and_its_thread_keeps_waiting);
   RUN_TEST(a_waiter_that_is_not_initialized_is_refused);
-  RUN_TEST(a_waiter_that_sleeps_elsewhere_is_refused_and_sleeps_on);
-  RUN_TEST(a_waiter_that_sleeps_in_a_queue_is_refused_by_a_scheduler);
-  RUN_TEST(on_the_loops_thread_a_waiter_changes_nothing);
+  RUN_TEST(abandoning_a_waiter_through_another_object_is_refused);
+  RUN_TEST(a_waiter_used_in_a_queue_is_refused_by_a_scheduler);
+  RUN_TEST(on_the_loop_thread_a_wait_with_a_waiter_returns_edeadlk);
 }
 
 SUITE(groups) {
-  RUN_TEST(an_abandoned_gather_cancels_what_is_not_over_and_returns_when_all_is_quiet);
-  RUN_TEST(an_abandoned_race_has_no_winner_and_returns_when_all_is_quiet);
-  RUN_TEST(a_group_with_a_waiter_that_nobody_uses_ends_as_without);
-  RUN_TEST(a_group_that_is_abandoned_and_refused_was_abandoned);
-  RUN_TEST(shutdown_releases_those_who_wait_with_a_waiter);
+  RUN_TEST(an_abandoned_uvs_all_cancels_unfinished_tasks_and_returns_after_all_bodies);
+  RUN_TEST(an_abandoned_uvs_any_has_no_winner_and_returns_after_all_bodies);
+  RUN_TEST(an_unused_waiter_changes_nothing_for_a_group);
+  RUN_TEST(a_group_that_is_abandoned_and_refused_reports_abandoned);
+  RUN_TEST(shutdown_releases_threads_that_wait_with_a_waiter);
 }
 
 SUITE(races) {
-  RUN_TEST(each_request_ends_exactly_one_wait_however_the_threads_meet);
+  RUN_TEST(each_request_to_abandon_ends_exactly_one_wait_in_any_interleaving);
 }
 
 TEST_MAIN(RUN_SUITE(abandoned); RUN_SUITE(refused); RUN_SUITE(groups); RUN_SUITE(races));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Clean-up actions of tasks: when they are called, in which order, and that each is called once.
- * Those of lanes and the end of the scheduler: test_cleanup_end.c.
+ * Actions of lanes, and actions at the end of the scheduler, are in test_cleanup_end.c.
  */
 #include "lib/cleanups.h"
 #include "lib/full.h"
@@ -9,7 +9,7 @@
 
 /* ------------------------------------------------------------------ order --- */
 
-/* What the task is made of. */
+/* The parts of the task. */
 enum { WITH_DONE = 1, WITH_AFTER = 2, WITH_NAME = 4, KEPT = 8, SHAPES = 16, LOOP_TASK = SHAPES };
 
 static uvs_task_t shaped(struct fixture *f, int shape, int64_t delay_ns) {
@@ -28,7 +28,7 @@ static uvs_task_t shaped(struct fixture *f, int shape, int64_t delay_ns) {
   return t;
 }
 
-/* What is called of a task that has run, or has not. */
+/* The expected callbacks of a task that has run, or has not. */
 static const char *expected(int shape, bool ran) {
   static char text[16];
   const char *done = (shape & WITH_DONE) != 0 || shape == LOOP_TASK ? "a" : "";
@@ -38,8 +38,8 @@ static const char *expected(int shape, bool ran) {
   return text;
 }
 
-/* R33. Found by the model: what another thread had attached was nothing to do. */
-TEST an_action_for_the_next_turn_is_something_to_do_now(void) {
+/* R33. Found by the model: uvs_next_due ignored an action that another thread had attached. */
+TEST next_due_is_now_while_a_clean_up_is_to_be_called(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_id_t id;
@@ -101,7 +101,7 @@ static enum greatest_test_res end_one(int shape, enum end end, int concurrency) 
 }
 
 /* R32 F12b F7 */
-TEST they_are_called_once_in_order_before_done_however_the_task_ends(void) {
+TEST clean_ups_are_called_once_in_order_before_done_however_the_task_ends(void) {
   for (int shape = 0; shape <= SHAPES; shape++) {
     for (int end = 0; end < ENDS; end++) {
       for (int concurrency = 0; concurrency < 3; concurrency += 2) {
@@ -122,7 +122,7 @@ TEST they_are_called_once_in_order_before_done_however_the_task_ends(void) {
 }
 
 /* R32 F12b */
-TEST the_one_that_wraps_the_task_is_told_after_them(void) {
+TEST the_wrappers_end_hook_is_called_after_the_clean_ups(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -139,7 +139,7 @@ TEST the_one_that_wraps_the_task_is_told_after_them(void) {
 }
 
 /* R32 S39 */
-TEST those_of_a_periodic_task_are_called_at_its_end_and_not_after_each_run(void) {
+TEST clean_ups_of_a_periodic_task_are_called_at_its_end_not_after_each_run(void) {
   struct fixture f;
   uvs_id_t counted, stopped, failed, cancelled, retried;
 
@@ -191,8 +191,8 @@ TEST those_of_a_periodic_task_are_called_at_its_end_and_not_after_each_run(void)
   PASS();
 }
 
-/* R32: also without a look at the clock between. */
-TEST a_late_run_that_does_not_end_the_task_settles_nothing(void) {
+/* R32: also if the clock is not read in between. */
+TEST a_timed_out_run_that_does_not_end_the_task_calls_no_clean_up(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -216,7 +216,7 @@ TEST a_late_run_that_does_not_end_the_task_settles_nothing(void) {
 }
 
 /* L14 R32 */
-TEST a_pending_run_is_not_the_end(void) {
+TEST a_pending_run_calls_no_clean_up(void) {
   for (int with_after = 0; with_after < 2; with_after++) {
     for (int light = 0; light < 2; light++) {
       struct fixture f;
@@ -247,7 +247,7 @@ TEST a_pending_run_is_not_the_end(void) {
 }
 
 /* R32 */
-TEST ten_thousand_on_one_task_are_called_in_order(void) {
+TEST ten_thousand_clean_ups_of_one_task_are_called_in_order(void) {
   enum { MANY = 10000 };
   static struct numbered n[MANY];
   struct fixture f;
@@ -280,8 +280,8 @@ TEST ten_thousand_on_one_task_are_called_in_order(void) {
 
 /* ---------------------------------------------------------------- settled --- */
 
-/* R24 F12 F12b: its body is on a thread of libuv's pool, and stays there. */
-TEST cancelled_in_its_run_it_is_settled_at_once_and_quiet_later(void) {
+/* R24 F12 F12b: the body blocks on a thread of libuv's pool. */
+TEST a_task_cancelled_during_its_run_is_settled_at_once_and_quiet_later(void) {
   for (int how = 0; how < 4; how++) {
     static struct fixture f;
     bool token = (how & 1) != 0;
@@ -312,7 +312,8 @@ TEST cancelled_in_its_run_it_is_settled_at_once_and_quiet_later(void) {
     ASSERT(fixture_wait_log(&f, EV_USER, 0, 2));
     ASSERT_STR_EQ("xy", log_string(&f, EV_USER));
     ASSERT_RC(1, gate_inside());
-    /* R24: attached late, it is called at once as well, and one without the flag is not. */
+    /* R24: an action attached late with the flag is called at once, too; one without the flag is
+     * not. */
     ASSERT_RC(0, attach(&f, id, 'z', UVS_CLEANUP_WHEN_SETTLED));
     ASSERT_RC(0, attach_elsewhere(&f, id, 'r', 0));
     ASSERT_RC(0, attach_elsewhere(&f, id, 'w', UVS_CLEANUP_WHEN_SETTLED));
@@ -343,9 +344,9 @@ static int act_cancels_itself_and_attaches(struct probe *p, uvs_run_t *run) {
   return rc;
 }
 
-/* F12b R24: the end may be faster than the turn at which those would be called that want to be
- * early, and then they are called there, each once. */
-TEST none_comes_after_done_even_if_the_run_ends_at_once(void) {
+/* F12b R24: the run may end before the loop pass in which the early actions would be called. Then
+ * they are called at the end, each once. */
+TEST no_clean_up_is_called_after_done_even_if_the_run_ends_quickly(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     for (int late = 0; late < 2; late++) {
       for (int with_after = 0; with_after < 2; with_after++) {
@@ -374,8 +375,8 @@ TEST none_comes_after_done_even_if_the_run_ends_at_once(void) {
   PASS();
 }
 
-/* F5 F12b R24: the last run passes its limit, and the body hangs on. */
-TEST what_the_limit_has_settled_is_quiet_when_its_body_returns(void) {
+/* F5 F12b R24: the last run times out, and its body goes on. */
+TEST a_timed_out_task_is_quiet_when_its_body_returns(void) {
   for (int how = 0; how < LATE_HOWS; how++) {
     struct fixture f;
     uvs_id_t id;
@@ -406,8 +407,8 @@ TEST what_the_limit_has_settled_is_quiet_when_its_body_returns(void) {
   PASS();
 }
 
-/* F5: the same on libuv's pool, where the body does not even know. */
-TEST the_limit_of_a_body_that_blocks_calls_them_on_the_loop(void) {
+/* F5: the same on libuv's pool, where the body does not notice the time-out. */
+TEST when_a_blocked_body_times_out_the_clean_ups_are_called_on_the_loop(void) {
   static struct fixture f;
   uvs_id_t id;
 
@@ -436,8 +437,8 @@ TEST the_limit_of_a_body_that_blocks_calls_them_on_the_loop(void) {
   PASS();
 }
 
-/* F5: it never started. */
-TEST a_limit_that_passes_before_the_start_ends_it_as_any_other(void) {
+/* F5: the task never started. */
+TEST a_time_out_before_the_start_calls_the_clean_ups(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -480,8 +481,8 @@ static void done_attaches(uvs_t *s, uvs_id_t id, int status, void *arg) {
   p->after_ret = attach(p->f, id, 'w', UVS_CLEANUP_WHEN_SETTLED);
 }
 
-/* R32 R33: of a light task as of any other. */
-TEST attached_in_the_body_in_after_and_in_done(void) {
+/* R32 R33: for a detached task as for any other. */
+TEST clean_ups_can_be_attached_in_the_body_in_after_and_in_done(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     struct fixture f;
 
@@ -518,8 +519,8 @@ static int act_attaches_next(struct probe *p, uvs_run_t *run) {
   return 0;
 }
 
-/* R32 R33: to the task that is at its end, and to one that is over. */
-TEST attached_in_another_clean_up(void) {
+/* R32 R33: to the task that is just ending, and to a task that has ended. */
+TEST clean_ups_can_be_attached_in_a_clean_up(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -546,8 +547,8 @@ static int do_cancel(void *arg) {
   return uvs_cancel(a->f->s, a->id, 0);
 }
 
-/* R33 L16: nobody wakes the loop for the end of a task that has nothing to say, until there is. */
-TEST attached_elsewhere_to_what_was_cancelled_elsewhere_it_wakes_the_loop(void) {
+/* R33 L16: the end of a task without callbacks does not wake the loop. Attaching an action does. */
+TEST attaching_to_a_task_cancelled_on_another_thread_wakes_the_loop(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -568,8 +569,8 @@ TEST attached_elsewhere_to_what_was_cancelled_elsewhere_it_wakes_the_loop(void) 
   PASS();
 }
 
-/* L7; and the loop stays for the rest. */
-TEST many_that_are_called_now_leave_the_loop_to_others_after_the_budget(void) {
+/* L7; and the loop stays alive for the remaining actions. */
+TEST many_clean_ups_do_not_hold_the_loop_longer_than_the_budget(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -578,7 +579,7 @@ TEST many_that_are_called_now_leave_the_loop_to_others_after_the_budget(void) {
   uvs_task_t t = fixture_once(&f, 'a', 0);
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
   fixture_turn(&f);
-  inspect_set_budget_ns(f.s, 0); /* over at once: at most one in each turn */
+  inspect_set_budget_ns(f.s, 0); /* used up at once: at most one in each pass */
   for (int i = 0; i < 20; i++)
     ASSERT_RC(0, attach(&f, id, 'x', 0));
   for (unsigned turns = 1, called = 0; called < 20; turns++) {
@@ -596,9 +597,9 @@ static int act_attaches_again(struct probe *p, uvs_run_t *run) {
   return p->ret++ < 5000 ? uvs_add_cleanup(p->f->s, p->id, note, p, 0) : 0;
 }
 
-/* R33 L7: what one adds waits for the next turn, so one that adds itself again and again does not
- * hold up the loop. */
-TEST one_that_attaches_itself_to_what_is_over_lets_others_run(void) {
+/* R33 L7: an action that is attached during the calls waits for the next loop pass, so an action
+ * that attaches itself again and again does not block the loop. */
+TEST a_clean_up_that_attaches_itself_again_does_not_starve_the_loop(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -625,8 +626,9 @@ static void error_attaches(uvs_t *s, uvs_id_t id, int status, void *arg) {
   p->after_ret = attach(f, id, 'x', 0) + attach(f, id, 'y', UVS_CLEANUP_WHEN_SETTLED);
 }
 
-/* R25 R32: the hook is told before the end; of a body that hangs on past its limit, at once. */
-TEST attached_inside_the_error_hook(void) {
+/* R25 R32: the hook is called before the end; if a body goes on past its time limit,
+ * immediately. */
+TEST clean_ups_can_be_attached_in_the_error_hook(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -671,7 +673,7 @@ static void done_seen_kept(uvs_t *s, uvs_id_t id, int status, void *arg) {
 }
 
 /* F13 R32 R33 R34 */
-TEST those_of_a_kept_task_and_its_outcome_do_not_disturb_each_other(void) {
+TEST clean_ups_and_a_kept_outcome_do_not_interfere(void) {
   struct fixture f;
   uvs_outcome_t o;
   uvs_id_t id;
@@ -694,7 +696,7 @@ TEST those_of_a_kept_task_and_its_outcome_do_not_disturb_each_other(void) {
   ASSERT_RC(0, attach(&f, id, 'z', UVS_CLEANUP_WHEN_SETTLED)); /* forgotten */
   fixture_turn(&f);
   ASSERT_STR_EQ("axayz", log_string(&f, (enum event_kind)0));
-  /* In a clean-up, forget the very task. */
+  /* A clean-up forgets its own task. */
   t.done = probe_done;
   log_clear(&f);
   ASSERT_RC(0, uvs_submit(f.s, &t, &id));
@@ -708,8 +710,8 @@ TEST those_of_a_kept_task_and_its_outcome_do_not_disturb_each_other(void) {
   PASS();
 }
 
-/* S16 S17 P6 V10: tasks that never come to the loop in the common way. */
-TEST those_of_tasks_that_were_dropped_or_run_by_their_submitter(void) {
+/* S16 S17 P6 V10: tasks that do not reach the loop in the usual way. */
+TEST clean_ups_of_discarded_and_caller_run_tasks_are_called(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_id_t id;
@@ -751,7 +753,7 @@ TEST those_of_tasks_that_were_dropped_or_run_by_their_submitter(void) {
 /* ---------------------------------------------------------------- answers --- */
 
 /* R33 R18 R19 R20 */
-TEST what_is_over_calls_at_the_next_turn_and_what_never_was_is_refused(void) {
+TEST attaching_to_an_ended_task_calls_in_the_next_pass_and_an_unknown_id_is_refused(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_id_t id, next;
@@ -792,7 +794,8 @@ TEST what_is_over_calls_at_the_next_turn_and_what_never_was_is_refused(void) {
     ASSERT_EQ_FMT(live, atomic_load(&f.fault.live), "%ld");
     fixture_turn(&f);
     ASSERT_U64(0, log_total(&f));
-    /* The slot is another's: what is attached by the old id is not attached to that. */
+    /* The slot has a new task. An action attached with the old id is not attached to the new
+     * task. */
     ASSERT_RC(0, uvs_submit(f.s, &t, &next));
     ASSERT_U64(inspect_slot_of(id), inspect_slot_of(next));
     ASSERT_RC(0, uvs_cancel(f.s, next, 0));
@@ -811,7 +814,7 @@ TEST what_is_over_calls_at_the_next_turn_and_what_never_was_is_refused(void) {
 }
 
 /* L10 */
-TEST without_memory_nothing_happens(void) {
+TEST attaching_without_memory_changes_nothing(void) {
   for (int over = 0; over < 2; over++) {
     struct fixture f;
     uvs_id_t id;
@@ -845,8 +848,8 @@ TEST without_memory_nothing_happens(void) {
   PASS();
 }
 
-/* S55 R23 R28: all that was taken for them is given back. */
-TEST memory_stays_as_it_is_however_many_come_and_go(void) {
+/* S55 R23 R28: all memory that was allocated for actions is freed. */
+TEST attaching_and_calling_clean_ups_takes_constant_memory(void) {
   enum { ROUNDS = 3000 };
   static struct numbered n;
   struct fixture f;
@@ -880,8 +883,8 @@ TEST memory_stays_as_it_is_however_many_come_and_go(void) {
   PASS();
 }
 
-/* L1 L16: the loop stays until it was called, and is woken for it. */
-TEST the_loop_stays_until_they_are_called(void) {
+/* L1 L16: the loop stays alive until the action was called, and is woken up for it. */
+TEST the_loop_stays_alive_until_the_clean_ups_are_called(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -897,7 +900,7 @@ TEST the_loop_stays_until_they_are_called(void) {
   ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL));
   ASSERT_STR_EQ("x", log_string(&f, EV_USER));
   ASSERT_FALSE(fixture_alive(&f));
-  /* Cancelled, and in no queue any more: nothing else keeps it, either. */
+  /* A cancelled task that is in no queue any more: only the action keeps the loop alive. */
   uvs_task_t far = fixture_once(&f, 'b', UVS_DAY(1));
   far.done = NULL;
   ASSERT_RC(0, uvs_submit(f.s, &far, &id));
@@ -911,39 +914,39 @@ TEST the_loop_stays_until_they_are_called(void) {
 }
 
 SUITE(cleanup) {
-  RUN_TEST(an_action_for_the_next_turn_is_something_to_do_now);
-  RUN_TEST(they_are_called_once_in_order_before_done_however_the_task_ends);
-  RUN_TEST(the_one_that_wraps_the_task_is_told_after_them);
-  RUN_TEST(those_of_a_periodic_task_are_called_at_its_end_and_not_after_each_run);
-  RUN_TEST(a_late_run_that_does_not_end_the_task_settles_nothing);
-  RUN_TEST(a_pending_run_is_not_the_end);
-  RUN_TEST(ten_thousand_on_one_task_are_called_in_order);
+  RUN_TEST(next_due_is_now_while_a_clean_up_is_to_be_called);
+  RUN_TEST(clean_ups_are_called_once_in_order_before_done_however_the_task_ends);
+  RUN_TEST(the_wrappers_end_hook_is_called_after_the_clean_ups);
+  RUN_TEST(clean_ups_of_a_periodic_task_are_called_at_its_end_not_after_each_run);
+  RUN_TEST(a_timed_out_run_that_does_not_end_the_task_calls_no_clean_up);
+  RUN_TEST(a_pending_run_calls_no_clean_up);
+  RUN_TEST(ten_thousand_clean_ups_of_one_task_are_called_in_order);
 }
 
 SUITE(settled) {
-  RUN_TEST(cancelled_in_its_run_it_is_settled_at_once_and_quiet_later);
-  RUN_TEST(none_comes_after_done_even_if_the_run_ends_at_once);
-  RUN_TEST(what_the_limit_has_settled_is_quiet_when_its_body_returns);
-  RUN_TEST(the_limit_of_a_body_that_blocks_calls_them_on_the_loop);
-  RUN_TEST(a_limit_that_passes_before_the_start_ends_it_as_any_other);
+  RUN_TEST(a_task_cancelled_during_its_run_is_settled_at_once_and_quiet_later);
+  RUN_TEST(no_clean_up_is_called_after_done_even_if_the_run_ends_quickly);
+  RUN_TEST(a_timed_out_task_is_quiet_when_its_body_returns);
+  RUN_TEST(when_a_blocked_body_times_out_the_clean_ups_are_called_on_the_loop);
+  RUN_TEST(a_time_out_before_the_start_calls_the_clean_ups);
 }
 
 SUITE(from_where) {
-  RUN_TEST(attached_in_the_body_in_after_and_in_done);
-  RUN_TEST(attached_in_another_clean_up);
-  RUN_TEST(attached_elsewhere_to_what_was_cancelled_elsewhere_it_wakes_the_loop);
-  RUN_TEST(many_that_are_called_now_leave_the_loop_to_others_after_the_budget);
-  RUN_TEST(one_that_attaches_itself_to_what_is_over_lets_others_run);
-  RUN_TEST(attached_inside_the_error_hook);
-  RUN_TEST(those_of_a_kept_task_and_its_outcome_do_not_disturb_each_other);
-  RUN_TEST(those_of_tasks_that_were_dropped_or_run_by_their_submitter);
+  RUN_TEST(clean_ups_can_be_attached_in_the_body_in_after_and_in_done);
+  RUN_TEST(clean_ups_can_be_attached_in_a_clean_up);
+  RUN_TEST(attaching_to_a_task_cancelled_on_another_thread_wakes_the_loop);
+  RUN_TEST(many_clean_ups_do_not_hold_the_loop_longer_than_the_budget);
+  RUN_TEST(a_clean_up_that_attaches_itself_again_does_not_starve_the_loop);
+  RUN_TEST(clean_ups_can_be_attached_in_the_error_hook);
+  RUN_TEST(clean_ups_and_a_kept_outcome_do_not_interfere);
+  RUN_TEST(clean_ups_of_discarded_and_caller_run_tasks_are_called);
 }
 
 SUITE(answers) {
-  RUN_TEST(what_is_over_calls_at_the_next_turn_and_what_never_was_is_refused);
-  RUN_TEST(without_memory_nothing_happens);
-  RUN_TEST(memory_stays_as_it_is_however_many_come_and_go);
-  RUN_TEST(the_loop_stays_until_they_are_called);
+  RUN_TEST(attaching_to_an_ended_task_calls_in_the_next_pass_and_an_unknown_id_is_refused);
+  RUN_TEST(attaching_without_memory_changes_nothing);
+  RUN_TEST(attaching_and_calling_clean_ups_takes_constant_memory);
+  RUN_TEST(the_loop_stays_alive_until_the_clean_ups_are_called);
 }
 
 TEST_MAIN(RUN_SUITE(cleanup); RUN_SUITE(settled); RUN_SUITE(from_where); RUN_SUITE(answers));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Clean-up actions of lanes, and those that meet the end of the scheduler: what was answered with 0
- * is called before the close callback, and nothing after it.
+ * Clean-up actions of lanes, and actions that are attached while the scheduler ends: an accepted
+ * action is called before the close callback, and none after it.
  */
 #include "uvsched/lane.h"
 
@@ -74,9 +74,9 @@ static int act_attaches_elsewhere(struct probe *p, uvs_run_t *run) {
   return 0;
 }
 
-/* R33: what other threads attach while they are being called comes in the next turn, or somebody
- * who goes on and on could keep the end from coming. */
-TEST attached_elsewhere_while_they_are_called_it_comes_behind_the_end(void) {
+/* R33: actions that other threads attach during the calls are called in the next pass. Otherwise a
+ * thread that attaches without end could delay the end without end. */
+TEST a_clean_up_attached_on_another_thread_during_the_calls_is_called_in_the_next_pass(void) {
   for (int of_lane = 0; of_lane < 2; of_lane++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -106,7 +106,7 @@ TEST attached_elsewhere_while_they_are_called_it_comes_behind_the_end(void) {
 }
 
 /* R32 R33 R19 */
-TEST those_of_a_lane_come_in_order_between_its_last_done_and_quiet(void) {
+TEST clean_ups_of_a_lane_are_called_in_order_between_its_last_done_and_quiet(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -150,8 +150,8 @@ TEST those_of_a_lane_come_in_order_between_its_last_done_and_quiet(void) {
   PASS();
 }
 
-/* R24 F12: while its body runs, and those of the task that runs as well. */
-TEST a_lane_that_is_disposed_in_a_run_is_settled_at_once_and_quiet_later(void) {
+/* R24 F12: while its body runs. The same for the actions of the running task. */
+TEST a_lane_disposed_during_a_run_is_settled_at_once_and_quiet_later(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     static struct fixture f;
     uvs_lane_t lane;
@@ -198,8 +198,8 @@ static int act_disposes(struct probe *p, uvs_run_t *run) {
   return uvs_lane_dispose((uvs_lane_t)p->id, 0);
 }
 
-/* F12b: also if it is quiet at once. */
-TEST none_of_a_lane_comes_after_quiet(void) {
+/* F12b: even if the lane is quiet at once. */
+TEST no_clean_up_of_a_lane_is_called_after_quiet(void) {
   for (int many = 0; many < 2; many++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -234,7 +234,7 @@ static void quiet_attaches(uvs_t *s, uvs_lane_t lane, void *arg) {
 }
 
 /* R33 */
-TEST attached_in_quiet_itself(void) {
+TEST a_clean_up_attached_in_quiet_is_called(void) {
   struct fixture f;
   uvs_lane_t lane;
 
@@ -251,7 +251,7 @@ TEST attached_in_quiet_itself(void) {
 }
 
 /* R18 */
-TEST what_is_no_lane_of_this_scheduler_is_refused(void) {
+TEST attaching_to_a_lane_of_another_scheduler_is_refused(void) {
   struct fixture f;
   uvs_lane_t lane, others, gone;
   uvs_t *other;
@@ -289,7 +289,7 @@ TEST what_is_no_lane_of_this_scheduler_is_refused(void) {
 }
 
 /* R32 R28 */
-TEST ten_thousand_of_one_lane_are_called_in_order(void) {
+TEST ten_thousand_clean_ups_of_one_lane_are_called_in_order(void) {
   enum { MANY = 10000 };
   static struct numbered n[MANY];
   struct fixture f;
@@ -314,8 +314,8 @@ TEST ten_thousand_of_one_lane_are_called_in_order(void) {
   PASS();
 }
 
-/* L1: a lane does not keep the loop, but what it owes does. */
-TEST the_loop_stays_until_those_of_a_lane_are_called(void) {
+/* L1: a lane does not keep the loop alive, but its uncalled actions do. */
+TEST the_loop_stays_alive_until_the_clean_ups_of_a_lane_are_called(void) {
   struct fixture f;
   uvs_lane_t lane;
 
@@ -335,7 +335,7 @@ TEST the_loop_stays_until_those_of_a_lane_are_called(void) {
 
 /* ---------------------------------------------------------------- the end --- */
 
-/* Everything that something can be attached to, and so many of each. */
+/* Creates one of everything that actions can be attached to, and attaches n actions to each. */
 static enum greatest_test_res populate(struct fixture *f, uvs_lane_t lane) {
   uvs_id_t id;
 
@@ -357,7 +357,7 @@ static enum greatest_test_res populate(struct fixture *f, uvs_lane_t lane) {
   ASSERT_RC(0, attach(f, id, '5', 0));
   uvs_task_t kept = fixture_once(f, 'e', UVS_DAY(1));
   kept.keep_outcome = 1;
-  ASSERT_RC(0, submit_elsewhere(f->s, kept, &id)); /* on its way */
+  ASSERT_RC(0, submit_elsewhere(f->s, kept, &id)); /* in the inbox */
   ASSERT_RC(0, attach(f, id, '6', 0));
   if (lane != 0) {
     CHECK_CALL(submit(f, lane, 'f', UVS_DAY(1), &id));
@@ -369,7 +369,7 @@ static enum greatest_test_res populate(struct fixture *f, uvs_lane_t lane) {
 }
 
 /* R32 S33 V2 */
-TEST an_immediate_shutdown_calls_those_of_tasks_and_leaves_lanes(void) {
+TEST an_immediate_shutdown_calls_clean_ups_of_tasks_but_not_of_lanes(void) {
   struct fixture f;
   uvs_lane_t lane;
 
@@ -395,7 +395,7 @@ TEST an_immediate_shutdown_calls_those_of_tasks_and_leaves_lanes(void) {
 }
 
 /* R32 L2 L17 */
-TEST close_calls_all_of_them_before_its_callback(void) {
+TEST close_calls_all_clean_ups_before_its_callback(void) {
   for (int turned = 0; turned < 2; turned++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -449,8 +449,8 @@ static void closed_attaches(uvs_t *s) {
   note_closed(s);
 }
 
-/* R33 L2: in the very last callbacks, and in those that come of that. */
-TEST attached_while_it_closes_they_are_called_or_refused(void) {
+/* R33 L2: in the last callbacks, and in the callbacks that these cause. */
+TEST clean_ups_attached_during_close_are_called_or_refused(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -475,9 +475,9 @@ TEST attached_while_it_closes_they_are_called_or_refused(void) {
   PASS();
 }
 
-/* L17 R23: from there on other threads attach to what lives, which is called, and to nothing else;
- * the loop also to what is over, while there is a turn to come. */
-TEST once_it_closes_others_attach_only_to_what_is_not_over(void) {
+/* L17 R23: from then on other threads can attach to unfinished tasks only, and these actions are
+ * called. The loop can also attach to finished tasks, as long as another loop pass follows. */
+TEST during_close_other_threads_can_attach_only_to_unfinished_tasks(void) {
   struct fixture f;
   uvs_lane_t gone, lane;
   uvs_id_t over, far;
@@ -507,8 +507,8 @@ TEST once_it_closes_others_attach_only_to_what_is_not_over(void) {
   PASS();
 }
 
-/* L17 R23: other threads attach without end while it is closed. What they were answered 0 for is
- * called before the close callback; the rest is refused, and never called. */
+/* L17 R23: other threads attach without end while the scheduler is closed. Every accepted action is
+ * called before the close callback. The others are refused and never called. */
 enum { ATTACHERS = 3, TRIES = 20000 };
 
 static struct attacher {
@@ -552,7 +552,7 @@ static void attacher_main(void *arg) {
   }
 }
 
-TEST what_was_answered_with_success_is_called_before_the_close_callback(void) {
+TEST every_accepted_clean_up_is_called_before_the_close_callback(void) {
   for (int round = 0; round < 20; round++) {
     static struct fixture f;
     static _Atomic int begun;
@@ -602,7 +602,7 @@ TEST what_was_answered_with_success_is_called_before_the_close_callback(void) {
   PASS();
 }
 
-static uvs_id_t over; /* a task that is over */
+static uvs_id_t over; /* a task that has ended */
 
 static void attach_at_the_end(uvs_t *s) {
   struct fixture *f = uvs_data(s);
@@ -610,8 +610,8 @@ static void attach_at_the_end(uvs_t *s) {
   log_add(f, EV_TERMINATED, 't', 0, attach(f, over, 'x', 0));
 }
 
-/* R33 The last callback before the handles are closed attaches one. */
-TEST attached_when_it_terminates_it_is_called_before_the_close_callback(void) {
+/* R33 The last callback before the handles are closed attaches an action. */
+TEST a_clean_up_attached_at_termination_is_called_before_the_close_callback(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -622,7 +622,7 @@ TEST attached_when_it_terminates_it_is_called_before_the_close_callback(void) {
   ASSERT_RC(0, uvs_submit(f.s, &t, &over));
   fixture_turn(&f);
   ASSERT_RC(0, uvs_close(f.s, note_closed));
-  fixture_turn(&f); /* all else has happened */
+  fixture_turn(&f); /* everything else has happened */
   ASSERT_RC(0, uvs_finish(f.s, over, 0));
   fixture_turn_until_closed(&f);
   f.s = NULL;
@@ -633,23 +633,23 @@ TEST attached_when_it_terminates_it_is_called_before_the_close_callback(void) {
 }
 
 SUITE(lanes) {
-  RUN_TEST(attached_elsewhere_while_they_are_called_it_comes_behind_the_end);
-  RUN_TEST(those_of_a_lane_come_in_order_between_its_last_done_and_quiet);
-  RUN_TEST(a_lane_that_is_disposed_in_a_run_is_settled_at_once_and_quiet_later);
-  RUN_TEST(none_of_a_lane_comes_after_quiet);
-  RUN_TEST(attached_in_quiet_itself);
-  RUN_TEST(what_is_no_lane_of_this_scheduler_is_refused);
-  RUN_TEST(ten_thousand_of_one_lane_are_called_in_order);
-  RUN_TEST(the_loop_stays_until_those_of_a_lane_are_called);
+  RUN_TEST(a_clean_up_attached_on_another_thread_during_the_calls_is_called_in_the_next_pass);
+  RUN_TEST(clean_ups_of_a_lane_are_called_in_order_between_its_last_done_and_quiet);
+  RUN_TEST(a_lane_disposed_during_a_run_is_settled_at_once_and_quiet_later);
+  RUN_TEST(no_clean_up_of_a_lane_is_called_after_quiet);
+  RUN_TEST(a_clean_up_attached_in_quiet_is_called);
+  RUN_TEST(attaching_to_a_lane_of_another_scheduler_is_refused);
+  RUN_TEST(ten_thousand_clean_ups_of_one_lane_are_called_in_order);
+  RUN_TEST(the_loop_stays_alive_until_the_clean_ups_of_a_lane_are_called);
 }
 
 SUITE(the_end) {
-  RUN_TEST(an_immediate_shutdown_calls_those_of_tasks_and_leaves_lanes);
-  RUN_TEST(close_calls_all_of_them_before_its_callback);
-  RUN_TEST(attached_while_it_closes_they_are_called_or_refused);
-  RUN_TEST(once_it_closes_others_attach_only_to_what_is_not_over);
-  RUN_TEST(attached_when_it_terminates_it_is_called_before_the_close_callback);
-  RUN_TEST(what_was_answered_with_success_is_called_before_the_close_callback);
+  RUN_TEST(an_immediate_shutdown_calls_clean_ups_of_tasks_but_not_of_lanes);
+  RUN_TEST(close_calls_all_clean_ups_before_its_callback);
+  RUN_TEST(clean_ups_attached_during_close_are_called_or_refused);
+  RUN_TEST(during_close_other_threads_can_attach_only_to_unfinished_tasks);
+  RUN_TEST(a_clean_up_attached_at_termination_is_called_before_the_close_callback);
+  RUN_TEST(every_accepted_clean_up_is_called_before_the_close_callback);
 }
 
 TEST_MAIN(RUN_SUITE(lanes); RUN_SUITE(the_end));

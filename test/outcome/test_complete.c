@@ -22,7 +22,7 @@ static uvs_task_t kept(struct fixture *f, int tag, int64_t delay_ns) {
   return t;
 }
 
-/* F20 */
+/* F21 */
 TEST a_waiting_task_ends_with_the_given_status_and_never_runs(void) {
   static const int statuses[] = {0, UV_EIO, UV_ECANCELED};
 
@@ -61,7 +61,7 @@ TEST a_waiting_task_ends_with_the_given_status_and_never_runs(void) {
   PASS();
 }
 
-/* F20 */
+/* F21 */
 TEST a_running_task_is_busy_and_bad_arguments_change_nothing(void) {
   struct fixture f;
   uvs_id_t id, plain;
@@ -99,7 +99,7 @@ static int give_first(struct probe *p, uvs_run_t *run) {
   return 0;
 }
 
-/* F20 F19. The result of an earlier run is dropped in the call; the given one is dropped once if
+/* F21 F19. The result of an earlier run is dropped in the call; the given one is dropped once if
  * nobody receives it. */
 TEST the_given_result_replaces_that_of_an_earlier_run(void) {
   for (int forget = 0; forget < 2; forget++) {
@@ -132,7 +132,7 @@ TEST the_given_result_replaces_that_of_an_earlier_run(void) {
   PASS();
 }
 
-/* F20 F13 */
+/* F21 F13 */
 TEST a_thread_that_waits_is_released(void) {
   static struct fixture f;
   static struct waiter w;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Results that nobody gets: each result that a run sets is handed to a wait or dropped, once.
+ * Results that nobody receives: each result that a run sets is handed to a wait or dropped, exactly
+ * once.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ struct made {
 
 #define MADE 26
 static struct made made[MADE];
-static struct fixture *at; /* whose log */
+static struct fixture *at; /* logs here */
 
 static void results_init(struct fixture *f) {
   memset(made, 0, sizeof made);
@@ -46,12 +47,12 @@ static int set(uvs_run_t *run, struct made *r) {
   return uvs_set_result(run, r);
 }
 
-/* Which were dropped, in order. */
+/* The letters of the dropped results, in order. */
 static const char *dropped(void) {
   return log_string(at, EV_USER);
 }
 
-/* Everything that was set was handed over or dropped, once. */
+/* Every result that was set was handed over or dropped, exactly once. */
 static bool all_are_settled(void) {
   for (int i = 0; i < MADE; i++) {
     bool was_set = atomic_load(&made[i].sets) > 0;
@@ -63,7 +64,7 @@ static bool all_are_settled(void) {
   return true;
 }
 
-/* uvs_wait that only looks. What it gives is ours. */
+/* uvs_wait that only looks. The caller owns the result. */
 static int take(uvs_t *s, uvs_id_t id, unsigned flags, uvs_outcome_t *o) {
   int rc;
 
@@ -74,7 +75,8 @@ static int take(uvs_t *s, uvs_id_t id, unsigned flags, uvs_outcome_t *o) {
   return rc;
 }
 
-/* Run n sets the n-th letter of p->data, unless that is a dot; then the probe's `ret` counts. */
+/* Run n sets the n-th letter of p->data, unless that is a dot. The body then returns the probe's
+ * `ret`. */
 static int set_by_number(struct probe *p, uvs_run_t *run) {
   const char *letters = p->data;
   size_t n = run->number <= strlen(letters) ? run->number - 1 : strlen(letters) - 1;
@@ -145,8 +147,8 @@ static int after_sets(uvs_run_t *run) {
 }
 
 /* F19 F20 */
-TEST after_replaces_what_work_gave(void) {
-  for (int fails = 0; fails < 3; fails++) { /* nobody, `work`, `after` */
+TEST a_result_of_after_replaces_that_of_work(void) {
+  for (int fails = 0; fails < 3; fails++) { /* what fails: nothing, `work`, `after` */
     struct fixture f;
     uvs_outcome_t o;
     uvs_id_t id;
@@ -185,7 +187,7 @@ enum ways {
   CANCEL,
   LIMIT,
   LIMIT_VALUE,
-  LIMIT_SETTLED, /* a wait is handed the limit's result while the body runs */
+  LIMIT_SETTLED, /* a wait gets limit_result while the body runs */
   SHUTDOWN_NOW,
   DISPOSE,
   WAYS
@@ -210,7 +212,7 @@ static enum greatest_test_res end_pending(struct fixture *f, int way, uvs_id_t i
   if (way == DISPOSE)
     ASSERT_RC(0, uvs_lane_dispose(lane, 0));
   fixture_turn(f);
-  ASSERT_STR_EQ("", dropped()); /* the body is not over */
+  ASSERT_STR_EQ("", dropped()); /* the body has not returned */
   ASSERT_RC(0, uvs_finish(f->s, id,
                           way == FAILURE        ? UV_EIO
                           : way == SHUTDOWN_NOW ? UV_ECANCELED
@@ -219,8 +221,8 @@ static enum greatest_test_res end_pending(struct fixture *f, int way, uvs_id_t i
   PASS();
 }
 
-/* F19 F20 F9 F5. Nothing is allocated for it. */
-TEST what_a_run_gives_in_vain_is_dropped_on_the_loop_before_done(void) {
+/* F19 F20 F9 F5. Dropping allocates nothing. */
+TEST an_unused_result_is_dropped_on_the_loop_before_done(void) {
   for (int way = 0; way < WAYS * 4; way++) {
     int how = way % WAYS;
     bool preset = way / WAYS % 2 != 0, forgotten = way / WAYS / 2 != 0;
@@ -275,9 +277,9 @@ TEST what_a_run_gives_in_vain_is_dropped_on_the_loop_before_done(void) {
 
 /* ---------------------------------------------------------------- periodic --- */
 
-/* F19 F20. A result is dropped when a later run has given another, and before the run after that.
- */
-TEST a_later_run_replaces_the_result(void) {
+/* F19 F20. A result is dropped when a later run has set another one, and before the run after
+ * that. */
+TEST the_result_of_a_later_run_replaces_the_earlier_one(void) {
   /* ended by: UVS_STOP, a failure, max_runs, a cancel between runs, in its run, shutdown */
   for (int way = 0; way < 12; way++) {
     int how = way % 6;
@@ -325,7 +327,7 @@ TEST a_later_run_replaces_the_result(void) {
   PASS();
 }
 
-/* F19. Also if the next run does not begin, and so sets nothing. */
+/* F19. The same if the next run does not start, and so sets nothing. */
 TEST a_run_that_fails_drops_its_own_result_and_the_task_keeps_the_old_one(void) {
   for (int way = 0; way < 2; way++) {
     struct fixture f;
@@ -363,7 +365,7 @@ TEST a_run_that_fails_drops_its_own_result_and_the_task_keeps_the_old_one(void) 
   PASS();
 }
 
-/* F19 F5. The last run is late, and the substitute takes the place of what two runs have given. */
+/* F19 F5. The last run times out, and limit_result replaces the results of two runs. */
 TEST a_substitute_replaces_the_result_of_an_earlier_run(void) {
   struct fixture f;
   uvs_outcome_t o;
@@ -431,7 +433,7 @@ static void must_not_drop(void *result) {
 }
 
 /* F20 */
-TEST what_the_spec_gave_is_never_dropped(void) {
+TEST a_result_preset_in_the_spec_is_never_dropped(void) {
   void *given[] = {&of_spec[0], &of_spec[1], NULL};
 
   for (int way = 0; way < 12; way++) {
@@ -479,7 +481,7 @@ static int forget_it(void *arg) {
 }
 
 /* F19 F20 */
-TEST a_forgotten_result_is_dropped_if_nobody_was_handed_it(void) {
+TEST a_forgotten_result_is_dropped_unless_a_wait_received_it(void) {
   enum { BEFORE, IN_RUN, IN_DONE, LATER, ELSEWHERE, TIMES };
 
   for (int way = 0; way < TIMES * 4; way++) {
@@ -525,8 +527,8 @@ TEST a_forgotten_result_is_dropped_if_nobody_was_handed_it(void) {
   PASS();
 }
 
-/* F19. A wait in progress still gets what is forgotten; then it is not dropped. */
-TEST a_wait_in_progress_gets_what_was_forgotten_meanwhile(void) {
+/* F19. A wait in progress still gets a forgotten result. That result is not dropped. */
+TEST a_wait_in_progress_gets_a_result_that_is_forgotten_meanwhile(void) {
   static struct fixture f;
   static struct waiter w;
   uv_thread_t thread;
@@ -554,7 +556,7 @@ TEST a_wait_in_progress_gets_what_was_forgotten_meanwhile(void) {
 /* ------------------------------------------------------------------- closed --- */
 
 /* F19 F20 L12 */
-TEST close_drops_what_nobody_was_handed_before_its_callback(void) {
+TEST close_drops_unclaimed_results_before_its_callback(void) {
   enum { N = 10 };
   struct fixture f;
   uvs_outcome_t o;
@@ -598,8 +600,8 @@ static void drop_and_count(void *result) {
   drop(result);
 }
 
-/* The header: drop_result may call anything. At close that is what still answers. */
-TEST what_close_drops_may_ask_for_the_counts(void) {
+/* The header: drop_result may call anything. During close, uvs_counts still works. */
+TEST a_drop_callback_during_close_may_read_the_counts(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -649,7 +651,7 @@ TEST a_forked_child_drops_nothing(void) {
 /* --------------------------------------------------------------------- spec --- */
 
 /* L19 F19 */
-TEST drop_result_needs_keep_and_older_specs_do_without(void) {
+TEST drop_result_needs_a_kept_outcome_and_is_absent_in_older_specs(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -673,7 +675,7 @@ TEST drop_result_needs_keep_and_older_specs_do_without(void) {
 
 /* ------------------------------------------------------------------- groups --- */
 
-/* Sets its arg. */
+/* Sets its arg as the result. */
 static int work_sets(uvs_run_t *run) {
   return set(run, run->arg);
 }
@@ -683,7 +685,7 @@ static int work_sets_and_fails(uvs_run_t *run) {
   return UV_EIO;
 }
 
-/* Sets its arg, and succeeds, but only when it is asked to stop. */
+/* Sets its arg as the result and succeeds, but only when it is asked to stop. */
 static int work_sets_at_last(uvs_run_t *run) {
   set(run, run->arg);
   work_endless(run);
@@ -691,7 +693,7 @@ static int work_sets_at_last(uvs_run_t *run) {
 }
 
 /* F19 S46 S50 S51 */
-TEST a_group_hands_over_each_result_or_drops_it(void) {
+TEST a_group_hands_over_or_drops_each_result(void) {
   enum { ALL, ALL_WITHOUT_ROOM, ALL_IN_VAIN, ANY, ANY_WITHOUT_ROOM, ANY_IN_VAIN, WHATS };
 
   for (int what = 0; what < WHATS; what++) {
@@ -772,7 +774,7 @@ static int work_loaded(uvs_run_t *run) {
   return l->kind % 7 == 0 ? UV_EIO : 0;
 }
 
-/* Waits for, cancels and forgets what the other threads do, too. */
+/* Waits for, cancels and forgets tasks that other threads use as well. */
 static void meddle(void *arg) {
   uint64_t random = test_seed + (uint64_t)(uintptr_t)arg;
   uvs_outcome_t o;
@@ -793,7 +795,7 @@ static void meddle(void *arg) {
 }
 
 /* F19 L3 */
-TEST each_result_is_handed_over_or_dropped_whatever_the_threads_do(void) {
+TEST every_result_is_handed_over_or_dropped_once_among_many_threads(void) {
   enum { THREADS = 3 };
   static struct fixture f;
   uv_thread_t thread, meddler[THREADS];
@@ -832,25 +834,25 @@ TEST each_result_is_handed_over_or_dropped_whatever_the_threads_do(void) {
 
 SUITE(dropping) {
   RUN_TEST(a_run_that_replaces_its_own_result_drops_it_in_that_call);
-  RUN_TEST(after_replaces_what_work_gave);
-  RUN_TEST(what_a_run_gives_in_vain_is_dropped_on_the_loop_before_done);
-  RUN_TEST(a_later_run_replaces_the_result);
+  RUN_TEST(a_result_of_after_replaces_that_of_work);
+  RUN_TEST(an_unused_result_is_dropped_on_the_loop_before_done);
+  RUN_TEST(the_result_of_a_later_run_replaces_the_earlier_one);
   RUN_TEST(a_run_that_fails_drops_its_own_result_and_the_task_keeps_the_old_one);
   RUN_TEST(a_substitute_replaces_the_result_of_an_earlier_run);
   RUN_TEST(a_pointer_that_is_set_again_while_it_is_held_is_one_result);
-  RUN_TEST(what_the_spec_gave_is_never_dropped);
-  RUN_TEST(a_forgotten_result_is_dropped_if_nobody_was_handed_it);
-  RUN_TEST(close_drops_what_nobody_was_handed_before_its_callback);
-  RUN_TEST(what_close_drops_may_ask_for_the_counts);
+  RUN_TEST(a_result_preset_in_the_spec_is_never_dropped);
+  RUN_TEST(a_forgotten_result_is_dropped_unless_a_wait_received_it);
+  RUN_TEST(close_drops_unclaimed_results_before_its_callback);
+  RUN_TEST(a_drop_callback_during_close_may_read_the_counts);
   RUN_TEST(a_forked_child_drops_nothing);
-  RUN_TEST(drop_result_needs_keep_and_older_specs_do_without);
+  RUN_TEST(drop_result_needs_a_kept_outcome_and_is_absent_in_older_specs);
 }
 
 SUITE(threads) {
-  RUN_TEST(a_wait_in_progress_gets_what_was_forgotten_meanwhile);
-  RUN_TEST(a_group_hands_over_each_result_or_drops_it);
-  RUN_TEST(each_result_is_handed_over_or_dropped_whatever_the_threads_do);
+  RUN_TEST(a_wait_in_progress_gets_a_result_that_is_forgotten_meanwhile);
+  RUN_TEST(a_group_hands_over_or_drops_each_result);
+  RUN_TEST(every_result_is_handed_over_or_dropped_once_among_many_threads);
 }
 
-/* Bodies that block need room in libuv's pool, whatever the environment says. */
+/* Blocking bodies need enough threads in libuv's pool, whatever the environment says. */
 TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "6"); RUN_SUITE(dropping); RUN_SUITE(threads));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A task and its outcome as a future: what a cancel in the run does to it and to its neighbours,
- * the last callbacks, and what a shutdown leaves to those who wait. See test_outcome.c for waits.
+ * A task and its outcome as a future: the effect of a cancel during the run on the task and on
+ * others, the last callbacks, and waits during a shutdown. Waits in general are in test_outcome.c.
  */
 #include <stdlib.h>
 
@@ -40,7 +40,7 @@ static void watcher_main(void *arg) {
 
   memset(first, 0, sizeof first);
   while (!last) {
-    last = atomic_load(w->over) != 0; /* then once more */
+    last = atomic_load(w->over) != 0; /* then check once more */
     for (int i = 0; i < WATCHED; i++) {
       unsigned flags = (i + last) % 2 == 0 ? UVS_WAIT_SETTLED : 0;
       uvs_outcome_t o;
@@ -52,7 +52,7 @@ static void watcher_main(void *arg) {
         first[i] = o;
         w->seen++;
       } else if (first[i].size != 0) {
-        /* Settled, it may still not be quiet. */
+        /* A settled task may not be quiet yet. */
         if (rc == UV_ETIMEDOUT ? flags != 0 || first[i].state == UVS_ENDED
                                : rc != 0 || !same_outcome(&first[i], &o))
           w->wrong++;
@@ -72,7 +72,7 @@ static int spin(uvs_run_t *run) {
   return run->arg == &value[1] ? UV_EIO : 0;
 }
 
-/* F1: what somebody has seen final nobody sees otherwise. */
+/* F1: after one thread has seen a final outcome, no thread sees another one. */
 TEST a_final_outcome_never_changes_while_others_cancel_and_finish(void) {
   enum { WATCHERS = 2 };
   static uvs_id_t ids[WATCHED];
@@ -125,8 +125,8 @@ static int wait_briefly(void *arg) {
   return uvs_wait(b->s, b->id, 1, 0, NULL);
 }
 
-/* F14: who gave up waiting holds nothing any more. */
-TEST a_wait_that_was_given_up_gives_the_room_back_with_the_outcome(void) {
+/* F14: a wait that timed out holds no memory. */
+TEST a_wait_that_timed_out_leaves_no_memory_in_use(void) {
   static struct fixture f;
   uint64_t slots = 0;
 
@@ -158,8 +158,8 @@ TEST a_wait_that_was_given_up_gives_the_room_back_with_the_outcome(void) {
 
 /* ------------------------------------------------------ cancel and its token --- */
 
-/* F10: of two bodies that run at once, one is asked to stop. */
-TEST the_token_reaches_its_own_body_only(void) {
+/* F10: two bodies run at once, and one is asked to stop. */
+TEST a_cancel_token_reaches_only_its_own_body(void) {
   static struct hold h[2], next[2];
   static struct fixture f;
   uv_thread_t thread;
@@ -202,7 +202,7 @@ TEST the_token_reaches_its_own_body_only(void) {
   PASS();
 }
 
-/* Logs whether its body has returned ('l': left, 'i': inside), and the outcome as it stands. */
+/* Logs whether the body has returned ('l': left, 'i': inside) and the current outcome. */
 static void done_after_body(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct probe *p = arg;
   struct hold *h = p->data;
@@ -213,8 +213,8 @@ static void done_after_body(uvs_t *s, uvs_id_t id, int status, void *arg) {
   log_add(p->f, EV_DONE, p->tag, id, status);
 }
 
-/* F12b F17: the order of the last things, whatever was said to the run. */
-TEST done_is_last_and_comes_when_the_body_has_returned(void) {
+/* F12b F17: the order of the last callbacks, however the run was cancelled. */
+TEST done_is_the_last_callback_and_follows_the_return_of_the_body(void) {
   for (int way = 0; way < 6;
        way++) { /* not cancelled, cancelled, with token; with `after` or not */
     static struct fixture f;
@@ -237,7 +237,7 @@ TEST done_is_last_and_comes_when_the_body_has_returned(void) {
       ASSERT_RC(0, uvs_wait(f.s, id, UVS_NEVER, UVS_WAIT_SETTLED, &o)); /* waiters leave at once */
       ASSERT_RC(UV_ECANCELED, o.status);
     }
-    /* The loop has turned since, and has called nothing. */
+    /* The loop has made a pass since, and has called nothing. */
     uvs_task_t turn = fixture_loop_task(&f, 't', 0);
     turn.keep_outcome = 1;
     uvs_id_t turn_id;
@@ -272,7 +272,7 @@ static int cancel_from(struct probe *p, uvs_run_t *run) {
   return 0;
 }
 
-/* F4: in its run, between two runs, and when it is due. */
+/* F4: cancelled during the run, between two runs, and when due. */
 TEST a_cancelled_periodic_task_is_not_armed_again(void) {
   for (int way = 0; way < 3; way++) {
     for (int kind = UVS_FIXED_RATE; kind <= UVS_FIXED_DELAY; kind++) {
@@ -326,7 +326,7 @@ TEST a_cancelled_periodic_task_is_not_armed_again(void) {
 
 /* ------------------------------------------------------------------- in words --- */
 
-/* As a program would write it down. */
+/* A state as a program would log it. */
 static const char *in_words(uvs_t *s, uvs_id_t id) {
   static char text[128];
   uvs_outcome_t o;
@@ -339,8 +339,8 @@ static const char *in_words(uvs_t *s, uvs_id_t id) {
   return text;
 }
 
-/* F18: by the names that the library has for states and codes. */
-TEST the_four_states_of_a_future_are_told_apart_in_words(void) {
+/* F18: using the library's names of states and codes. */
+TEST the_four_states_of_a_future_have_distinct_names(void) {
   enum { OPEN, SUCCESS, FAILURE, CANCELLED, N };
   static struct fixture f;
   char text[N][128];
@@ -429,7 +429,7 @@ static int delayed_off_act(struct probe *p, uvs_run_t *run) {
 }
 
 /* J2 */
-TEST with_delayed_tasks_opted_out_a_far_one_completes_and_shutdown_is_over_at_once(void) {
+TEST without_delayed_survive_a_far_task_ends_and_shutdown_finishes_at_once(void) {
   for (int way = 0; way < 5; way++) { /* at open; before; after, the same on the loop; "never" */
     static struct fixture f;
     static struct waiter w;
@@ -479,7 +479,7 @@ TEST with_delayed_tasks_opted_out_a_far_one_completes_and_shutdown_is_over_at_on
 /* -------------------------------------------------------------------- repeat --- */
 
 /* J8 */
-TEST with_no_initial_delay_a_task_still_repeats_and_what_waits_is_counted(void) {
+TEST without_initial_delay_a_periodic_task_repeats_and_is_counted_as_waiting(void) {
   static const int64_t initial_ns[] = {0, -1, INT64_MIN};
 
   for (size_t k = 0; k < sizeof initial_ns / sizeof *initial_ns; k++) {
@@ -505,7 +505,7 @@ TEST with_no_initial_delay_a_task_still_repeats_and_what_waits_is_counted(void) 
         ASSERT_RC(0, uvs_schedule(f.s, UVS_SEC(1) + i, work_nothing, NULL, &far[i]));
         ASSERT_U64(4 + (unsigned)i, counts_of(f.s).waiting);
       }
-      fixture_turn(&f); /* the first runs are over: the periodic ones wait again */
+      fixture_turn(&f); /* the first runs have ended: the periodic tasks wait again */
       ASSERT_STR_EQ("0", log_runs(&f, EV_WORK, 'r'));
       ASSERT_U64(6, counts_of(f.s).waiting);
       fixture_advance_ms(&f, 45);
@@ -526,8 +526,8 @@ TEST with_no_initial_delay_a_task_still_repeats_and_what_waits_is_counted(void) 
   PASS();
 }
 
-/* S9. The record of a task is used again: nothing of its last owner may be left. */
-TEST a_preset_result_survives_a_first_run_that_is_left_out(void) {
+/* S9. A task's record is reused: nothing of the previous task may be left in it. */
+TEST a_preset_result_survives_a_skipped_first_run(void) {
   struct fixture f;
   uvs_outcome_t o;
   uvs_id_t id, old;
@@ -581,9 +581,9 @@ static int act_starts_itself_again(struct probe *p, uvs_run_t *run) {
   return p->ret;
 }
 
-/* F2: it runs, it is pending, its body has returned and the loop has not heard of it, or it is
- * over. */
-TEST a_task_that_runs_or_is_over_does_not_start_again(void) {
+/* F2: the task runs, or is pending, or its body has returned and the loop has not noticed, or it
+ * has ended. */
+TEST a_task_that_is_running_or_ended_does_not_start_again(void) {
   enum { IN_BODY, IS_PENDING, RETURNED, IS_OVER, MOMENTS };
 
   for (int moment = 0; moment < MOMENTS; moment++)
@@ -628,7 +628,7 @@ TEST a_task_that_runs_or_is_over_does_not_start_again(void) {
   PASS();
 }
 
-/* What is seen of a task after one was cancelled with token, and after one without. */
+/* The visible state after a cancel with token, and after a cancel without. */
 static const char *seen_of(struct fixture *f, uvs_id_t id, int rc) {
   static char text[2][200];
   static int which;
@@ -645,9 +645,9 @@ static const char *seen_of(struct fixture *f, uvs_id_t id, int rc) {
   return text[which];
 }
 
-/* F11: the body has returned before the token could reach it. A cancel with token leaves what one
- * without leaves: nothing has happened, or, the second time, it stays cancelled. */
-TEST a_token_that_comes_too_late_changes_nothing(void) {
+/* F11: the body has returned before the token could reach it. A cancel with token has the same
+ * effect as one without: none, or, the second time, the task stays cancelled. */
+TEST a_cancel_token_that_comes_too_late_changes_nothing(void) {
   for (int cancelled = 0; cancelled < 2; cancelled++) {
     char seen[2][2][200];
 
@@ -688,8 +688,8 @@ TEST a_token_that_comes_too_late_changes_nothing(void) {
   PASS();
 }
 
-/* F11 F12: in time, it reaches the body, and is no part of the outcome. */
-TEST the_token_is_no_part_of_the_outcome(void) {
+/* F11 F12: in time, the token reaches the body. It is not part of the outcome. */
+TEST the_cancel_token_is_not_part_of_the_outcome(void) {
   char seen[2][2][200];
 
   for (int token = 0; token < 2; token++) {
@@ -720,23 +720,23 @@ TEST the_token_is_no_part_of_the_outcome(void) {
 }
 
 SUITE(futures) {
-  RUN_TEST(a_preset_result_survives_a_first_run_that_is_left_out);
-  RUN_TEST(a_task_that_runs_or_is_over_does_not_start_again);
-  RUN_TEST(a_token_that_comes_too_late_changes_nothing);
-  RUN_TEST(the_token_is_no_part_of_the_outcome);
+  RUN_TEST(a_preset_result_survives_a_skipped_first_run);
+  RUN_TEST(a_task_that_is_running_or_ended_does_not_start_again);
+  RUN_TEST(a_cancel_token_that_comes_too_late_changes_nothing);
+  RUN_TEST(the_cancel_token_is_not_part_of_the_outcome);
   RUN_TEST(a_final_outcome_never_changes_while_others_cancel_and_finish);
-  RUN_TEST(a_wait_that_was_given_up_gives_the_room_back_with_the_outcome);
-  RUN_TEST(the_token_reaches_its_own_body_only);
-  RUN_TEST(done_is_last_and_comes_when_the_body_has_returned);
+  RUN_TEST(a_wait_that_timed_out_leaves_no_memory_in_use);
+  RUN_TEST(a_cancel_token_reaches_only_its_own_body);
+  RUN_TEST(done_is_the_last_callback_and_follows_the_return_of_the_body);
   RUN_TEST(a_cancelled_periodic_task_is_not_armed_again);
-  RUN_TEST(the_four_states_of_a_future_are_told_apart_in_words);
+  RUN_TEST(the_four_states_of_a_future_have_distinct_names);
 }
 
 SUITE(shutdowns) {
   RUN_TEST(delayed_one_shots_run_after_shutdown_and_periodic_tasks_do_not);
-  RUN_TEST(with_delayed_tasks_opted_out_a_far_one_completes_and_shutdown_is_over_at_once);
-  RUN_TEST(with_no_initial_delay_a_task_still_repeats_and_what_waits_is_counted);
+  RUN_TEST(without_delayed_survive_a_far_task_ends_and_shutdown_finishes_at_once);
+  RUN_TEST(without_initial_delay_a_periodic_task_repeats_and_is_counted_as_waiting);
 }
 
-/* Bodies that block need room in libuv's pool, whatever the environment says. */
+/* Blocking bodies need enough threads in libuv's pool, whatever the environment says. */
 TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "4"); RUN_SUITE(futures); RUN_SUITE(shutdowns));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Groups: gather all, race any. The caller blocks, so the loop runs on a thread of its own
- * (lib/stage.h), or the caller does. What races them is in test_group_load.c and, step by step, in
- * test_group_steps.c.
+ * Groups: uvs_all and uvs_any. The caller blocks, so the loop or the caller runs on a thread of
+ * its own (lib/stage.h). Groups under load are in test_group_load.c.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -13,10 +12,10 @@
 
 static char value[8]; /* results are addresses in here */
 
-/* ------------------------------------------------------------ gather, race --- */
+/* ---------------------------------------------------------- uvs_all, uvs_any --- */
 
 /* S49 S50 */
-TEST gather_gives_every_outcome(void) {
+TEST uvs_all_returns_every_outcome(void) {
   enum { N = 100 };
   static struct fixture f;
   uv_thread_t thread;
@@ -49,7 +48,7 @@ TEST gather_gives_every_outcome(void) {
 }
 
 /* S51 */
-TEST gather_with_a_limit_cancels_the_rest_and_returns_when_all_is_quiet(void) {
+TEST uvs_all_with_a_time_out_cancels_the_rest_and_returns_after_all_bodies(void) {
   static const int64_t limits[] = {UVS_MS(30), 1, 0, -1, INT64_MIN};
 
   for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
@@ -99,8 +98,8 @@ TEST gather_with_a_limit_cancels_the_rest_and_returns_when_all_is_quiet(void) {
   PASS();
 }
 
-/* S51: what was over before the limit is told as it was. */
-TEST gather_with_a_limit_leaves_what_finished_in_time_alone(void) {
+/* S51: a task that ended before the time limit keeps its outcome. */
+TEST uvs_all_with_a_time_out_keeps_outcomes_that_finished_in_time(void) {
   enum { N = 4 };
   static struct fixture f;
   static struct hold h;
@@ -110,7 +109,7 @@ TEST gather_with_a_limit_leaves_what_finished_in_time_alone(void) {
   int64_t limit_ns = UVS_MS(2);
 
   CHECK_CALL(stage_open(&f, &thread, 3, true));
-  for (;; limit_ns *= 2) { /* on a slow machine nothing is over in so short a time */
+  for (;; limit_ns *= 2) { /* a slow machine ends nothing in so short a time */
     ASSERT(limit_ns <= PATIENCE_NS);
     memset(&h, 0, sizeof h);
     h.token_ends = true;
@@ -137,8 +136,8 @@ TEST gather_with_a_limit_leaves_what_finished_in_time_alone(void) {
   PASS();
 }
 
-/* S51: a body that does not listen holds the caller. */
-TEST gather_waits_for_a_body_that_ignores_its_token(void) {
+/* S51: the caller waits for a body that ignores its token. */
+TEST uvs_all_waits_for_a_body_that_ignores_its_token(void) {
   static struct fixture f;
   static struct hold h;
   static struct gather g;
@@ -182,7 +181,7 @@ TEST gather_waits_for_a_body_that_ignores_its_token(void) {
 }
 
 /* S46 S47 S48 */
-TEST race_gives_a_winner_or_a_failure(void) {
+TEST uvs_any_returns_a_winner_or_a_failure(void) {
   static struct fixture f;
   uv_thread_t thread;
   int64_t start_ns;
@@ -214,13 +213,13 @@ TEST race_gives_a_winner_or_a_failure(void) {
     ASSERT_U64(0, counts_of(f.s).waiting + counts_of(f.s).ready + counts_of(f.s).running);
     ASSERT_RC(0, uvs_any(f.s, &t[1], 2, limit_ns, NULL, NULL));
 
-    /* nobody succeeds */
+    /* no member succeeds */
     t[0] = plain(fail_work, NULL);
     winner = 99;
     ASSERT_RC(UV_EIO, uvs_any(f.s, t, 2, limit_ns, &winner, &o));
     ASSERT_U64(99, winner);
 
-    /* nobody in time */
+    /* no member ends in time */
     t[0] = plain(hold_work, &h[1]);
     t[1] = plain(work_nothing, NULL);
     t[1].first_ns = UVS_DAY(1);
@@ -235,8 +234,9 @@ TEST race_gives_a_winner_or_a_failure(void) {
   PASS();
 }
 
-/* S46 S48: the value may be preset or come from `after`; and there is no waiting for the limit. */
-TEST race_gives_every_sort_of_value_as_soon_as_it_can(void) {
+/* S46 S48: the result may be preset or come from `after`; the call does not wait for the time
+ * limit. */
+TEST uvs_any_returns_every_kind_of_result_without_waiting_for_the_time_out(void) {
   static struct fixture f;
   uv_thread_t thread;
 
@@ -273,8 +273,8 @@ static int cancel_self(uvs_run_t *run) {
   return 0;
 }
 
-/* S47: who failed says more than who was cancelled. */
-TEST race_that_nobody_wins_tells_of_one_that_failed(void) {
+/* S47: a failed member is reported rather than a cancelled one. */
+TEST uvs_any_without_a_winner_reports_a_member_that_failed(void) {
   static struct fixture f;
   uv_thread_t thread;
 
@@ -296,8 +296,8 @@ TEST race_that_nobody_wins_tells_of_one_that_failed(void) {
   PASS();
 }
 
-/* The members end one by one, in an order that is not theirs, and others end in between. */
-TEST race_finds_its_winner_among_many_and_among_others(void) {
+/* The members end one by one, not in the order of the list, and other tasks end in between. */
+TEST uvs_any_finds_its_winner_among_many_members_and_other_tasks(void) {
   enum { N = 64 };
   static struct fixture f;
   static uvs_task_t t[N];
@@ -333,7 +333,7 @@ TEST race_finds_its_winner_among_many_and_among_others(void) {
 }
 
 /* S45 S49 S8 */
-TEST bad_lists_start_nothing(void) {
+TEST invalid_lists_of_tasks_start_nothing(void) {
   static struct fixture f;
   uv_thread_t thread;
   uvs_task_t good[3], t[3];
@@ -412,7 +412,7 @@ TEST bad_lists_start_nothing(void) {
 }
 
 /* L10 S45 S49 */
-TEST without_memory_gather_and_race_start_nothing_and_lose_nothing(void) {
+TEST without_memory_uvs_all_and_uvs_any_start_nothing_and_lose_nothing(void) {
   for (int race = 0; race < 2; race++) {
     for (long n = 0;; n++) {
       enum { N = 20 };
@@ -452,7 +452,7 @@ TEST without_memory_gather_and_race_start_nothing_and_lose_nothing(void) {
 }
 
 /* S50 S55 */
-TEST gather_and_race_stay_in_constant_memory(void) {
+TEST uvs_all_and_uvs_any_use_constant_memory(void) {
   static struct fixture f;
   uint64_t slots = 0;
   uv_thread_t thread;
@@ -472,8 +472,8 @@ TEST gather_and_race_stay_in_constant_memory(void) {
   PASS();
 }
 
-/* A cap that the list does not fit under: all or none. */
-TEST gather_and_race_obey_the_cap(void) {
+/* The cap has no room for the whole list: all members are accepted, or none. */
+TEST uvs_all_and_uvs_any_obey_the_cap(void) {
   static struct fixture f;
   uv_thread_t thread;
   uvs_task_t t[3];
@@ -505,7 +505,7 @@ enum { ROOM = 3 * sizeof(struct newer) };
 
 enum { ALL, ANY, ONE };
 
-/* Asks for all, for any, or for the one `id`, with structs of this size. */
+/* Calls uvs_all, uvs_any, or uvs_wait for `id`, with structs of this size. */
 static int call_sized(uvs_t *s, int way, uvs_id_t id, char *room, size_t size) {
   uvs_task_t t[3] = {plain(give_arg, &value[1]), plain(give_arg, &value[2]),
                      plain(give_arg, &value[3])};
@@ -518,7 +518,7 @@ static int call_sized(uvs_t *s, int way, uvs_id_t id, char *room, size_t size) {
 }
 
 /* L19 */
-TEST outcomes_of_older_and_newer_sizes_are_filled_as_far_as_they_go(void) {
+TEST outcome_structs_of_older_and_newer_sizes_are_filled_up_to_their_size(void) {
   static const size_t good[] = {
       offsetof(uvs_outcome_t, ideal_ns), offsetof(uvs_outcome_t, start_ns),
       offsetof(uvs_outcome_t, runs),     sizeof(uvs_outcome_t),
@@ -585,8 +585,8 @@ static int forget_myself(struct probe *p, uvs_run_t *run) {
   return uvs_forget(run->scheduler, run->id);
 }
 
-/* S59. Bodies may forget their own outcome: the room comes back all the same. */
-TEST members_that_forget_themselves_leave_nothing_behind(void) {
+/* S59. Bodies may forget their own outcome: the memory is freed nevertheless. */
+TEST group_members_that_forget_their_outcome_leave_no_memory(void) {
   static struct fixture f;
   static uv_thread_t loop;
   uint64_t slots = 0;
@@ -596,7 +596,7 @@ TEST members_that_forget_themselves_leave_nothing_behind(void) {
     uvs_task_t t[2] = {fixture_once(&f, 'a', 0), fixture_once(&f, 'b', 0)};
 
     if (i > 0)
-      t[0].arg = f.probes, t[1].arg = f.probes + 1; /* there are not so many probes */
+      t[0].arg = f.probes, t[1].arg = f.probes + 1; /* the fixture does not have that many probes */
     f.probe_count = 2;
     probe_of(&t[0])->act = probe_of(&t[1])->act = forget_myself;
     ASSERT_RC(0, uvs_all(f.s, t, 2, UVS_NEVER, NULL));
@@ -610,20 +610,20 @@ TEST members_that_forget_themselves_leave_nothing_behind(void) {
 }
 
 SUITE(groups) {
-  RUN_TEST(members_that_forget_themselves_leave_nothing_behind);
-  RUN_TEST(gather_gives_every_outcome);
-  RUN_TEST(gather_with_a_limit_cancels_the_rest_and_returns_when_all_is_quiet);
-  RUN_TEST(gather_with_a_limit_leaves_what_finished_in_time_alone);
-  RUN_TEST(gather_waits_for_a_body_that_ignores_its_token);
-  RUN_TEST(race_gives_a_winner_or_a_failure);
-  RUN_TEST(race_gives_every_sort_of_value_as_soon_as_it_can);
-  RUN_TEST(race_that_nobody_wins_tells_of_one_that_failed);
-  RUN_TEST(race_finds_its_winner_among_many_and_among_others);
-  RUN_TEST(bad_lists_start_nothing);
-  RUN_TEST(without_memory_gather_and_race_start_nothing_and_lose_nothing);
-  RUN_TEST(gather_and_race_stay_in_constant_memory);
-  RUN_TEST(gather_and_race_obey_the_cap);
-  RUN_TEST(outcomes_of_older_and_newer_sizes_are_filled_as_far_as_they_go);
+  RUN_TEST(group_members_that_forget_their_outcome_leave_no_memory);
+  RUN_TEST(uvs_all_returns_every_outcome);
+  RUN_TEST(uvs_all_with_a_time_out_cancels_the_rest_and_returns_after_all_bodies);
+  RUN_TEST(uvs_all_with_a_time_out_keeps_outcomes_that_finished_in_time);
+  RUN_TEST(uvs_all_waits_for_a_body_that_ignores_its_token);
+  RUN_TEST(uvs_any_returns_a_winner_or_a_failure);
+  RUN_TEST(uvs_any_returns_every_kind_of_result_without_waiting_for_the_time_out);
+  RUN_TEST(uvs_any_without_a_winner_reports_a_member_that_failed);
+  RUN_TEST(uvs_any_finds_its_winner_among_many_members_and_other_tasks);
+  RUN_TEST(invalid_lists_of_tasks_start_nothing);
+  RUN_TEST(without_memory_uvs_all_and_uvs_any_start_nothing_and_lose_nothing);
+  RUN_TEST(uvs_all_and_uvs_any_use_constant_memory);
+  RUN_TEST(uvs_all_and_uvs_any_obey_the_cap);
+  RUN_TEST(outcome_structs_of_older_and_newer_sizes_are_filled_up_to_their_size);
 }
 
 TEST_MAIN(RUN_SUITE(groups));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Groups under load: what a large one costs, and several of them at once against their own members,
- * their limits and close.
+ * Groups under load: the cost of a large group, and many groups at once, racing their members,
+ * their time limits and close.
  */
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@ static void race_main(void *arg) {
 /* S50 S46: the end of a member wakes the thread that waits for all of them, or for the first
  * success, only if that is what the thread waits for. Else the work of a group would grow with its
  * size. */
-TEST a_member_that_decides_nothing_wakes_nobody(void) {
+TEST a_group_member_that_does_not_decide_the_wait_wakes_nobody(void) {
   enum { N = 2000, ENDS = 200 };
   static uvs_task_t t[N];
 
@@ -63,11 +63,11 @@ TEST a_member_that_decides_nothing_wakes_nobody(void) {
 
 /* ------------------------------------------------------------------- races --- */
 
-/* What a member does is in here, and gone as soon as the call has returned: a body that comes late
- * would touch freed memory. */
+/* What a member does. It is freed as soon as the call has returned: a body that runs later would
+ * touch freed memory. */
 struct deed {
   int kind;
-  int64_t end_ns; /* it takes so long */
+  int64_t end_ns; /* when the body ends */
 };
 
 static _Atomic uint64_t pending[64]; /* ids that wait for uvs_finish; 0: free */
@@ -108,7 +108,7 @@ static int do_deed(uvs_run_t *run) {
     while (!uvs_cancelled(run) && (int64_t)uv_hrtime() < d->end_ns) {
     }
     return uvs_set_result(run, d);
-  default: /* another thread ends it */
+  default: /* another thread finishes it */
     leave_pending(run->id);
     return UVS_PENDING;
   }
@@ -175,8 +175,8 @@ static void party_main(void *arg) {
   uvs_release(p->s);
 }
 
-/* L12 S50 S51: whatever the members do, whenever the limit comes, and although it is closed. */
-TEST groups_race_their_members_each_other_and_close(void) {
+/* L12 S50 S51: whatever the members do, whenever the time limit passes, and during close. */
+TEST groups_survive_races_with_their_members_each_other_and_close(void) {
   enum { PARTIES = 4 };
   static struct party p[PARTIES];
   static struct fixture f;
@@ -221,8 +221,8 @@ TEST groups_race_their_members_each_other_and_close(void) {
   PASS();
 }
 
-/* L12 S50: whoever gathers while the scheduler is closed hears the truth about every task. */
-TEST gather_races_close(void) {
+/* L12 S50: uvs_all during close returns the true outcome of every task. */
+TEST uvs_all_during_close_reports_every_task_correctly(void) {
   enum { N = 300 };
   static uvs_task_t t[N];
   static uvs_outcome_t o[N];
@@ -271,10 +271,10 @@ TEST gather_races_close(void) {
 }
 
 SUITE(load) {
-  RUN_TEST(a_member_that_decides_nothing_wakes_nobody);
-  RUN_TEST(groups_race_their_members_each_other_and_close);
-  RUN_TEST(gather_races_close);
+  RUN_TEST(a_group_member_that_does_not_decide_the_wait_wakes_nobody);
+  RUN_TEST(groups_survive_races_with_their_members_each_other_and_close);
+  RUN_TEST(uvs_all_during_close_reports_every_task_correctly);
 }
 
-/* Bodies need room in libuv's pool, whatever the environment says. */
+/* Bodies need enough threads in libuv's pool, whatever the environment says. */
 TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "4"); RUN_SUITE(load));

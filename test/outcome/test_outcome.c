@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Kept outcomes: what is left of a task when it is over, and those who wait for it; gather and race
- * are in test_group.c. Where a wait must sleep, the loop runs on a thread of its own (lib/stage.h)
- * and the test thread waits, or the other way round.
+ * Kept outcomes: what remains of a task after its end, and threads that wait for it. uvs_all and
+ * uvs_any are in test_group.c. Where a wait must sleep, the loop runs on a thread of its own
+ * (lib/stage.h) and the test thread waits, or the other way round.
  */
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 
 /* ----------------------------------------------------------------- helpers --- */
 
-/* Gives p->data. */
+/* Sets p->data as the result. */
 static int give_act(struct probe *p, uvs_run_t *run) {
   int rc = uvs_set_result(run, p->data);
 
@@ -23,7 +23,7 @@ static char value[8]; /* results are addresses in here */
 
 /* ----------------------------------------------------------- state machine --- */
 
-/* `done` looks at its own outcome. */
+/* `done` reads its own outcome. */
 static void looking_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct probe *p = arg;
   uvs_outcome_t o;
@@ -41,7 +41,7 @@ static int give_in_after(uvs_run_t *run) {
 }
 
 /* F1 F17 S9 S3 */
-TEST an_outcome_becomes_final_once_and_stays(void) {
+TEST an_outcome_becomes_final_once_and_does_not_change(void) {
   enum { N = 8 };
   static const int status[N] = {0, 0, 0, UV_EIO, 0, UV_EINVAL, 0, 0};
   void *const result[N] = {NULL, &value[1], &value[2], NULL, &value[4], NULL, &value[7], &value[2]};
@@ -158,7 +158,7 @@ TEST a_periodic_task_is_not_done_before_its_last_run(void) {
       ASSERT_RC(0, peek_at(f.s, id, &o));
       ASSERT_RC(UVS_ENDED, o.state);
       ASSERT_RC(status[way], o.status);
-      /* The third run gave nothing of its own, so what the second gave stands. */
+      /* The third run set no result, so that of the second run remains. */
       ASSERT_EQ(status[way] == 0 ? &value[2] : NULL, (char *)o.result);
       ASSERT_U64(3, o.runs);
       ASSERT_I64(20, fixture_ms(&f, o.ideal_ns));
@@ -175,7 +175,7 @@ TEST a_periodic_task_is_not_done_before_its_last_run(void) {
 }
 
 /* F7 F8 S9 */
-TEST cancel_before_the_run_wins_and_after_it_loses(void) {
+TEST cancel_succeeds_before_the_run_and_fails_after_it(void) {
   for (unsigned flags = 0; flags <= UVS_CANCEL_TOKEN; flags++) {
     for (int inbox = 0; inbox < 2; inbox++) { /* the loop does not know the task yet */
       static struct fixture f;
@@ -221,7 +221,7 @@ TEST cancel_before_the_run_wins_and_after_it_loses(void) {
       ASSERT_RC(0, uvs_forget(f.s, ran));
       fixture_turn(&f);
 
-      /* Its room is another's now, which must not show anything of it. */
+      /* The slot has a new task, which must not show anything of the old one. */
       ASSERT_RC(0, uvs_submit(f.s, &t, &id));
       ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, flags));
       ASSERT_RC(0, peek_at(f.s, id, &o));
@@ -233,7 +233,7 @@ TEST cancel_before_the_run_wins_and_after_it_loses(void) {
 }
 
 /* F9 F10 F12 F12b F13 */
-TEST cancel_in_the_run_settles_at_once_and_is_quiet_when_the_body_has_returned(void) {
+TEST cancel_during_the_run_settles_at_once_and_is_quiet_when_the_body_returns(void) {
   for (int way = 0; way < 4; way++) { /* with token or without; the body succeeds or fails */
     unsigned flags = way % 2 == 0 ? UVS_CANCEL_TOKEN : 0;
     static struct fixture f;
@@ -422,7 +422,7 @@ static void crowd_main(void *arg) {
 }
 
 /* F13 S2 */
-TEST many_waiters_on_many_threads_each_get_their_own(void) {
+TEST many_waiters_on_many_threads_each_get_their_own_outcome(void) {
   static struct crowd c;
   static struct crowd_task arg[TASKS];
   struct crowd_waiter w[THREADS];
@@ -461,7 +461,7 @@ TEST many_waiters_on_many_threads_each_get_their_own(void) {
 /* ------------------------------------------------------------- patience --- */
 
 /* F14 F15 */
-TEST a_wait_that_is_given_up_is_not_early_and_changes_nothing(void) {
+TEST a_wait_that_times_out_is_not_early_and_changes_nothing(void) {
   static const int64_t patience[] = {1, UVS_US(10), UVS_MS(1), UVS_MS(3), UVS_MS(20)};
   static struct fixture f;
   static struct hold h;
@@ -508,7 +508,7 @@ TEST a_wait_that_is_given_up_is_not_early_and_changes_nothing(void) {
 }
 
 /* F16 */
-TEST no_patience_at_all_is_a_look_and_the_largest_does_not_overflow(void) {
+TEST a_time_out_of_zero_only_looks_and_the_largest_does_not_overflow(void) {
   static const int64_t none[] = {0, -1, -UVS_SEC(1), INT64_MIN + 1, INT64_MIN};
   static const int64_t most[] = {INT64_MAX, INT64_MAX - 1, INT64_MAX / 2};
   static struct fixture f;
@@ -541,7 +541,7 @@ TEST no_patience_at_all_is_a_look_and_the_largest_does_not_overflow(void) {
 }
 
 /* S2 S3 S9 */
-TEST a_delayed_task_gives_its_value_and_never_starts_early(void) {
+TEST a_delayed_task_returns_its_result_and_never_starts_early(void) {
   static struct fixture f;
   uv_thread_t thread;
 
@@ -605,7 +605,7 @@ static void wait_in_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
 }
 
 /* L4 */
-TEST who_would_wait_for_himself_is_told_so(void) {
+TEST a_wait_that_would_deadlock_is_refused(void) {
   for (int concurrency = 0; concurrency <= 1; concurrency++) {
     static struct fixture f;
     uvs_outcome_t o;
@@ -618,7 +618,7 @@ TEST who_would_wait_for_himself_is_told_so(void) {
     far.keep_outcome = 1;
     ASSERT_RC(0, uvs_submit(f.s, &far, &far_id));
     uvs_outcome_init(&o);
-    ASSERT_RC(UVS_EDEADLK, uvs_wait(f.s, far_id, UVS_NEVER, 0, &o)); /* before the first turn */
+    ASSERT_RC(UVS_EDEADLK, uvs_wait(f.s, far_id, UVS_NEVER, 0, &o)); /* before the first pass */
     ASSERT_RC(UV_ETIMEDOUT, uvs_wait(f.s, far_id, 0, 0, &o));
     uvs_task_t w = fixture_once(&f, 'w', 0);
     uvs_task_t l = fixture_loop_task(&f, 'l', 0);
@@ -652,7 +652,7 @@ static int wait_for_other(uvs_run_t *run) {
 }
 
 /* L4 */
-TEST a_body_of_another_scheduler_may_wait(void) {
+TEST a_body_may_wait_for_a_task_of_another_scheduler(void) {
   static struct fixture f;
   uv_thread_t thread;
   uv_loop_t loop;
@@ -691,8 +691,8 @@ TEST a_body_of_another_scheduler_may_wait(void) {
 
 /* ------------------------------------------------------ forget and the end --- */
 
-/* F13: also for what is forgotten meanwhile. */
-TEST forgotten_outcomes_are_gone_but_not_for_those_who_wait(void) {
+/* F13: also for an outcome that is forgotten meanwhile. */
+TEST forgotten_outcomes_are_gone_except_for_waits_in_progress(void) {
   static struct fixture f;
   static struct waiter w[3];
   static struct hold h;
@@ -730,8 +730,8 @@ TEST forgotten_outcomes_are_gone_but_not_for_those_who_wait(void) {
   PASS();
 }
 
-TEST forget_works_once_in_every_state_and_the_task_goes_on(void) {
-  for (int way = 0; way < 4; way++) { /* in the inbox, waiting, in `done`'s time, over */
+TEST forget_works_once_in_every_state_and_does_not_stop_the_task(void) {
+  for (int way = 0; way < 4; way++) { /* in the inbox, waiting, before `done`, ended */
     static struct fixture f;
     uvs_outcome_t o;
     uvs_id_t id, again;
@@ -756,7 +756,7 @@ TEST forget_works_once_in_every_state_and_the_task_goes_on(void) {
     ASSERT_U64(1, log_count(&f, EV_DONE, 'a'));
     ASSERT_RC(UV_ENOENT, uvs_forget(f.s, id));
     ASSERT_RC(UV_ENOENT, peek_at(f.s, id, &o));
-    /* The id stays stale when the room is another's. */
+    /* The id stays stale when the slot has a new task. */
     for (int i = 0; i < 300; i++) {
       ASSERT_RC(0, uvs_submit(f.s, &t, &again));
       ASSERT(again != id);
@@ -779,8 +779,8 @@ static int count_each(uvs_t *s, const uvs_info_t *info, void *arg) {
   return 0;
 }
 
-/* A kept outcome is not a task: nobody else sees it, and it takes no place under the cap. */
-TEST a_kept_outcome_is_over_for_everything_but_wait_and_forget(void) {
+/* A kept outcome is not a task: no other call sees it, and it does not count against the cap. */
+TEST a_kept_outcome_is_visible_only_to_wait_and_forget(void) {
   static struct fixture f;
   uvs_info_t info;
   uvs_outcome_t o;
@@ -870,7 +870,7 @@ TEST immediate_shutdown_leaves_nobody_waiting(void) {
 }
 
 /* L12 L17 */
-TEST close_releases_those_who_wait(void) {
+TEST close_releases_threads_that_wait_for_outcomes(void) {
   enum { N = 6 };
   static struct fixture f;
   static struct waiter w[N];
@@ -916,7 +916,7 @@ TEST close_releases_those_who_wait(void) {
 }
 
 /* S59 S55 */
-TEST keeping_waiting_and_forgetting_stays_in_constant_memory(void) {
+TEST keeping_waiting_and_forgetting_takes_constant_memory(void) {
   static struct fixture f;
   static struct waiter sleeper;
   uv_thread_t thread;
@@ -965,8 +965,8 @@ TEST keeping_waiting_and_forgetting_stays_in_constant_memory(void) {
   PASS();
 }
 
-/* S59: exactly, on the loop's own thread. */
-TEST a_forgotten_outcome_gives_its_room_back(void) {
+/* S59: exactly, on the loop thread. */
+TEST a_forgotten_outcome_frees_its_memory(void) {
   static struct fixture f;
   uint64_t slots;
   uvs_outcome_t o;
@@ -995,8 +995,8 @@ TEST a_forgotten_outcome_gives_its_room_back(void) {
   PASS();
 }
 
-/* S59: the last who waited gives the room back. */
-TEST a_forgotten_outcome_that_somebody_waited_for_gives_its_room_back(void) {
+/* S59: the last waiting thread frees the memory. */
+TEST a_forgotten_outcome_with_waiters_frees_its_memory(void) {
   static struct fixture f;
   static struct waiter w[2];
   uint64_t slots;
@@ -1017,7 +1017,8 @@ TEST a_forgotten_outcome_that_somebody_waited_for_gives_its_room_back(void) {
       ASSERT_RC(0, waiter_start(&w[k], f.s, id, UVS_NEVER, 0));
     ASSERT(await_asleep(2));
     ASSERT_RC(0, uvs_forget(f.s, id));
-    ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0)); /* over here and now, while they wake up */
+    ASSERT_RC(UVS_CANCELLED,
+              uvs_cancel(f.s, id, 0)); /* ends the task at once, while the threads wake up */
     for (int k = 0; k < 2; k++) {
       waiter_join(&w[k]);
       ASSERT_RC(0, w[k].rc);
@@ -1034,7 +1035,7 @@ TEST a_forgotten_outcome_that_somebody_waited_for_gives_its_room_back(void) {
 
 /* ---------------------------------------------------------------- bad input --- */
 
-TEST bad_input_changes_nothing(void) {
+TEST invalid_arguments_of_the_outcome_calls_change_nothing(void) {
   static const uvs_id_t stale[] = {0, 1, 12345, UINT64_C(1) << 52, UINT64_MAX};
   static struct fixture f;
   uvs_outcome_t o;
@@ -1101,7 +1102,7 @@ struct racer {
 
 enum { RACE_TASKS = 64, RACE_THREADS = 5 };
 
-/* Waits, cancels and forgets tasks at random; every answer must be one of the legal ones. */
+/* Waits for, cancels and forgets tasks at random. Every answer must be a legal one. */
 static void racer_main(void *arg) {
   struct racer *r = arg;
 
@@ -1148,7 +1149,7 @@ static int race_work(uvs_run_t *run) {
 }
 
 /* L12 F13: cancel, forget and close against waits. */
-TEST waits_race_cancel_forget_and_close(void) {
+TEST waits_survive_races_with_cancel_forget_and_close(void) {
   uint64_t random = test_seed;
 
   for (int round = 0; round < 30; round++) {
@@ -1180,7 +1181,7 @@ TEST waits_race_cancel_forget_and_close(void) {
     }
     s = uvs_retain(f.s);
     atomic_store(&go, 1);
-    for (int i = 0; i < 600; i++) { /* new ones for what is over, while the loop turns */
+    for (int i = 0; i < 600; i++) { /* replaces ended tasks, while the loop runs */
       uint64_t k = test_random_below(&random, RACE_TASKS);
       uvs_outcome_t o;
       uvs_id_t id;
@@ -1208,33 +1209,33 @@ TEST waits_race_cancel_forget_and_close(void) {
 }
 
 SUITE(outcomes) {
-  RUN_TEST(an_outcome_becomes_final_once_and_stays);
+  RUN_TEST(an_outcome_becomes_final_once_and_does_not_change);
   RUN_TEST(a_periodic_task_is_not_done_before_its_last_run);
-  RUN_TEST(cancel_before_the_run_wins_and_after_it_loses);
-  RUN_TEST(cancel_in_the_run_settles_at_once_and_is_quiet_when_the_body_has_returned);
+  RUN_TEST(cancel_succeeds_before_the_run_and_fails_after_it);
+  RUN_TEST(cancel_during_the_run_settles_at_once_and_is_quiet_when_the_body_returns);
   RUN_TEST(run_finish_and_cancel_release_all_waiters);
-  RUN_TEST(many_waiters_on_many_threads_each_get_their_own);
-  RUN_TEST(a_wait_that_is_given_up_is_not_early_and_changes_nothing);
-  RUN_TEST(no_patience_at_all_is_a_look_and_the_largest_does_not_overflow);
-  RUN_TEST(a_delayed_task_gives_its_value_and_never_starts_early);
-  RUN_TEST(who_would_wait_for_himself_is_told_so);
-  RUN_TEST(a_body_of_another_scheduler_may_wait);
+  RUN_TEST(many_waiters_on_many_threads_each_get_their_own_outcome);
+  RUN_TEST(a_wait_that_times_out_is_not_early_and_changes_nothing);
+  RUN_TEST(a_time_out_of_zero_only_looks_and_the_largest_does_not_overflow);
+  RUN_TEST(a_delayed_task_returns_its_result_and_never_starts_early);
+  RUN_TEST(a_wait_that_would_deadlock_is_refused);
+  RUN_TEST(a_body_may_wait_for_a_task_of_another_scheduler);
 }
 
 SUITE(ends) {
-  RUN_TEST(forgotten_outcomes_are_gone_but_not_for_those_who_wait);
-  RUN_TEST(forget_works_once_in_every_state_and_the_task_goes_on);
-  RUN_TEST(a_kept_outcome_is_over_for_everything_but_wait_and_forget);
+  RUN_TEST(forgotten_outcomes_are_gone_except_for_waits_in_progress);
+  RUN_TEST(forget_works_once_in_every_state_and_does_not_stop_the_task);
+  RUN_TEST(a_kept_outcome_is_visible_only_to_wait_and_forget);
   RUN_TEST(immediate_shutdown_leaves_nobody_waiting);
-  RUN_TEST(close_releases_those_who_wait);
-  RUN_TEST(keeping_waiting_and_forgetting_stays_in_constant_memory);
-  RUN_TEST(a_forgotten_outcome_gives_its_room_back);
-  RUN_TEST(a_forgotten_outcome_that_somebody_waited_for_gives_its_room_back);
+  RUN_TEST(close_releases_threads_that_wait_for_outcomes);
+  RUN_TEST(keeping_waiting_and_forgetting_takes_constant_memory);
+  RUN_TEST(a_forgotten_outcome_frees_its_memory);
+  RUN_TEST(a_forgotten_outcome_with_waiters_frees_its_memory);
 }
 
 SUITE(input_and_races) {
-  RUN_TEST(bad_input_changes_nothing);
-  RUN_TEST(waits_race_cancel_forget_and_close);
+  RUN_TEST(invalid_arguments_of_the_outcome_calls_change_nothing);
+  RUN_TEST(waits_survive_races_with_cancel_forget_and_close);
 }
 
 TEST_MAIN(RUN_SUITE(outcomes); RUN_SUITE(ends); RUN_SUITE(input_and_races));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many bodies run at once: the default, what may be set, and what a change does.
+ * Concurrency: how many bodies run at once. The default, the valid values, and the effect of a
+ * change.
  */
 #include "lib/bodies.h"
 #include "lib/fixture.h"
@@ -10,7 +11,7 @@
 /* ---------------------------------------------------------------- setting it --- */
 
 /* S25 P3 */
-TEST concurrency_reads_back_and_bad_values_leave_it_alone(void) {
+TEST concurrency_reads_back_and_invalid_values_do_not_change_it(void) {
   static const int good[] = {0, 1, 2, 7, 1024, 3};
   static const int bad[] = {-1, -2, 1025, INT_MIN, INT_MAX};
   struct fixture f;
@@ -77,8 +78,8 @@ static void set_again_and_again(void *arg) {
     uvs_set_concurrency(arg, 1 + (int)test_random_below(&seed, MOST));
 }
 
-/* S67: each finds by itself how many runners are missing, and makes them without the lock. */
-TEST runners_made_by_several_threads_at_once_have_a_number_each(void) {
+/* S67: each thread computes how many runners are missing, and creates them without the lock. */
+TEST runners_created_by_several_threads_at_once_have_distinct_numbers(void) {
   for (int round = 0; round < 20; round++) {
     uv_thread_t threads[SETTERS];
     struct fixture f;
@@ -99,11 +100,11 @@ TEST runners_made_by_several_threads_at_once_have_a_number_each(void) {
   PASS();
 }
 
-/* An allocator at whose first call somebody else is faster. */
+/* An allocator during whose first call another thread creates runners. */
 struct rival {
   uvs_allocator_t real;
   uvs_t *s;
-  int wants; /* 0: nobody is */
+  int wants; /* 0: no other thread */
 };
 
 static void *alloc_with_rival(size_t size, void *arg) {
@@ -123,7 +124,7 @@ static void free_with_rival(void *ptr, void *arg) {
 }
 
 /* S67 L10 */
-TEST runners_that_another_thread_has_made_meanwhile_are_not_made_twice(void) {
+TEST runners_that_another_thread_creates_meanwhile_are_not_created_twice(void) {
   static const int rivals[] = {1, 3, 5, 8};
 
   for (unsigned i = 0; i < sizeof rivals / sizeof *rivals; i++) {
@@ -179,7 +180,7 @@ static enum greatest_test_res default_concurrency(const struct pool_size *cases,
 }
 
 /* S25 */
-TEST the_default_concurrency_leaves_a_pool_thread_to_others(void) {
+TEST the_default_concurrency_leaves_one_pool_thread_free(void) {
   static const struct pool_size cases[] = {{NULL, 3}, {"4", 3},       {"8", 7},
                                            {"2", 1},  {"1", 1},       {"0", 1},
                                            {"x", 1},  {"1024", 1023}, {"99999", 1023}};
@@ -187,8 +188,8 @@ TEST the_default_concurrency_leaves_a_pool_thread_to_others(void) {
   return default_concurrency(cases, sizeof cases / sizeof *cases);
 }
 
-/* S25. A negative size is a huge one to libuv, and its pool has 1024 threads then; it was taken for
- * the smallest. */
+/* S25. libuv reads a negative size as a huge one and then has 1024 threads. It was read as the
+ * smallest size here. */
 TEST the_default_concurrency_reads_the_pools_size_as_libuv_does(void) {
   static const struct pool_size cases[] = {
       {"-1", 1023}, {"-4", 1023}, {"0", 1}, {"1", 1}, {NULL, 3}};
@@ -217,13 +218,13 @@ TEST raising_and_lowering_the_concurrency_takes_effect(void) {
   ASSERT_U64(1, log_count(&f, EV_WORK, 0));
   ASSERT_U64(11, counts_of(f.s).ready);
 
-  ASSERT_RC(0, uvs_set_concurrency(f.s, 3)); /* nobody had to end for that */
+  ASSERT_RC(0, uvs_set_concurrency(f.s, 3)); /* no body had to end for that */
   ASSERT_RC(3, uvs_concurrency(f.s));
   ASSERT(gate_wait(&f, 3));
   ASSERT_U64(3, log_count(&f, EV_WORK, 0));
   ASSERT_U64(3, counts_of(f.s).runners);
 
-  ASSERT_RC(0, uvs_set_concurrency(f.s, 1)); /* who is inside stays; then one at a time */
+  ASSERT_RC(0, uvs_set_concurrency(f.s, 1)); /* bodies inside stay; then one at a time */
   gate_let(2);
   ASSERT(fixture_wait_log(&f, EV_DONE, 0, 2));
   ASSERT(gate_wait(&f, 1));
@@ -235,12 +236,12 @@ TEST raising_and_lowering_the_concurrency_takes_effect(void) {
   ASSERT_U64(7, log_count(&f, EV_WORK, 0));
   ASSERT_U64(3, counts_of(f.s).peak_runners);
 
-  ASSERT_RC(0, uvs_set_concurrency(f.s, 0)); /* what is ready moves to the loop */
+  ASSERT_RC(0, uvs_set_concurrency(f.s, 0)); /* ready tasks move to the loop */
   gate_let(6);
   ASSERT(fixture_wait_log(&f, EV_DONE, 0, 12));
   for (int i = 7; i < 12; i++)
     ASSERT_RC(UVS_ON_LOOP, log_nth(&f, EV_WORK, 'a' + i, 0)->runner);
-  /* Two runners started b and c side by side: either may have been the first to log. */
+  /* Two runners started b and c at the same time: either may have logged first. */
   const char *order = log_string(&f, EV_WORK);
   ASSERT_STR_EQ(order[1] == 'b' ? "abcdefghijkl" : "acbdefghijkl", order);
 
@@ -303,7 +304,7 @@ static enum greatest_test_res experiment_open(struct fixture *f, int concurrency
 }
 
 /* S67 S35 S42 */
-TEST with_one_runner_the_endless_body_keeps_the_short_one_from_starting(void) {
+TEST with_one_runner_an_endless_body_keeps_a_short_one_from_starting(void) {
   struct fixture f;
 
   CHECK_CALL(experiment_open(&f, 1));
@@ -361,7 +362,7 @@ static void loop_thread_main(void *arg) {
 }
 
 /* S67 S35 S42 L4 */
-TEST without_runners_the_endless_body_blocks_the_loop_and_its_token_still_reaches_it(void) {
+TEST without_runners_the_cancel_token_reaches_a_body_that_blocks_the_loop(void) {
   struct fixture f;
   uv_thread_t thread;
 
@@ -397,21 +398,21 @@ TEST without_runners_the_endless_body_blocks_the_loop_and_its_token_still_reache
 }
 
 SUITE(setting) {
-  RUN_TEST(concurrency_reads_back_and_bad_values_leave_it_alone);
+  RUN_TEST(concurrency_reads_back_and_invalid_values_do_not_change_it);
   RUN_TEST(a_failed_change_of_the_concurrency_leaves_the_old_one);
-  RUN_TEST(runners_made_by_several_threads_at_once_have_a_number_each);
-  RUN_TEST(runners_that_another_thread_has_made_meanwhile_are_not_made_twice);
-  RUN_TEST(the_default_concurrency_leaves_a_pool_thread_to_others);
+  RUN_TEST(runners_created_by_several_threads_at_once_have_distinct_numbers);
+  RUN_TEST(runners_that_another_thread_creates_meanwhile_are_not_created_twice);
+  RUN_TEST(the_default_concurrency_leaves_one_pool_thread_free);
   RUN_TEST(the_default_concurrency_reads_the_pools_size_as_libuv_does);
 }
 
 SUITE(concurrency) {
   RUN_TEST(raising_and_lowering_the_concurrency_takes_effect);
   RUN_TEST(raising_the_concurrency_from_another_thread_wakes_the_loop);
-  RUN_TEST(with_one_runner_the_endless_body_keeps_the_short_one_from_starting);
+  RUN_TEST(with_one_runner_an_endless_body_keeps_a_short_one_from_starting);
   RUN_TEST(with_two_runners_both_bodies_run);
-  RUN_TEST(without_runners_the_endless_body_blocks_the_loop_and_its_token_still_reaches_it);
+  RUN_TEST(without_runners_the_cancel_token_reaches_a_body_that_blocks_the_loop);
 }
 
-/* Bodies that block need room in libuv's pool, whatever the environment says. */
+/* Blocking bodies need enough threads in libuv's pool, whatever the environment says. */
 TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "4"); RUN_SUITE(setting); RUN_SUITE(concurrency));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where bodies run: executors of a scheduler and of a lane, the inline one, what is asked of them,
- * and what is refused at the door.
+ * Executors: where bodies run. Executors of a scheduler and of a lane, the inline executor, the
+ * calls that an executor gets, and invalid executors.
  *
- * Others: test_executor_refuse.c (it refuses), test_executor_cancel.c (ends), test_executor_steps.c
- * (between two steps), test_executor_threads.c (real threads).
+ * See also test_executor_refuse.c (an executor refuses), test_executor_cancel.c (cancel, dispose,
+ * shutdown, close) and test_executor_threads.c (real threads).
  */
 #include <limits.h>
 
@@ -15,9 +15,9 @@
 
 #define UNTOUCHED UINT64_C(0x7e57)
 
-/* Making a thread can fail. */
+/* Wrapped so that creating a thread can fail. */
 static _Atomic int created, joined;
-static _Atomic int creations_left = -1; /* then they fail; below 0: never */
+static _Atomic int creations_left = -1; /* 0: the next one fails; below 0: none fails */
 
 int __real_uv_thread_create_ex(uv_thread_t *t, const uv_thread_options_t *o, uv_thread_cb entry,
                                void *arg);
@@ -45,7 +45,7 @@ int __wrap_uv_thread_join(uv_thread_t *t) {
 
 /* --------------------------------------------------------------- the scheduler's --- */
 
-TEST bodies_run_on_the_executor_and_it_is_not_closed(void) {
+TEST bodies_run_on_the_executor_and_the_executor_is_not_closed(void) {
   struct fixture f;
   struct shelf e;
 
@@ -74,7 +74,7 @@ TEST bodies_run_on_the_executor_and_it_is_not_closed(void) {
   PASS();
 }
 
-TEST a_lane_with_an_executor_uses_that_and_all_others_the_schedulers(void) {
+TEST only_a_lane_with_its_own_executor_does_not_use_the_schedulers(void) {
   struct fixture f;
   struct shelf mine, lanes;
   uvs_lane_t own, plain;
@@ -98,7 +98,7 @@ TEST a_lane_with_an_executor_uses_that_and_all_others_the_schedulers(void) {
   ASSERT_U64(1, lanes.n);
   ASSERT(shelf_run(&mine));
   ASSERT_STR_EQ("bc", log_string(&f, EV_WORK));
-  ASSERT_STR_EQ("", log_string(&f, EV_AFTER)); /* it is not its turn in the lane */
+  ASSERT_STR_EQ("", log_string(&f, EV_AFTER)); /* it must wait for its lane */
   ASSERT(shelf_run(&lanes));
   ASSERT_STR_EQ("bca", log_string(&f, EV_WORK));
   fixture_turn(&f);
@@ -110,8 +110,8 @@ TEST a_lane_with_an_executor_uses_that_and_all_others_the_schedulers(void) {
   PASS();
 }
 
-/* An overdue task goes before a "now" that came later, on an executor too. S69 */
-TEST tasks_go_to_the_executor_in_their_order_due_at_once_or_delayed(void) {
+/* An overdue task goes before an immediate one that was submitted later, on an executor too. S69 */
+TEST immediate_and_delayed_tasks_go_to_the_executor_in_order(void) {
   for (int lane = 0; lane < 2; lane++) {
     struct fixture f;
     struct shelf e;
@@ -168,7 +168,7 @@ TEST a_task_that_is_due_at_once_arms_no_timer(void) {
     ASSERT_U64(10, log_count(&f, EV_WORK, 'a'));
     ASSERT_U64(0, fakepool_seen().timer_starts);
     ASSERT(fixture_wait_log(&f, EV_DONE, 'a', 10));
-    uvs_task_t t = fixture_once(&f, 'b', UVS_HOUR(1)); /* and one that is not does */
+    uvs_task_t t = fixture_once(&f, 'b', UVS_HOUR(1)); /* a delayed task arms it */
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
     ASSERT(fakepool_seen().timer_starts > 0);
     CHECK_CALL(shelf_close(&f, &e));
@@ -181,8 +181,8 @@ static int count_up(uvs_run_t *run) {
   return 0;
 }
 
-/* Bodies of one lane on several threads in turn, each sees what the last one wrote. R7 */
-TEST a_lane_hands_memory_on_from_thread_to_thread(void) {
+/* Bodies of one lane run on different threads. Each sees what the previous one wrote. R7 */
+TEST bodies_of_a_lane_see_each_others_writes_on_any_thread(void) {
   struct fixture f;
   struct shelf e;
   uvs_lane_t lane;
@@ -211,7 +211,7 @@ TEST a_lane_hands_memory_on_from_thread_to_thread(void) {
 
 /* --------------------------------------------------------------- how many at once --- */
 
-TEST the_answer_of_concurrency_is_held_between_1_and_1024(void) {
+TEST the_executors_concurrency_is_clamped_to_1_to_1024(void) {
   static const struct {
     int says, means;
   } of[] = {{1, 1},       {7, 7},       {0, 1},       {-1, 1},         {UV_ENOTSUP, 1},
@@ -238,7 +238,7 @@ TEST the_answer_of_concurrency_is_held_between_1_and_1024(void) {
     ASSERT_RC(of[i].means, uvs_concurrency(f.s));
   }
   CHECK_CALL(shelf_close(&f, &e));
-  fixture_init(&f); /* nobody says */
+  fixture_init(&f); /* no concurrency given */
   shelf_init(&e);
   e.table.concurrency = NULL;
   CHECK_CALL(shelf_open(&f, &e));
@@ -247,7 +247,7 @@ TEST the_answer_of_concurrency_is_held_between_1_and_1024(void) {
   PASS();
 }
 
-TEST as_many_runners_go_out_as_the_executor_says_just_then(void) {
+TEST as_many_runners_are_submitted_as_the_executors_current_concurrency(void) {
   for (int own = 0; own < 2; own++) {
     struct fixture f;
     struct shelf e;
@@ -282,7 +282,7 @@ TEST as_many_runners_go_out_as_the_executor_says_just_then(void) {
       }
     }
     fixture_turn(&f);
-    ASSERT_U64(5, e.n); /* those who are out are out */
+    ASSERT_U64(5, e.n); /* runners that are out stay out */
     ASSERT(shelf_run(&e));
     ASSERT_U64(20, log_count(&f, EV_WORK, 'a'));
     shelf_empty(&f, &e);
@@ -298,7 +298,7 @@ TEST as_many_runners_go_out_as_the_executor_says_just_then(void) {
   PASS();
 }
 
-TEST a_concurrency_that_is_given_or_set_counts_more_than_the_executors(void) {
+TEST an_explicit_concurrency_overrides_the_executors(void) {
   struct fixture f;
   struct shelf e;
 
@@ -351,8 +351,8 @@ TEST inline_bodies_run_on_the_loop(void) {
   PASS();
 }
 
-/* After the budget it is the turn of others, as on a runner elsewhere. L7 */
-TEST inline_bodies_leave_the_loop_to_others_after_the_budget(void) {
+/* After the budget other users of the loop run, as with runners elsewhere. L7 */
+TEST inline_bodies_do_not_hold_the_loop_longer_than_the_budget(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -434,7 +434,7 @@ static int act_inside(struct probe *p, uvs_run_t *run) {
   return rc;
 }
 
-/* 'a' acts; 'b' is ready behind it, 'd' is what it submits. */
+/* 'a' acts, 'b' is ready after it, 'd' is submitted by 'a'. */
 static const struct {
   const char *works, *dones;
   int status[3];
@@ -449,8 +449,9 @@ static const struct {
     [OPEN] = {"abd", "abd", {0, 0, 0}},
 };
 
-/* The body is in the middle of our turn, and nests in nothing. R1 R16 */
-TEST an_inline_body_may_do_anything(void) {
+/* The body runs in the middle of a loop pass of the scheduler, and is not nested in another call.
+ * R1 R16 */
+TEST an_inline_body_may_call_any_function(void) {
   for (enum deed deed = 0; deed < DEEDS; deed++) {
     for (int place = deed == DISPOSE; place < 3; place++) { /* scheduler, lane, lane's own */
       struct fixture f;
@@ -515,7 +516,7 @@ TEST inline_bodies_that_submit_do_not_nest(void) {
   CHECK_CALL(fixture_open_turned(&f));
   uvs_task_t t = fixture_once(&f, 'a', 0);
   probe_of(&t)->act = submits_itself;
-  probe_of(&t)->after_ret = 10000; /* so many runs */
+  probe_of(&t)->after_ret = 10000; /* number of runs */
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_turn(&f);
   ASSERT_U64(10000, log_count(&f, EV_WORK, 'a'));
@@ -532,7 +533,7 @@ struct where {
   const char *name;
 };
 
-/* Opens a scheduler, and a lane in s, that way; both answer the same. */
+/* Opens a scheduler, and a lane in s, with these options. Both calls must return the same code. */
 static enum greatest_test_res both_answer(struct fixture *f, int code, struct where w) {
   uvs_lane_t lane = UNTOUCHED;
   uvs_t *s = (uvs_t *)(uintptr_t)UNTOUCHED;
@@ -565,7 +566,7 @@ static enum greatest_test_res both_answer(struct fixture *f, int code, struct wh
   PASS();
 }
 
-TEST what_makes_no_sense_is_refused_at_the_door_and_changes_nothing(void) {
+TEST invalid_executor_options_are_refused_and_change_nothing(void) {
   struct fixture f;
   struct shelf good, small, large, empty;
 
@@ -592,8 +593,8 @@ TEST what_makes_no_sense_is_refused_at_the_door_and_changes_nothing(void) {
   PASS();
 }
 
-/* The last thread that can be made is the last but one. */
-TEST a_thread_that_cannot_be_made_is_an_error_and_leaves_none(void) {
+/* All threads but the last can be created. */
+TEST open_fails_if_a_thread_cannot_be_created_and_leaves_no_thread(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -718,8 +719,8 @@ TEST a_lane_with_threads_opens_or_fails_cleanly_at_every_allocation(void) {
   PASS();
 }
 
-/* More runners than there is memory for: those that are there do the work. L10 */
-TEST without_memory_for_more_runners_the_old_ones_do(void) {
+/* More runners are wanted than there is memory for: the existing ones do the work. L10 */
+TEST without_memory_for_more_runners_the_existing_ones_do_the_work(void) {
   struct fixture f;
   struct shelf e;
 
@@ -759,9 +760,9 @@ static void takes_back_when_quiet(uvs_t *s, uvs_lane_t lane, void *arg) {
     takes_back(s, arg);
 }
 
-/* Whoever hears that a lane is quiet has its executor back, and finds none of its own threads.
- * (With the executor it takes a sanitizer to see that nobody looks at it afterwards.) */
-TEST a_lane_is_through_with_its_executor_when_it_says_that_it_is_quiet(void) {
+/* When `quiet` is called, the lane's executor is free again and none of its own threads is left. (A
+ * sanitizer sees if the executor is still used afterwards.) */
+TEST a_quiet_lane_no_longer_uses_its_executor(void) {
   enum { OWN, LENT, LENT_UNTIL_CLEANUP, WAYS };
 
   for (int way = OWN; way < WAYS; way++) {
@@ -811,8 +812,8 @@ TEST a_lane_is_through_with_its_executor_when_it_says_that_it_is_quiet(void) {
   PASS();
 }
 
-/* The runners of a lane that is gone are those of the next one, and nobody who resizes its executor
- * finds it any more. (That it was found is seen by the wake-up, or by a sanitizer.) R28 */
+/* A new lane reuses the runners of a freed lane, and resizing an executor no longer finds the freed
+ * lane. (If it did, a wake-up or a sanitizer would show it.) R28 */
 TEST lanes_with_an_executor_leave_nothing_behind(void) {
   uvs_threads_options_t threads;
   uvs_lane_options_t o;
@@ -847,8 +848,9 @@ TEST lanes_with_an_executor_leave_nothing_behind(void) {
   PASS();
 }
 
-/* As many runners as it can use, however many threads there are: each is 11 KB. */
-TEST a_lane_has_no_more_runners_than_it_is_wide(void) {
+/* A lane has no more runners than it can use, however many threads there are: a runner takes 11
+ * KB. */
+TEST a_lane_has_at_most_as_many_runners_as_its_width(void) {
   static const struct {
     uint32_t width;
     int runners;
@@ -885,8 +887,8 @@ TEST a_lane_has_no_more_runners_than_it_is_wide(void) {
   PASS();
 }
 
-/* One turn, and those that had their runner called out already are no obstacle. */
-TEST each_lane_has_its_runner_out_after_one_turn(void) {
+/* One loop pass is enough, and lanes whose runner was submitted before do not delay the others. */
+TEST each_lane_has_a_submitted_runner_after_one_loop_pass(void) {
   enum { LANES = 5 };
   struct fixture f;
   struct shelf e;
@@ -921,9 +923,9 @@ static int act_disposes_another(struct probe *p, uvs_run_t *run) {
   return uvs_lane_dispose(doomed, 0);
 }
 
-/* Only lanes with something to start cost the loop something, and it comes to all of them, whoever
- * leaves meanwhile. */
-TEST the_loop_comes_to_every_lane_with_something_to_start(void) {
+/* Only lanes with ready tasks cost the loop time, and each of them gets a runner, even if other
+ * lanes end meanwhile. */
+TEST every_lane_with_ready_tasks_gets_a_runner(void) {
   enum { LANES = 6 };
   struct fixture f;
   uvs_lane_t lane[LANES];
@@ -959,34 +961,34 @@ TEST the_loop_comes_to_every_lane_with_something_to_start(void) {
 }
 
 SUITE(executor) {
-  RUN_TEST(bodies_run_on_the_executor_and_it_is_not_closed);
-  RUN_TEST(a_lane_with_an_executor_uses_that_and_all_others_the_schedulers);
-  RUN_TEST(tasks_go_to_the_executor_in_their_order_due_at_once_or_delayed);
+  RUN_TEST(bodies_run_on_the_executor_and_the_executor_is_not_closed);
+  RUN_TEST(only_a_lane_with_its_own_executor_does_not_use_the_schedulers);
+  RUN_TEST(immediate_and_delayed_tasks_go_to_the_executor_in_order);
   RUN_TEST(a_task_that_is_due_at_once_arms_no_timer);
-  RUN_TEST(a_lane_hands_memory_on_from_thread_to_thread);
-  RUN_TEST(the_answer_of_concurrency_is_held_between_1_and_1024);
-  RUN_TEST(as_many_runners_go_out_as_the_executor_says_just_then);
-  RUN_TEST(a_concurrency_that_is_given_or_set_counts_more_than_the_executors);
-  RUN_TEST(a_lane_is_through_with_its_executor_when_it_says_that_it_is_quiet);
+  RUN_TEST(bodies_of_a_lane_see_each_others_writes_on_any_thread);
+  RUN_TEST(the_executors_concurrency_is_clamped_to_1_to_1024);
+  RUN_TEST(as_many_runners_are_submitted_as_the_executors_current_concurrency);
+  RUN_TEST(an_explicit_concurrency_overrides_the_executors);
+  RUN_TEST(a_quiet_lane_no_longer_uses_its_executor);
   RUN_TEST(lanes_with_an_executor_leave_nothing_behind);
-  RUN_TEST(a_lane_has_no_more_runners_than_it_is_wide);
-  RUN_TEST(each_lane_has_its_runner_out_after_one_turn);
-  RUN_TEST(the_loop_comes_to_every_lane_with_something_to_start);
+  RUN_TEST(a_lane_has_at_most_as_many_runners_as_its_width);
+  RUN_TEST(each_lane_has_a_submitted_runner_after_one_loop_pass);
+  RUN_TEST(every_lane_with_ready_tasks_gets_a_runner);
 }
 
 SUITE(in_place) {
   RUN_TEST(inline_bodies_run_on_the_loop);
-  RUN_TEST(inline_bodies_leave_the_loop_to_others_after_the_budget);
-  RUN_TEST(an_inline_body_may_do_anything);
+  RUN_TEST(inline_bodies_do_not_hold_the_loop_longer_than_the_budget);
+  RUN_TEST(an_inline_body_may_call_any_function);
   RUN_TEST(inline_bodies_that_submit_do_not_nest);
 }
 
 SUITE(door) {
-  RUN_TEST(what_makes_no_sense_is_refused_at_the_door_and_changes_nothing);
-  RUN_TEST(a_thread_that_cannot_be_made_is_an_error_and_leaves_none);
+  RUN_TEST(invalid_executor_options_are_refused_and_change_nothing);
+  RUN_TEST(open_fails_if_a_thread_cannot_be_created_and_leaves_no_thread);
   RUN_TEST(a_scheduler_with_threads_opens_or_fails_cleanly_at_every_allocation);
   RUN_TEST(a_lane_with_threads_opens_or_fails_cleanly_at_every_allocation);
-  RUN_TEST(without_memory_for_more_runners_the_old_ones_do);
+  RUN_TEST(without_memory_for_more_runners_the_existing_ones_do_the_work);
 }
 
 TEST_MAIN(RUN_SUITE(executor); RUN_SUITE(in_place); RUN_SUITE(door));

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ends while an executor has work of ours in its hands: cancel at each of its moments, dispose,
- * shut down, close. Nothing is left behind, neither here nor there.
+ * Cancel, dispose, shutdown and close while an executor holds a runner. The end comes at each stage
+ * of a task. Nothing is left in the scheduler or in the executor.
  */
 #include "lib/bodies.h"
 #include "lib/inspect.h"
 #include "lib/shelf.h"
 #include "lib/threads.h"
 
-/* No task is left anywhere; so many runners are away, and they have nothing to do. */
+/* No task is left anywhere. `away` runners are out and have nothing to do. */
 static enum greatest_test_res nothing_left(struct fixture *f, unsigned out) {
   uvs_counts_t c = counts_of(f->s);
 
@@ -26,8 +26,8 @@ static enum greatest_test_res nothing_left(struct fixture *f, unsigned out) {
 
 enum moment {
   IN_THE_DELAY,
-  DUE_BUT_NOT_SEEN,  /* the time has come, and the loop has not looked */
-  READY_BUT_REFUSED, /* seen; its executor has another in its hands and takes no more */
+  DUE_BUT_NOT_SEEN,  /* due, but the loop has not looked at the clock */
+  READY_BUT_REFUSED, /* ready, but the executor holds another runner and takes no more */
   HANDED_OVER,       /* the runner is on the shelf */
   RUNNING,
   MOMENTS
@@ -58,7 +58,7 @@ static int act_end(struct probe *p, uvs_run_t *run) {
   return 0;
 }
 
-/* The task waits 5 ms. Brings it to that moment, ends it there, and sees to the rest. */
+/* The task is due in 5 ms. Brings it to that moment, ends it there, and checks what follows. */
 static enum greatest_test_res end_at(struct fixture *f, struct shelf *e, enum moment moment,
                                      uvs_task_t *t) {
   uvs_task_t other = fixture_once(f, 'o', 0);
@@ -84,7 +84,7 @@ static enum greatest_test_res end_at(struct fixture *f, struct shelf *e, enum mo
     ASSERT(shelf_run(e));
   else
     end_it();
-  uvs_clock_changed(f->s); /* who has nothing to say is forgotten only when the loop turns */
+  uvs_clock_changed(f->s); /* a task without callbacks is freed in the next loop pass */
   fixture_turn(f);
   e->refuses = 0;
   PASS();
@@ -106,16 +106,16 @@ static enum greatest_test_res ends_at(enum moment moment, enum place place, bool
   ASSERT_RC(moment == RUNNING && !end.dispose ? UVS_CANCELLED_WHILE_RUNNING : 0, end.rc);
   ASSERT_RC(UV_ENOENT, state_of(f.s, end.id));
   ASSERT_U64(with_done, log_count(&f, EV_DONE, 'a'));
-  if (with_done && !(moment == RUNNING && end.dispose)) /* the loop may hear too late of that */
+  if (with_done && !(moment == RUNNING && end.dispose)) /* the loop may notice that too late */
     ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'a', 0)->status);
 
   away = e.n;
   ASSERT_U64(moment == READY_BUT_REFUSED || moment == HANDED_OVER, away);
   if (moment != READY_BUT_REFUSED || end.dispose)
     CHECK_CALL(nothing_left(&f, away));
-  /* A lane is not quiet while its executor has a runner of it. */
+  /* A lane is not quiet while its executor holds one of its runners. */
   ASSERT_U64(end.dispose && !(own && away > 0), log_count(&f, EV_USER, 'q'));
-  shelf_empty(&f, &e); /* what is there finds nothing to do, and goes home */
+  shelf_empty(&f, &e); /* the runners find nothing to do and return */
   CHECK_CALL(nothing_left(&f, 0));
   ASSERT_U64(end.dispose, log_count(&f, EV_USER, 'q'));
   ASSERT_U64(moment == RUNNING, log_count(&f, EV_WORK, 'a'));
@@ -131,7 +131,7 @@ static enum greatest_test_res ends_at(enum moment moment, enum place place, bool
 }
 
 /* R17 S29 V1 */
-TEST cancel_at_every_moment_leaves_nothing_here_and_nothing_there(void) {
+TEST a_cancel_at_any_moment_leaves_nothing_in_scheduler_or_executor(void) {
   memset(&end, 0, sizeof end);
   for (enum moment moment = 0; moment < MOMENTS; moment++)
     for (enum place place = 0; place < PLACES; place++)
@@ -144,7 +144,7 @@ TEST cancel_at_every_moment_leaves_nothing_here_and_nothing_there(void) {
 }
 
 /* R17 */
-TEST dispose_at_every_moment_leaves_nothing_here_and_nothing_there(void) {
+TEST a_dispose_at_any_moment_leaves_nothing_in_scheduler_or_executor(void) {
   memset(&end, 0, sizeof end);
   end.dispose = true;
   for (enum moment moment = 0; moment < MOMENTS; moment++)
@@ -157,8 +157,8 @@ TEST dispose_at_every_moment_leaves_nothing_here_and_nothing_there(void) {
   PASS();
 }
 
-/* The runner on the shelf looks for work only when it runs. */
-TEST a_runner_whose_task_was_cancelled_serves_the_next_one(void) {
+/* A runner on the shelf looks for work only when it is run. */
+TEST a_runner_whose_task_was_cancelled_runs_the_next_task(void) {
   struct fixture f;
   struct shelf e;
   uvs_id_t id;
@@ -185,8 +185,8 @@ TEST a_runner_whose_task_was_cancelled_serves_the_next_one(void) {
   PASS();
 }
 
-/* A limit that passes on the shelf settles the task there and then. */
-TEST a_limit_passes_while_the_runner_is_on_the_shelf(void) {
+/* A time limit that passes while the runner is on the shelf settles the task at that time. */
+TEST a_task_times_out_while_its_runner_waits_in_the_executor(void) {
   struct fixture f;
   struct shelf e;
 
@@ -221,7 +221,7 @@ static enum greatest_test_res three_tasks(struct fixture *f, struct shelf *e, uv
 }
 
 /* S31 S32 S38 */
-TEST an_orderly_shutdown_runs_what_is_on_the_shelf_and_terminates_when_the_runner_is_home(void) {
+TEST an_orderly_shutdown_runs_submitted_tasks_and_then_terminates(void) {
   for (enum place place = 0; place < PLACES; place++) {
     struct fixture f;
     struct shelf e;
@@ -248,7 +248,7 @@ TEST an_orderly_shutdown_runs_what_is_on_the_shelf_and_terminates_when_the_runne
 }
 
 /* S33 V2 */
-TEST shutdown_now_ends_all_tasks_at_once_and_terminates_when_the_runner_is_home(void) {
+TEST shutdown_now_ends_all_tasks_and_terminates_when_the_runner_returns(void) {
   for (enum place place = 0; place < PLACES; place++) {
     struct fixture f;
     struct shelf e;
@@ -271,8 +271,8 @@ TEST shutdown_now_ends_all_tasks_at_once_and_terminates_when_the_runner_is_home(
   PASS();
 }
 
-/* Two runners on the shelf; the callback comes when the second is home. L2 */
-TEST close_waits_for_every_runner_to_come_home_and_then_calls_back_once(void) {
+/* Two runners are on the shelf. The callback comes when the second has returned. L2 */
+TEST close_waits_for_every_runner_to_return_and_calls_back_once(void) {
   for (enum place place = 0; place < PLACES; place++) {
     struct fixture f;
     struct shelf e;
@@ -326,8 +326,8 @@ static void close_handle(uv_handle_t *h, void *arg) {
     uv_close(h, NULL);
 }
 
-/* A program that closes whatever handles it finds: before or after it closes the scheduler. L2 */
-TEST close_calls_back_also_if_somebody_closed_our_handles_while_the_runner_was_out(void) {
+/* A program that closes all handles that it finds, before or after it closes the scheduler. L2 */
+TEST close_calls_back_even_if_others_closed_its_handles_while_a_runner_was_out(void) {
   for (int before = 0; before < 2; before++) {
     for (int turns = 0; turns < 3; turns++) {
       struct fixture f;
@@ -363,8 +363,9 @@ TEST close_calls_back_also_if_somebody_closed_our_handles_while_the_runner_was_o
 
 /* --------------------------------------------------------------- keeping the loop --- */
 
-/* A ref'd task keeps the loop until its body, there, is over; one that is not does not. L1 */
-TEST only_a_refd_task_keeps_the_loop_whatever_its_executor_does(void) {
+/* A ref'd task keeps the loop alive until its body on the executor has ended. An unref'd task does
+ * not. L1 */
+TEST only_a_refd_task_keeps_the_loop_alive_on_any_executor(void) {
   for (enum place place = 0; place < PLACES; place++) {
     for (int unref = 0; unref < 2; unref++) {
       struct fixture f;
@@ -393,18 +394,18 @@ TEST only_a_refd_task_keeps_the_loop_whatever_its_executor_does(void) {
 }
 
 SUITE(moments) {
-  RUN_TEST(cancel_at_every_moment_leaves_nothing_here_and_nothing_there);
-  RUN_TEST(dispose_at_every_moment_leaves_nothing_here_and_nothing_there);
-  RUN_TEST(a_runner_whose_task_was_cancelled_serves_the_next_one);
-  RUN_TEST(a_limit_passes_while_the_runner_is_on_the_shelf);
+  RUN_TEST(a_cancel_at_any_moment_leaves_nothing_in_scheduler_or_executor);
+  RUN_TEST(a_dispose_at_any_moment_leaves_nothing_in_scheduler_or_executor);
+  RUN_TEST(a_runner_whose_task_was_cancelled_runs_the_next_task);
+  RUN_TEST(a_task_times_out_while_its_runner_waits_in_the_executor);
 }
 
 SUITE(ends) {
-  RUN_TEST(an_orderly_shutdown_runs_what_is_on_the_shelf_and_terminates_when_the_runner_is_home);
-  RUN_TEST(shutdown_now_ends_all_tasks_at_once_and_terminates_when_the_runner_is_home);
-  RUN_TEST(close_waits_for_every_runner_to_come_home_and_then_calls_back_once);
-  RUN_TEST(close_calls_back_also_if_somebody_closed_our_handles_while_the_runner_was_out);
-  RUN_TEST(only_a_refd_task_keeps_the_loop_whatever_its_executor_does);
+  RUN_TEST(an_orderly_shutdown_runs_submitted_tasks_and_then_terminates);
+  RUN_TEST(shutdown_now_ends_all_tasks_and_terminates_when_the_runner_returns);
+  RUN_TEST(close_waits_for_every_runner_to_return_and_calls_back_once);
+  RUN_TEST(close_calls_back_even_if_others_closed_its_handles_while_a_runner_was_out);
+  RUN_TEST(only_a_refd_task_keeps_the_loop_alive_on_any_executor);
 }
 
 TEST_MAIN(RUN_SUITE(moments); RUN_SUITE(ends));

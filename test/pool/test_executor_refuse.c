@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An executor that refuses: no task is lost, each ends as its policies say, and the error hook
- * hears of it.
+ * An executor that refuses: no task is lost, each ends as its policies say, and the error hook is
+ * called.
  */
 #include <limits.h>
 
@@ -11,7 +11,7 @@
 
 /* ------------------------------------------------------------------- every kind --- */
 
-/* All of them end with their first refusal. */
+/* All of these end with their first refusal. */
 enum kind {
   LIGHT,
   NAMED,
@@ -99,7 +99,7 @@ TEST a_refusal_ends_a_task_of_any_kind_once_and_reaches_the_error_hook(void) {
         CHECK_CALL(refused_once(&f, &t));
         ASSERT_RC(kind == KEPT ? 0 : UV_ENOENT, uvs_wait(f.s, id, 0, 0, NULL));
         ASSERT_FALSE(fixture_alive(&f));
-        e.refuses = 0; /* and those who come later are not the worse for it */
+        e.refuses = 0; /* later tasks are not affected */
         uvs_task_t b = fixture_once(&f, 'b', 0);
         b.lane = lane;
         ASSERT_RC(0, uvs_submit(f.s, &b, NULL));
@@ -115,7 +115,7 @@ TEST a_refusal_ends_a_task_of_any_kind_once_and_reaches_the_error_hook(void) {
 }
 
 /* R27 */
-TEST the_outcome_of_a_kept_task_is_the_refusal_and_no_run(void) {
+TEST the_outcome_of_a_refused_task_is_the_refusal_without_a_run(void) {
   struct fixture f;
   struct shelf e;
   uvs_outcome_t o;
@@ -136,7 +136,7 @@ TEST the_outcome_of_a_kept_task_is_the_refusal_and_no_run(void) {
   ASSERT_RC(UV_ENOSPC, o.status);
   ASSERT(o.result == NULL);
   ASSERT_U64(0, o.runs);
-  ASSERT_I64(0, fixture_ms(&f, o.ideal_ns)); /* as of a run whose limit came first */
+  ASSERT_I64(0, fixture_ms(&f, o.ideal_ns)); /* as for a run that timed out before its start */
   ASSERT_I64(0, o.start_ns);
   ASSERT_I64(0, o.end_ns);
   ASSERT_RC(0, uvs_forget(f.s, id));
@@ -145,7 +145,7 @@ TEST the_outcome_of_a_kept_task_is_the_refusal_and_no_run(void) {
 }
 
 /* R27 */
-TEST without_an_error_hook_done_still_hears_of_it(void) {
+TEST without_an_error_hook_done_still_reports_the_refusal(void) {
   struct fixture f;
   struct shelf e;
 
@@ -172,7 +172,7 @@ TEST without_an_error_hook_done_still_hears_of_it(void) {
 /* --------------------------------------------------------------- what follows --- */
 
 /* R27 */
-TEST a_periodic_task_that_goes_on_has_its_next_point_and_the_refused_one_was_no_run(void) {
+TEST a_refused_run_of_a_periodic_task_does_not_count_and_the_grid_continues(void) {
   for (int with_done = 0; with_done < 2; with_done++) {
     struct fixture f;
     struct shelf e;
@@ -232,7 +232,7 @@ TEST a_fixed_delay_counts_from_the_refusal(void) {
 }
 
 /* R27 */
-TEST a_refused_task_is_retried_as_one_that_failed(void) {
+TEST a_refused_task_is_retried_like_a_failed_one(void) {
   for (int periodic = 0; periodic < 2; periodic++) {
     struct fixture f;
     struct shelf e;
@@ -261,8 +261,8 @@ TEST a_refused_task_is_retried_as_one_that_failed(void) {
   PASS();
 }
 
-/* R27 S33: a refused run has not begun. So its task never ran, and its first run is number 1. */
-TEST a_task_that_was_only_refused_never_ran(void) {
+/* R27 S33: a refused run has not started. So its task never ran, and its first run is number 1. */
+TEST a_task_that_was_only_refused_counts_as_never_run(void) {
   for (int periodic = 0; periodic < 2; periodic++) {
     for (int runs = 0; runs < 2; runs++) {
       struct fixture f;
@@ -297,8 +297,8 @@ TEST a_task_that_was_only_refused_never_ran(void) {
   PASS();
 }
 
-/* The limit of a run that was refused is not that of the one that follows. R27 */
-TEST the_limit_of_a_refused_run_is_taken_back(void) {
+/* The time limit of a refused run does not apply to the next run. R27 */
+TEST the_time_limit_of_a_refused_run_does_not_apply_to_the_next(void) {
   struct fixture f;
   struct shelf e;
 
@@ -325,7 +325,7 @@ TEST the_limit_of_a_refused_run_is_taken_back(void) {
   PASS();
 }
 
-/* ------------------------------------------------------------------ in company --- */
+/* ------------------------------------------------------------------ among other tasks --- */
 
 /* R27 R2 */
 TEST a_lane_goes_on_behind_a_refused_task_and_keeps_its_order(void) {
@@ -357,8 +357,8 @@ TEST a_lane_goes_on_behind_a_refused_task_and_keeps_its_order(void) {
   PASS();
 }
 
-/* A lane that is refused does not trouble those on other executors. */
-TEST other_lanes_do_not_notice(void) {
+/* A refused lane does not affect lanes on other executors. */
+TEST a_refusal_does_not_affect_lanes_on_other_executors(void) {
   struct fixture f;
   struct shelf e;
   uvs_lane_t lane;
@@ -379,7 +379,7 @@ TEST other_lanes_do_not_notice(void) {
 }
 
 /* R27 */
-TEST a_task_that_is_refused_while_a_runner_is_out_waits_for_that_one(void) {
+TEST a_task_refused_while_a_runner_is_out_waits_for_that_runner(void) {
   struct fixture f;
   struct shelf e;
 
@@ -410,9 +410,9 @@ TEST a_task_that_is_refused_while_a_runner_is_out_waits_for_that_one(void) {
   PASS();
 }
 
-/* The runner that is out leaves after one body, because its time is over: then the rest is refused
- * in its turn. */
-TEST a_task_that_the_last_runner_leaves_behind_is_refused_when_it_is_home(void) {
+/* The runner that is out returns after one body, because its budget is used up. Then the remaining
+ * tasks are refused. */
+TEST a_task_left_over_by_the_last_runner_is_refused_when_the_runner_returns(void) {
   struct fixture f;
   struct shelf e;
 
@@ -440,7 +440,7 @@ TEST a_task_that_the_last_runner_leaves_behind_is_refused_when_it_is_home(void) 
 /* ----------------------------------------------------------------------- codes --- */
 
 /* R27 */
-TEST any_negative_code_is_a_refusal_and_what_no_code_can_be_is_unknown(void) {
+TEST any_negative_answer_is_a_refusal_and_an_invalid_code_becomes_unknown(void) {
   static const struct {
     int answer, status;
   } codes[] = {
@@ -481,7 +481,7 @@ static int answer_positive(void *arg) {
 }
 
 /* As everywhere, a positive answer is a success. */
-TEST a_positive_answer_is_no_refusal(void) {
+TEST a_positive_answer_of_an_executor_is_not_a_refusal(void) {
   static int answers[] = {1, 2, 4095, INT_MAX};
 
   for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
@@ -520,7 +520,8 @@ static struct {
 
 static int many_work(uvs_run_t *run) {
   ++*(int *)run->arg;
-  vclock_advance_ns(&many.f->clock, UVS_US(1)); /* so long is a turn here: one task for a runner */
+  vclock_advance_ns(&many.f->clock,
+                    UVS_US(1)); /* a budget is this long here: one task per runner */
   return 0;
 }
 
@@ -540,7 +541,7 @@ static void ignore_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
   (void)arg;
 }
 
-/* Runs the one and refuses the other. */
+/* Runs every second job and refuses the others. */
 static int every_second(void *self, void (*fn)(void *arg), void *arg) {
   unsigned *asked = self;
 
@@ -551,7 +552,7 @@ static int every_second(void *self, void (*fn)(void *arg), void *arg) {
 }
 
 /* R27 */
-TEST of_ten_thousand_tasks_each_ends_in_one_done_if_every_second_call_is_refused(void) {
+TEST if_every_second_call_is_refused_each_of_ten_thousand_tasks_has_one_done(void) {
   struct fixture f;
   uvs_executor_t e;
   unsigned asked = 0;
@@ -590,7 +591,7 @@ TEST of_ten_thousand_tasks_each_ends_in_one_done_if_every_second_call_is_refused
   PASS();
 }
 
-/* Refusals are work of the loop as any other: after the budget others have their turn. L7 */
+/* Refusals are handled on the loop: after the budget other users of the loop run. L7 */
 static void slow_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct fixture *f = uvs_data(s);
 
@@ -599,7 +600,7 @@ static void slow_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
   log_add(f, EV_ERROR, 'e', id, status);
 }
 
-TEST refusals_leave_the_loop_to_others_after_the_budget(void) {
+TEST refusals_do_not_hold_the_loop_longer_than_the_budget(void) {
   struct fixture f;
   struct shelf e;
 
@@ -687,7 +688,8 @@ static void hook_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
     hook.rc = do_deed(s);
 }
 
-/* What the deed answers; who is refused, who runs, how a, b and c end, and 'd' that some submit. */
+/* The result of the call; which tasks are refused and which run; how a, b and c end, and 'd' if it
+ * is submitted. */
 static const struct {
   int rc;
   const char *errors, *works, *dones;
@@ -709,7 +711,7 @@ static const struct {
 };
 
 /* R27 R25 */
-TEST the_error_hook_may_do_anything_inside_a_refusal(void) {
+TEST the_error_hook_may_call_any_function_during_a_refusal(void) {
   for (enum deed deed = 0; deed < DEEDS; deed++) {
     for (enum place place = deed == DISPOSE ? LANE : SCHEDULER; place < PLACES; place++) {
       struct fixture f;
@@ -767,7 +769,7 @@ static int dispose_and_refuse(void *arg) {
   return UV_ESHUTDOWN;
 }
 
-/* An executor that is going away may take its lane along, just when it is asked. */
+/* An executor that is being closed may dispose its lane during `submit`. */
 TEST a_lane_that_its_executor_disposes_and_refuses_becomes_quiet(void) {
   for (int with_done = 0; with_done < 2; with_done++) {
     struct fixture f;
@@ -796,25 +798,25 @@ TEST a_lane_that_its_executor_disposes_and_refuses_becomes_quiet(void) {
 
 SUITE(kinds) {
   RUN_TEST(a_refusal_ends_a_task_of_any_kind_once_and_reaches_the_error_hook);
-  RUN_TEST(the_outcome_of_a_kept_task_is_the_refusal_and_no_run);
-  RUN_TEST(without_an_error_hook_done_still_hears_of_it);
-  RUN_TEST(a_periodic_task_that_goes_on_has_its_next_point_and_the_refused_one_was_no_run);
+  RUN_TEST(the_outcome_of_a_refused_task_is_the_refusal_without_a_run);
+  RUN_TEST(without_an_error_hook_done_still_reports_the_refusal);
+  RUN_TEST(a_refused_run_of_a_periodic_task_does_not_count_and_the_grid_continues);
   RUN_TEST(a_fixed_delay_counts_from_the_refusal);
-  RUN_TEST(a_refused_task_is_retried_as_one_that_failed);
-  RUN_TEST(a_task_that_was_only_refused_never_ran);
-  RUN_TEST(the_limit_of_a_refused_run_is_taken_back);
+  RUN_TEST(a_refused_task_is_retried_like_a_failed_one);
+  RUN_TEST(a_task_that_was_only_refused_counts_as_never_run);
+  RUN_TEST(the_time_limit_of_a_refused_run_does_not_apply_to_the_next);
 }
 
 SUITE(company) {
   RUN_TEST(a_lane_goes_on_behind_a_refused_task_and_keeps_its_order);
-  RUN_TEST(other_lanes_do_not_notice);
-  RUN_TEST(a_task_that_is_refused_while_a_runner_is_out_waits_for_that_one);
-  RUN_TEST(a_task_that_the_last_runner_leaves_behind_is_refused_when_it_is_home);
-  RUN_TEST(any_negative_code_is_a_refusal_and_what_no_code_can_be_is_unknown);
-  RUN_TEST(a_positive_answer_is_no_refusal);
-  RUN_TEST(of_ten_thousand_tasks_each_ends_in_one_done_if_every_second_call_is_refused);
-  RUN_TEST(refusals_leave_the_loop_to_others_after_the_budget);
-  RUN_TEST(the_error_hook_may_do_anything_inside_a_refusal);
+  RUN_TEST(a_refusal_does_not_affect_lanes_on_other_executors);
+  RUN_TEST(a_task_refused_while_a_runner_is_out_waits_for_that_runner);
+  RUN_TEST(a_task_left_over_by_the_last_runner_is_refused_when_the_runner_returns);
+  RUN_TEST(any_negative_answer_is_a_refusal_and_an_invalid_code_becomes_unknown);
+  RUN_TEST(a_positive_answer_of_an_executor_is_not_a_refusal);
+  RUN_TEST(if_every_second_call_is_refused_each_of_ten_thousand_tasks_has_one_done);
+  RUN_TEST(refusals_do_not_hold_the_loop_longer_than_the_budget);
+  RUN_TEST(the_error_hook_may_call_any_function_during_a_refusal);
   RUN_TEST(a_lane_that_its_executor_disposes_and_refuses_becomes_quiet);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runners give way between bodies that keep the core, and only there. The CPU time is ours to say,
- * and so is how long it takes until a runner that gave way has the core again.
+ * A runner yields the core between bodies that compute, and only there. The test decides the CPU
+ * time and how long a yield takes.
  */
 #include <sched.h>
 #include <time.h>
@@ -11,7 +11,7 @@
 
 #include "uvsched/executor.h"
 
-/* ------------------------------------------------- between us and the system --- */
+/* ------------------------------------------------- the wrapped system calls --- */
 
 int __wrap_sched_yield(void);
 int __real_clock_gettime(clockid_t clock, struct timespec *t);
@@ -20,9 +20,9 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
 static struct {
   struct fixture *f;
   _Atomic uint64_t cpu_ns;
-  int64_t away_ns; /* so long does somebody else keep the core */
+  int64_t away_ns; /* how long a yield takes */
   unsigned yields, asked;
-  uint64_t running; /* while the runner was away */
+  uint64_t running; /* running tasks during the yield */
 } core;
 
 int __wrap_sched_yield(void) {
@@ -44,7 +44,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t) {
   return 0;
 }
 
-/* A body of so many us, of which it computes for so many. */
+/* A body that takes this many us, of which it computes for that many. */
 struct kind {
   int64_t takes_us, computes_us;
 };
@@ -58,7 +58,7 @@ static int body(struct probe *p, uvs_run_t *run) {
   return 0;
 }
 
-/* n of them, one behind the other, on one runner that stays out for all. */
+/* Runs n such bodies one after the other, on one runner that stays out for all of them. */
 static enum greatest_test_res run_many(struct fixture *f, struct kind *k, int n) {
   core.yields = core.asked = 0;
   for (int i = 0; i < n; i++) {
@@ -85,13 +85,14 @@ static enum greatest_test_res open_core(struct fixture *f) {
 
 /* ------------------------------------------------------------------- the tests --- */
 
-TEST a_runner_gives_way_between_bodies_that_compute(void) {
+TEST a_runner_yields_between_bodies_that_compute(void) {
   struct kind computes = {500, 500};
   struct fixture f;
 
   CHECK_CALL(open_core(&f));
   CHECK_CALL(run_many(&f, &computes, 10));
-  /* Not behind the first, of which nothing is known, nor behind the last, when it goes home. */
+  /* Not after the first body, whose kind is not known yet, and not after the last, when the runner
+   * returns. */
   ASSERT_U64(8, core.yields);
   CHECK_CALL(run_many(&f, &computes, 10));
   ASSERT_U64(10, core.yields); /* and when it is called out again */
@@ -102,7 +103,7 @@ TEST a_runner_gives_way_between_bodies_that_compute(void) {
   PASS();
 }
 
-TEST half_a_core_is_enough(void) {
+TEST a_runner_yields_after_a_body_that_computes_half_the_time(void) {
   struct kind crowded = {500, 200};
   struct fixture f;
 
@@ -113,7 +114,7 @@ TEST half_a_core_is_enough(void) {
   PASS();
 }
 
-TEST a_body_that_blocks_has_given_way_already(void) {
+TEST a_runner_does_not_yield_after_a_body_that_blocked(void) {
   struct kind blocks = {500, 20};
   struct fixture f;
 
@@ -124,7 +125,7 @@ TEST a_body_that_blocks_has_given_way_already(void) {
   PASS();
 }
 
-TEST brief_bodies_pay_nothing(void) {
+TEST a_runner_does_not_yield_after_brief_bodies(void) {
   struct kind brief = {50, 50};
   struct fixture f;
 
@@ -136,7 +137,7 @@ TEST brief_bodies_pay_nothing(void) {
   PASS();
 }
 
-TEST who_gave_way_starts_later(void) {
+TEST a_start_time_is_read_after_the_yield(void) {
   struct kind computes = {500, 500};
   struct fixture f;
 
@@ -150,7 +151,7 @@ TEST who_gave_way_starts_later(void) {
   PASS();
 }
 
-TEST somebody_who_keeps_the_core_is_not_let_in_again_for_a_while(void) {
+TEST after_a_yield_that_took_long_a_runner_does_not_yield_for_a_while(void) {
   struct kind computes = {500, 500};
   struct kind long_one = {210000, 210000};
   struct fixture f;
@@ -168,8 +169,8 @@ TEST somebody_who_keeps_the_core_is_not_let_in_again_for_a_while(void) {
   PASS();
 }
 
-/* The loop's own thread is not a runner's to give away. */
-TEST the_loop_does_not_give_way(void) {
+/* A runner on the loop thread must not yield. */
+TEST the_loop_thread_does_not_yield(void) {
   struct kind computes = {500, 500};
   struct fixture f;
 
@@ -188,13 +189,13 @@ TEST the_loop_does_not_give_way(void) {
 }
 
 SUITE(give_way) {
-  RUN_TEST(a_runner_gives_way_between_bodies_that_compute);
-  RUN_TEST(half_a_core_is_enough);
-  RUN_TEST(a_body_that_blocks_has_given_way_already);
-  RUN_TEST(brief_bodies_pay_nothing);
-  RUN_TEST(who_gave_way_starts_later);
-  RUN_TEST(somebody_who_keeps_the_core_is_not_let_in_again_for_a_while);
-  RUN_TEST(the_loop_does_not_give_way);
+  RUN_TEST(a_runner_yields_between_bodies_that_compute);
+  RUN_TEST(a_runner_yields_after_a_body_that_computes_half_the_time);
+  RUN_TEST(a_runner_does_not_yield_after_a_body_that_blocked);
+  RUN_TEST(a_runner_does_not_yield_after_brief_bodies);
+  RUN_TEST(a_start_time_is_read_after_the_yield);
+  RUN_TEST(after_a_yield_that_took_long_a_runner_does_not_yield_for_a_while);
+  RUN_TEST(the_loop_thread_does_not_yield);
 }
 
 TEST_MAIN(RUN_SUITE(give_way));

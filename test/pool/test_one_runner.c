@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bodies are so short that one runner is enough for a crew, and many tasks are due at one instant:
- * on the real clock and the real pool.
+ * Bodies so short that one runner is enough, and many tasks due at one instant: with the real clock
+ * and the real pool.
  */
 #include "lib/fixture.h"
 #include "lib/inspect.h"
@@ -91,7 +91,7 @@ static enum greatest_test_res run_burst(struct fixture *f) {
 
 /* L20: tasks that are due at the same instant start in the order of submission, on the pool and on
  * the loop. */
-TEST a_burst_starts_in_order(void) {
+TEST a_burst_of_short_bodies_starts_in_the_order_of_submission(void) {
   struct fixture f;
 
   CHECK_CALL(open_burst(&f, 1));
@@ -104,8 +104,8 @@ TEST a_burst_starts_in_order(void) {
   PASS();
 }
 
-/* L15: one body of the burst waits for a task far behind it: a second runner must be sent. */
-TEST a_burst_does_not_wait_for_a_body_that_is_stuck(void) {
+/* L15: one body of the burst waits for a task far behind it, so a second runner must be started. */
+TEST a_burst_does_not_wait_for_a_blocked_body(void) {
   struct fixture f;
 
   CHECK_CALL(open_burst(&f, 2));
@@ -142,8 +142,8 @@ static uvs_task_t plain(uvs_work_cb body) {
   return t;
 }
 
-/* L15: the timer would have looked after the second body in time, but its task goes away. */
-TEST a_task_that_is_held_back_needs_no_other_task(void) {
+/* L15: the timer of a third task would have helped the second body, but that task is cancelled. */
+TEST a_held_back_task_starts_without_another_task(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -172,8 +172,8 @@ static int sleeps_2ms(uvs_run_t *run) {
   return 0;
 }
 
-/* One run that is much longer than short ones, and one runner is not enough any more. */
-TEST one_long_body_ends_it(void) {
+/* After one run that is much longer than the short ones, one runner is no longer enough. */
+TEST one_long_body_makes_the_crew_use_several_runners_again(void) {
   struct fixture f;
 
   CHECK_CALL(open_burst(&f, 2));
@@ -223,7 +223,7 @@ static int concurrency_now(void *self) {
 }
 
 /* An executor whose concurrency changes is asked for it at each submission. */
-TEST an_executor_that_grows_is_asked(void) {
+TEST the_executors_concurrency_is_read_at_each_submission(void) {
   uvs_executor_t e;
   struct fixture f;
 
@@ -251,8 +251,8 @@ TEST an_executor_that_grows_is_asked(void) {
   PASS();
 }
 
-/* The loop thread can move a task that it has just submitted, also before the first pass. */
-TEST the_loop_can_move_its_task_until_it_has_a_pass(void) {
+/* The loop thread can reschedule a task that it has just submitted, even before the first pass. */
+TEST the_loop_can_reschedule_a_task_until_its_next_pass(void) {
   for (int passes = 0; passes < 2; passes++) {
     struct fixture f;
     uvs_id_t id;
@@ -275,12 +275,12 @@ TEST the_loop_can_move_its_task_until_it_has_a_pass(void) {
 }
 
 SUITE(one_runner) {
-  RUN_TEST(a_burst_starts_in_order);
-  RUN_TEST(a_burst_does_not_wait_for_a_body_that_is_stuck);
-  RUN_TEST(a_task_that_is_held_back_needs_no_other_task);
-  RUN_TEST(one_long_body_ends_it);
-  RUN_TEST(an_executor_that_grows_is_asked);
-  RUN_TEST(the_loop_can_move_its_task_until_it_has_a_pass);
+  RUN_TEST(a_burst_of_short_bodies_starts_in_the_order_of_submission);
+  RUN_TEST(a_burst_does_not_wait_for_a_blocked_body);
+  RUN_TEST(a_held_back_task_starts_without_another_task);
+  RUN_TEST(one_long_body_makes_the_crew_use_several_runners_again);
+  RUN_TEST(the_executors_concurrency_is_read_at_each_submission);
+  RUN_TEST(the_loop_can_reschedule_a_task_until_its_next_pass);
 }
 
 TEST_MAIN(RUN_SUITE(one_runner));

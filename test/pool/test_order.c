@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which of several tasks that are due starts first, where one thing runs at a time: by (deadline,
- * order of first submission) within a priority class. On one runner, on the loop because there is
- * no runner, and for tasks of the loop. Priorities are tested in test_priority.c, lanes in lanes/.
+ * Which due task starts first where only one runs at a time: by (deadline, order of first
+ * submission) within a priority class. On one runner, on the loop because there is no runner, and
+ * for tasks of the loop. Priorities are tested in test_priority.c, lanes in lanes/.
  */
 #include <stdlib.h>
 
@@ -60,7 +60,7 @@ static int64_t first_start_ms(struct fixture *f, int where, int tag) {
   return log_count(f, what, tag) == 0 ? -1 : fixture_ms(f, log_nth(f, what, tag, 0)->start_ns);
 }
 
-/* Due so many ms after the virtual clock began, which may be in the past. */
+/* Due `ms` milliseconds after the virtual clock started, which may be in the past. */
 static uvs_task_t due_at(struct fixture *f, int where, int tag, int64_t ms) {
   uvs_task_t t = fixture_once(f, tag, VCLOCK_START_NS + UVS_MS(ms));
 
@@ -68,7 +68,7 @@ static uvs_task_t due_at(struct fixture *f, int where, int tag, int64_t ms) {
   return placed(t, where);
 }
 
-/* The body of a task that keeps everybody waiting for 50 ms, in its first run. */
+/* The first run of this body takes 50 ms, and all other tasks wait for it. */
 static int act_slow_start(struct probe *p, uvs_run_t *run) {
   if (run->number == 1)
     vclock_advance_ns(&p->f->clock, UVS_MS(50));
@@ -142,7 +142,8 @@ TEST a_task_that_never_catches_up_delays_another_by_a_second_at_most(void) {
   PASS();
 }
 
-/* S66: the bound is for runs that follow others. A first run, however late, keeps its deadline. */
+/* S66: the bound applies only to runs that follow others. A first run keeps its deadline, however
+ * late it is. */
 TEST a_first_run_keeps_its_deadline_however_late_it_is(void) {
   for (int where = 0; where < PLACES; where++) {
     struct fixture f;
@@ -203,7 +204,7 @@ static int act_submits_an_older_one(struct probe *p, uvs_run_t *run) {
   return uvs_submit(p->f->s, &t, NULL);
 }
 
-/* S69: the same where the body that runs submits it, also on the loop. */
+/* S69: the same if the running body submits the task, also on the loop. */
 TEST an_older_task_that_a_body_submits_starts_before_one_that_is_ready(void) {
   for (int where = 0; where < RUNNERS; where++) {
     struct fixture f;
@@ -224,7 +225,8 @@ TEST an_older_task_that_a_body_submits_starts_before_one_that_is_ready(void) {
   PASS();
 }
 
-/* S69: due, and not yet looked at, is as good as ready: the runner that is free first looks. */
+/* S69: a due task that was not looked at yet counts as ready: the first free runner looks for
+ * it. */
 TEST a_task_that_came_due_during_a_body_starts_before_one_that_was_due_later(void) {
   for (int where = 0; where < RUNNERS; where++) {
     struct fixture f;
@@ -245,8 +247,8 @@ TEST a_task_that_came_due_during_a_body_starts_before_one_that_was_due_later(voi
   PASS();
 }
 
-/* S69 S70: an instant of the wall clock counts as the monotonic one at which it passed. */
-TEST tasks_of_the_wall_clock_are_in_the_same_order(void) {
+/* S69 S70: an instant of the wall clock counts as the monotonic time at which it passed. */
+TEST wall_clock_tasks_are_in_the_same_order_as_others(void) {
   struct fixture f;
 
   CHECK_CALL(open_at(&f, ON_A_RUNNER));
@@ -291,7 +293,7 @@ TEST at_equal_deadlines_the_first_submitted_starts_first_over_periods(void) {
   PASS();
 }
 
-/* L20: the same when all of it is late. */
+/* L20: the same when all runs are late. */
 TEST late_runs_at_equal_deadlines_start_in_the_order_of_first_submission(void) {
   for (int where = 0; where < RUNNERS; where++) {
     struct fixture f;
@@ -312,7 +314,7 @@ TEST late_runs_at_equal_deadlines_start_in_the_order_of_first_submission(void) {
   PASS();
 }
 
-/* L20: a reschedule to a time that another task has. */
+/* L20: a task is rescheduled to the deadline of another task. */
 TEST a_rescheduled_task_keeps_its_place_among_equal_deadlines(void) {
   for (int where = 0; where < PLACES; where++) {
     struct fixture f;
@@ -407,9 +409,9 @@ TEST ready_tasks_start_by_deadline_in_whatever_order_they_come(void) {
 
 /* --------------------------------------------------------------------- lanes --- */
 
-/* R8: 'a' to 'c' were due before 'A' to 'C'. A lane has one task among the ready ones, and the next
- * takes its place when it is handed over. */
-TEST lanes_take_turns_although_all_deadlines_are_old(void) {
+/* R8: 'a' to 'c' were due before 'A' to 'C'. A lane has only one task among the ready ones. The
+ * lane's next task takes that place when the first one is handed over. */
+TEST lanes_alternate_although_all_deadlines_have_passed(void) {
   for (int where = 0; where < PLACES; where++) {
     struct fixture f;
     uvs_lane_t lanes[2];
@@ -430,8 +432,8 @@ TEST lanes_take_turns_although_all_deadlines_are_old(void) {
   PASS();
 }
 
-/* R8 S69: 'p' is in no lane. Only 'a' was in its place before the others came. */
-TEST a_task_that_waited_in_its_lane_comes_behind_those_that_were_ready_before(void) {
+/* R8 S69: 'p' is in no lane. Only 'a' was among the ready tasks before the others came. */
+TEST a_task_that_waited_in_its_lane_starts_after_tasks_that_were_ready_before(void) {
   for (int where = 0; where < PLACES; where++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -451,7 +453,7 @@ TEST a_task_that_waited_in_its_lane_comes_behind_those_that_were_ready_before(vo
   PASS();
 }
 
-/* R8 S69: the same, but 'p' came due while 'a' ran, and nobody but the runner has looked. */
+/* R8 S69: the same, but 'p' came due while 'a' ran, and only the runner has looked at the clock. */
 TEST a_task_that_came_due_during_a_body_starts_before_one_handed_over_after_it(void) {
   for (int where = 0; where < RUNNERS; where++) {
     struct fixture f;
@@ -487,7 +489,7 @@ SUITE(ready_and_waiting) {
   RUN_TEST(a_task_due_at_10_ms_submitted_at_50_ms_starts_before_one_due_at_20_ms);
   RUN_TEST(an_older_task_that_a_body_submits_starts_before_one_that_is_ready);
   RUN_TEST(a_task_that_came_due_during_a_body_starts_before_one_that_was_due_later);
-  RUN_TEST(tasks_of_the_wall_clock_are_in_the_same_order);
+  RUN_TEST(wall_clock_tasks_are_in_the_same_order_as_others);
 }
 
 SUITE(equal_deadlines) {
@@ -498,8 +500,8 @@ SUITE(equal_deadlines) {
 }
 
 SUITE(in_lanes) {
-  RUN_TEST(lanes_take_turns_although_all_deadlines_are_old);
-  RUN_TEST(a_task_that_waited_in_its_lane_comes_behind_those_that_were_ready_before);
+  RUN_TEST(lanes_alternate_although_all_deadlines_have_passed);
+  RUN_TEST(a_task_that_waited_in_its_lane_starts_after_tasks_that_were_ready_before);
   RUN_TEST(a_task_that_came_due_during_a_body_starts_before_one_handed_over_after_it);
 }
 

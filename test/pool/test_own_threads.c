@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pool of own threads, and the executor that has none: real threads, no loop.
+ * The pool of own threads, and the inline executor: real threads, no loop.
  *
- * The threads that the library makes and joins are counted between it and libuv, where making one
- * can also fail. Other threads, of the tests, are not counted.
+ * The calls with which the library creates and joins threads are wrapped: they are counted and can
+ * be made to fail. The tests' own threads are not counted.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -23,10 +23,10 @@
 /* ------------------------------------------------ between the library and libuv --- */
 
 static _Atomic int created, joined;
-static _Atomic int creations_left = -1; /* then they fail; below 0: never */
-static _Atomic int inits;               /* of locks and the like, not yet undone */
-static _Atomic int inits_left = -1;     /* then they fail; below 0: never */
-static void (*before_creation)(void);   /* what happens meanwhile */
+static _Atomic int creations_left = -1; /* 0: the next one fails; below 0: none fails */
+static _Atomic int inits;               /* of locks and conditions, not yet destroyed */
+static _Atomic int inits_left = -1;     /* 0: the next one fails; below 0: none fails */
+static void (*before_creation)(void);   /* called before a thread is created */
 
 int __real_uv_thread_create_ex(uv_thread_t *t, const uv_thread_options_t *o, uv_thread_cb entry,
                                void *arg);
@@ -72,7 +72,7 @@ int __wrap_uv_thread_join(uv_thread_t *t) {
   return __real_uv_thread_join(t);
 }
 
-/* An init that succeeds is one more to undo. */
+/* Counts a successful init, which must be undone later. */
 static int count_init(int rc) {
   atomic_fetch_add(&inits, rc == 0);
   return rc;
@@ -96,7 +96,7 @@ void __wrap_uv_cond_destroy(uv_cond_t *c) {
   __real_uv_cond_destroy(c);
 }
 
-/* A page that tells a forked child that it is one, where there is such a thing. */
+/* The page by which a forked child notices that it is one, where the system supports it. */
 void *__wrap_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset) {
   void *page = MAP_FAILED;
 
@@ -205,7 +205,7 @@ static void counts_itself(void *arg) {
   atomic_fetch_add(&runs, 1);
 }
 
-/* Keep n threads of the pool busy until `go`. */
+/* Keeps n threads of the pool busy until `go`. */
 static enum greatest_test_res occupy(int n) {
   for (int i = 0; i < n; i++)
     ASSERT_RC(0, submit(waits, NULL));
@@ -229,8 +229,8 @@ static void notes_its_number(void *arg) {
   order[orders - 1] = (int)(intptr_t)arg;
 }
 
-/* The thread is busy meanwhile, with a job that it has taken: the room for jobs is used from its
- * second place on, and grows when the first place is used again. */
+/* The thread is busy with one job meanwhile. So the ring of jobs is used from its second place on,
+ * and it grows when the first place is used again. */
 TEST one_thread_runs_jobs_in_the_order_of_submission(void) {
   orders = 0;
   forget_runs();
@@ -246,7 +246,7 @@ TEST one_thread_runs_jobs_in_the_order_of_submission(void) {
   PASS();
 }
 
-/* They wait for each other: a pool with fewer threads would not come to an end. */
+/* The jobs wait for each other: with fewer threads they would never end. */
 TEST as_many_jobs_run_at_once_as_there_are_threads(void) {
   forget_runs();
   CHECK_CALL(open_pool(5));
@@ -270,7 +270,7 @@ static void submits_another(void *arg) {
     atomic_store(&go, 1);
 }
 
-TEST a_job_may_submit(void) {
+TEST a_job_may_submit_to_its_own_pool(void) {
   forget_runs();
   CHECK_CALL(open_pool(2));
   ASSERT_RC(0, submit(submits_another, (void *)(intptr_t)500));
@@ -291,7 +291,7 @@ static void reads_its_name(void *arg) {
   waits(NULL);
 }
 
-/* One job at a time up to its wait, so that each thread gets one. */
+/* Starts one job at a time, up to its wait, so that each thread gets one. */
 static enum greatest_test_res read_names(int n) {
   forget_runs();
   memset(names, 0, sizeof names);
@@ -312,7 +312,7 @@ static bool has_name(const char *name) {
   return false;
 }
 
-TEST threads_show_the_name_of_the_pool_and_a_number(void) {
+TEST pool_threads_are_named_after_the_pool_and_numbered(void) {
   uvs_threads_options_t o = options(3);
   char name[] = "ten_bytes!";
 
@@ -353,7 +353,7 @@ static void looks_at_its_stack(void *arg) {
   atomic_store(&stack_seen, size);
 }
 
-TEST the_stack_is_as_large_as_asked(void) {
+TEST pool_threads_have_the_requested_stack_size(void) {
   uvs_threads_options_t o = options(1);
 
   o.stack_size = (size_t)1 << 20;
@@ -367,7 +367,7 @@ TEST the_stack_is_as_large_as_asked(void) {
 
 /* ----------------------------------------------------------------------- resize --- */
 
-TEST more_threads_are_there_at_once(void) {
+TEST growing_a_pool_starts_the_threads_immediately(void) {
   forget_runs();
   CHECK_CALL(open_pool(1));
   CHECK_CALL(occupy(1));
@@ -383,7 +383,7 @@ TEST more_threads_are_there_at_once(void) {
   PASS();
 }
 
-TEST idle_threads_leave_at_once_and_the_next_resize_joins_them(void) {
+TEST shrinking_a_pool_ends_idle_threads_and_the_next_resize_joins_them(void) {
   if (count_named("") < 0)
     SKIPm("this system has no /proc/self/task");
   forget_runs();
@@ -399,14 +399,14 @@ TEST idle_threads_leave_at_once_and_the_next_resize_joins_them(void) {
   PASS();
 }
 
-TEST busy_threads_leave_after_their_present_job(void) {
+TEST shrinking_a_pool_ends_busy_threads_after_their_current_job(void) {
   forget_runs();
   CHECK_CALL(open_pool(4));
   CHECK_CALL(occupy(4));
   ASSERT_RC(0, uvs_threads_resize(p, 1));
   ASSERT_RC(1, uvs_threads_size(p));
   CHECK_CALL(submit_n(counts_itself, 20));
-  ASSERT_RC(0, atomic_load(&runs)); /* nobody was free */
+  ASSERT_RC(0, atomic_load(&runs)); /* no thread was idle */
   go = 1;
   ASSERT(await_at_least(&runs, 24));
   ASSERT_RC(1, at_most);
@@ -414,7 +414,7 @@ TEST busy_threads_leave_after_their_present_job(void) {
   PASS();
 }
 
-TEST a_thread_that_was_to_leave_stays_if_it_is_wanted_again(void) {
+TEST a_thread_that_was_to_end_stays_if_the_pool_grows_again(void) {
   forget_runs();
   CHECK_CALL(open_pool(4));
   CHECK_CALL(occupy(4));
@@ -439,8 +439,8 @@ static void let_the_busy_go(void) {
   uv_sleep(20); /* if they mean to leave, they do it now */
 }
 
-/* They become free while the resize that wants them makes others. */
-TEST a_thread_stays_that_became_free_during_the_resize(void) {
+/* The threads become idle while the resize that needs them creates others. */
+TEST a_thread_that_becomes_idle_during_a_growing_resize_stays(void) {
   forget_runs();
   CHECK_CALL(open_pool(4));
   CHECK_CALL(occupy(4));
@@ -463,7 +463,7 @@ static void resizes(void *arg) {
   atomic_fetch_add(&runs, 1);
 }
 
-TEST a_job_may_resize(void) {
+TEST a_job_may_resize_its_own_pool(void) {
   static const int sizes[] = {4, 1, 7, 7, 2, 1};
 
   forget_runs();
@@ -502,7 +502,7 @@ static void closes(void *arg) {
   *(int *)arg = uvs_threads_close(p);
 }
 
-TEST close_refuses_what_comes_and_runs_what_was_there(void) {
+TEST closing_a_pool_refuses_new_jobs_and_runs_queued_ones(void) {
   uv_thread_t closer;
   uint64_t end_ns;
   int refused, rc = 1;
@@ -538,7 +538,7 @@ static void closes_its_own_pool(void *arg) {
   atomic_store(&answer, uvs_threads_close(p));
 }
 
-TEST a_job_may_not_close_its_pool_but_another_one(void) {
+TEST a_job_may_close_another_pool_but_not_its_own(void) {
   uvs_threads_t *own, *other;
   uvs_threads_options_t o;
 
@@ -633,7 +633,7 @@ static void keep_resizing(void *arg) {
   }
 }
 
-/* Jobs that pass on what they got must have done so before close refuses it. */
+/* Jobs that resubmit must have done so before close refuses them. */
 static bool all_ran(void) {
   uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
 
@@ -688,7 +688,7 @@ static int rounds(int n) {
   return stress != NULL && strcmp(stress, "long") == 0 ? n * 10 : n;
 }
 
-TEST every_job_runs_exactly_once_while_others_resize(void) {
+TEST every_job_runs_exactly_once_while_the_pool_is_resized(void) {
   uint64_t random = test_seed;
 
   for (int round = 0; round < rounds(3); round++)
@@ -696,8 +696,8 @@ TEST every_job_runs_exactly_once_while_others_resize(void) {
   PASS();
 }
 
-/* The end comes while jobs are queued and threads are about to leave. */
-TEST close_right_after_a_resize_loses_nothing(void) {
+/* The close comes while jobs are queued and threads are about to end. */
+TEST closing_a_pool_right_after_a_resize_loses_no_job(void) {
   uint64_t random = test_seed;
 
   for (int round = 0; round < rounds(50); round++) {
@@ -731,7 +731,7 @@ static void nests(void *arg) {
   }
 }
 
-TEST the_inline_executor_runs_it_before_submit_returns(void) {
+TEST the_inline_executor_runs_a_job_before_submit_returns(void) {
   const uvs_executor_t *x = uvs_inline_executor();
   uv_thread_t self = uv_thread_self(), other;
   int depth = 3;
@@ -761,7 +761,7 @@ static enum greatest_test_res refuses(const uvs_threads_options_t *o) {
   PASS();
 }
 
-TEST open_refuses_what_it_cannot_do(void) {
+TEST opening_a_pool_refuses_invalid_options(void) {
   struct {
     uvs_threads_options_t o;
     uint64_t more;
@@ -802,7 +802,7 @@ TEST open_refuses_what_it_cannot_do(void) {
   PASS();
 }
 
-TEST a_pool_refuses_what_it_cannot_do_and_nothing_changes(void) {
+TEST invalid_calls_to_a_pool_are_refused_and_change_nothing(void) {
   ASSERT_RC(UV_EINVAL, uvs_threads_size(NULL));
   ASSERT_RC(UV_EINVAL, uvs_threads_resize(NULL, 1));
   ASSERT_RC(UV_EINVAL, uvs_threads_close(NULL));
@@ -818,8 +818,8 @@ TEST a_pool_refuses_what_it_cannot_do_and_nothing_changes(void) {
   PASS();
 }
 
-/* Without an allocator, and with the defaults otherwise. */
-TEST malloc_is_the_default(void) {
+/* No allocator given; the other options are the defaults. */
+TEST a_pool_without_an_allocator_uses_malloc(void) {
   uvs_threads_options_t o;
 
   forget_runs();
@@ -836,7 +836,7 @@ TEST malloc_is_the_default(void) {
 
 /* -------------------------------------------------------------- what can go wrong --- */
 
-TEST open_without_memory_leaves_nothing(void) {
+TEST opening_a_pool_without_memory_leaves_nothing(void) {
   uvs_threads_options_t o = options(3);
   long n;
 
@@ -862,7 +862,7 @@ TEST open_without_memory_leaves_nothing(void) {
   PASS();
 }
 
-TEST open_without_a_lock_leaves_nothing(void) {
+TEST opening_a_pool_without_a_lock_leaves_nothing(void) {
   uvs_threads_options_t o = options(3);
 
   created = joined = 0;
@@ -880,7 +880,7 @@ TEST open_without_a_lock_leaves_nothing(void) {
   PASS();
 }
 
-TEST open_without_threads_leaves_nothing(void) {
+TEST opening_a_pool_without_threads_leaves_nothing(void) {
   uvs_threads_options_t o = options(4);
   uvs_threads_t *got = NULL;
 
@@ -900,8 +900,7 @@ TEST open_without_threads_leaves_nothing(void) {
   PASS();
 }
 
-/* The pool has one thread, which is busy, and jobs queued: whoever else runs one has no right to.
- */
+/* The pool has one thread, which is busy, and queued jobs: no other thread may run one. */
 static enum greatest_test_res unchanged_by_failed_resize(long live) {
   ASSERT_RC(1, uvs_threads_size(p));
   ASSERT_RC(1, e->concurrency(e->self));
@@ -911,7 +910,7 @@ static enum greatest_test_res unchanged_by_failed_resize(long live) {
   PASS();
 }
 
-TEST a_resize_that_fails_changes_nothing(void) {
+TEST a_failed_resize_of_a_pool_changes_nothing(void) {
   long live;
   long n;
 
@@ -946,8 +945,8 @@ TEST a_resize_that_fails_changes_nothing(void) {
   PASS();
 }
 
-/* Two of four busy threads are to leave. A growth that fails must not keep them. */
-TEST a_resize_that_fails_keeps_nobody_who_was_to_leave(void) {
+/* Two of four busy threads are about to end. A failed growth must not keep them. */
+TEST a_failed_resize_keeps_no_thread_that_was_to_end(void) {
   forget_runs();
   CHECK_CALL(open_pool(4));
   CHECK_CALL(occupy(4));
@@ -966,7 +965,7 @@ TEST a_resize_that_fails_keeps_nobody_who_was_to_leave(void) {
   PASS();
 }
 
-TEST submit_without_memory_is_refused_and_what_was_accepted_runs(void) {
+TEST a_pool_without_memory_refuses_jobs_and_runs_accepted_ones(void) {
   int accepted = 0;
   int rc;
 
@@ -989,7 +988,7 @@ TEST submit_without_memory_is_refused_and_what_was_accepted_runs(void) {
   PASS();
 }
 
-TEST a_steady_load_allocates_nothing(void) {
+TEST a_steady_load_on_a_pool_allocates_nothing(void) {
   long total = 0;
 
   for (int depth = 1; depth <= 300; depth += 299) {
@@ -1009,7 +1008,7 @@ TEST a_steady_load_allocates_nothing(void) {
   PASS();
 }
 
-TEST a_burst_does_not_keep_its_memory(void) {
+TEST a_pool_frees_its_memory_after_a_burst(void) {
   long quiet_bytes;
 
   forget_runs();
@@ -1081,7 +1080,7 @@ static int opens_its_own(void) {
   return atomic_load(&fault.live) == 0 ? 0 : MEMORY_LEFT;
 }
 
-/* The only thread is in a job, so nobody is about to change anything when we fork. */
+/* The only thread is in a job, so nothing changes during the fork. */
 TEST a_forked_child_has_no_pool_and_can_free_its_copy(void) {
   forget_runs();
   CHECK_CALL(open_pool(1));
@@ -1105,7 +1104,7 @@ static void hammer(void *arg) {
   }
 }
 
-TEST a_child_of_a_busy_pool_neither_hangs_nor_falls(void) {
+TEST a_child_forked_from_a_busy_pool_neither_hangs_nor_crashes(void) {
   uv_thread_t thread;
 
   if (UNDER_TSAN)
@@ -1127,7 +1126,7 @@ static uvs_allocator_t in_peace;
 static bool fork_now;
 static int seen_in_child;
 
-/* What the lock guards is left alone: the jobs, and the record of the thread. */
+/* The child must not touch what the lock protects: the jobs, and the thread's record. */
 static int closes_what_is_not_locked(void) {
   int rc = refuses_and_closes();
 
@@ -1142,8 +1141,8 @@ static void *forks_and_allocates(size_t size, void *arg) {
   return in_peace.alloc(size, arg);
 }
 
-/* The allocator is called with the lock, by submit and by resize. */
-TEST a_child_leaves_alone_what_was_locked_when_it_was_forked(void) {
+/* submit and resize call the allocator with the lock held. */
+TEST a_forked_child_does_not_free_what_was_locked_at_the_fork(void) {
   uvs_threads_options_t o = options(1);
 
   for (int by_resize = 0; by_resize < 2; by_resize++) {
@@ -1170,13 +1169,13 @@ static pid_t parent;
 static _Atomic int child_pid;
 static pthread_key_t ending;
 
-/* Of a thread-specific value: the thread ends. */
+/* Destructor of a thread-specific value: the thread ends. */
 static void end_child(void *value) {
   (void)value;
   _exit(THREAD_ENDED);
 }
 
-/* Comes back twice. */
+/* Returns in the parent and in the child. */
 static void forks(void *arg) {
   pid_t pid = fork();
 
@@ -1226,40 +1225,40 @@ TEST a_job_that_forks_ends_in_the_child_and_no_other_runs_there(void) {
 SUITE(own_threads) {
   RUN_TEST(one_thread_runs_jobs_in_the_order_of_submission);
   RUN_TEST(as_many_jobs_run_at_once_as_there_are_threads);
-  RUN_TEST(a_job_may_submit);
-  RUN_TEST(threads_show_the_name_of_the_pool_and_a_number);
-  RUN_TEST(the_stack_is_as_large_as_asked);
-  RUN_TEST(more_threads_are_there_at_once);
-  RUN_TEST(idle_threads_leave_at_once_and_the_next_resize_joins_them);
-  RUN_TEST(busy_threads_leave_after_their_present_job);
-  RUN_TEST(a_thread_that_was_to_leave_stays_if_it_is_wanted_again);
-  RUN_TEST(a_thread_stays_that_became_free_during_the_resize);
-  RUN_TEST(a_job_may_resize);
-  RUN_TEST(close_refuses_what_comes_and_runs_what_was_there);
-  RUN_TEST(a_job_may_not_close_its_pool_but_another_one);
-  RUN_TEST(every_job_runs_exactly_once_while_others_resize);
-  RUN_TEST(close_right_after_a_resize_loses_nothing);
-  RUN_TEST(the_inline_executor_runs_it_before_submit_returns);
-  RUN_TEST(open_refuses_what_it_cannot_do);
-  RUN_TEST(a_pool_refuses_what_it_cannot_do_and_nothing_changes);
-  RUN_TEST(malloc_is_the_default);
+  RUN_TEST(a_job_may_submit_to_its_own_pool);
+  RUN_TEST(pool_threads_are_named_after_the_pool_and_numbered);
+  RUN_TEST(pool_threads_have_the_requested_stack_size);
+  RUN_TEST(growing_a_pool_starts_the_threads_immediately);
+  RUN_TEST(shrinking_a_pool_ends_idle_threads_and_the_next_resize_joins_them);
+  RUN_TEST(shrinking_a_pool_ends_busy_threads_after_their_current_job);
+  RUN_TEST(a_thread_that_was_to_end_stays_if_the_pool_grows_again);
+  RUN_TEST(a_thread_that_becomes_idle_during_a_growing_resize_stays);
+  RUN_TEST(a_job_may_resize_its_own_pool);
+  RUN_TEST(closing_a_pool_refuses_new_jobs_and_runs_queued_ones);
+  RUN_TEST(a_job_may_close_another_pool_but_not_its_own);
+  RUN_TEST(every_job_runs_exactly_once_while_the_pool_is_resized);
+  RUN_TEST(closing_a_pool_right_after_a_resize_loses_no_job);
+  RUN_TEST(the_inline_executor_runs_a_job_before_submit_returns);
+  RUN_TEST(opening_a_pool_refuses_invalid_options);
+  RUN_TEST(invalid_calls_to_a_pool_are_refused_and_change_nothing);
+  RUN_TEST(a_pool_without_an_allocator_uses_malloc);
 }
 
 SUITE(own_threads_in_need) {
-  RUN_TEST(open_without_memory_leaves_nothing);
-  RUN_TEST(open_without_a_lock_leaves_nothing);
-  RUN_TEST(open_without_threads_leaves_nothing);
-  RUN_TEST(a_resize_that_fails_changes_nothing);
-  RUN_TEST(a_resize_that_fails_keeps_nobody_who_was_to_leave);
-  RUN_TEST(submit_without_memory_is_refused_and_what_was_accepted_runs);
-  RUN_TEST(a_steady_load_allocates_nothing);
-  RUN_TEST(a_burst_does_not_keep_its_memory);
+  RUN_TEST(opening_a_pool_without_memory_leaves_nothing);
+  RUN_TEST(opening_a_pool_without_a_lock_leaves_nothing);
+  RUN_TEST(opening_a_pool_without_threads_leaves_nothing);
+  RUN_TEST(a_failed_resize_of_a_pool_changes_nothing);
+  RUN_TEST(a_failed_resize_keeps_no_thread_that_was_to_end);
+  RUN_TEST(a_pool_without_memory_refuses_jobs_and_runs_accepted_ones);
+  RUN_TEST(a_steady_load_on_a_pool_allocates_nothing);
+  RUN_TEST(a_pool_frees_its_memory_after_a_burst);
 }
 
 SUITE(own_threads_forked) {
   RUN_TEST(a_forked_child_has_no_pool_and_can_free_its_copy);
-  RUN_TEST(a_child_leaves_alone_what_was_locked_when_it_was_forked);
-  RUN_TEST(a_child_of_a_busy_pool_neither_hangs_nor_falls);
+  RUN_TEST(a_forked_child_does_not_free_what_was_locked_at_the_fork);
+  RUN_TEST(a_child_forked_from_a_busy_pool_neither_hangs_nor_crashes);
   RUN_TEST(a_job_that_forks_ends_in_the_child_and_no_other_runs_there);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Priorities of tasks, on a runner and on the loop: 8 : 4 : 1 among those that are ready, and only
- * among those; the order of each class, of a lane and of time stays. The arithmetic of the turns is
- * tested in test_turns.c.
+ * Priorities of tasks, on a runner and on the loop: ready tasks start 8 : 4 : 1. Priority does not
+ * affect tasks that are not ready, nor the order within a class or a lane. The arithmetic is tested
+ * in rooms/test_ready.c.
  */
 #include "uvsched/lane.h"
 
@@ -45,7 +45,7 @@ static enum greatest_test_res open_with(struct fixture *f, int concurrency) {
   PASS();
 }
 
-/* What is counted as ready is what is on the lists. */
+/* The count of ready tasks equals the lengths of the lists. */
 static enum greatest_test_res lists_add_up(struct fixture *f, uint64_t ready) {
   uvs_counts_t c = counts_of(f->s);
 
@@ -57,8 +57,8 @@ static enum greatest_test_res lists_add_up(struct fixture *f, uint64_t ready) {
 
 #define BACKLOG "lllnnnnnnnnhhhhhhhhhhhhhhhhnnnnl"
 
-/* Weighted turns, 8 : 4 : 1. */
-TEST of_those_that_are_ready_the_classes_take_turns(void) {
+/* Weighted round robin, 8 : 4 : 1. */
+TEST ready_tasks_of_the_three_priorities_start_8_to_4_to_1(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     for (int off_loop = 0; off_loop < 2; off_loop++) {
       struct fixture f;
@@ -87,8 +87,8 @@ TEST of_those_that_are_ready_the_classes_take_turns(void) {
   PASS();
 }
 
-/* S63: equals in the order of submission, whatever comes between. */
-TEST in_a_class_the_order_stays(void) {
+/* S63: equal tasks start in the order of submission, whatever comes in between. */
+TEST within_a_priority_the_order_of_submission_is_kept(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     struct fixture f;
     char in_order[64] = "";
@@ -117,8 +117,8 @@ TEST in_a_class_the_order_stays(void) {
   PASS();
 }
 
-/* S63 S69: priority says nothing about what is not ready. */
-TEST only_what_is_ready_has_a_turn(void) {
+/* S63 S69: priority does not matter for tasks that are not ready. */
+TEST priority_does_not_affect_tasks_that_are_not_ready(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     struct fixture f;
 
@@ -129,7 +129,7 @@ TEST only_what_is_ready_has_a_turn(void) {
     fixture_advance_ms(&f, 3);
     ASSERT_STR_EQ("lhn", log_string(&f, EV_WORK));
     log_clear(&f);
-    /* All of them late: they become ready at one look, and then it counts. */
+    /* All tasks are late and become ready at the same look at the clock. Then priority matters. */
     CHECK_CALL(submit(&f, 'l', UVS_MS(1), NULL));
     CHECK_CALL(submit(&f, 'n', UVS_MS(2), NULL));
     CHECK_CALL(submit(&f, 'h', UVS_MS(3), NULL));
@@ -153,8 +153,8 @@ static int act_again(struct probe *p, uvs_run_t *run) {
   return 0;
 }
 
-/* The stated bound: nothing starves, however much of a higher class keeps coming. */
-TEST the_oldest_low_one_starts_after_twelve_others_at_most(void) {
+/* The documented bound: nothing starves, however many tasks of a higher class are submitted. */
+TEST the_oldest_low_priority_task_starts_after_at_most_twelve_others(void) {
   static const struct {
     int tag;
     const char *others;
@@ -168,7 +168,7 @@ TEST the_oldest_low_one_starts_after_twelve_others_at_most(void) {
       unsigned place = 0;
 
       CHECK_CALL(open_with(&f, 1));
-      for (int k = 0; k < before; k++) /* the wheel stands anywhere */
+      for (int k = 0; k < before; k++) /* starts at any position of the cycle */
         CHECK_CALL(submit(&f, 'x', 0, NULL));
       fixture_turn(&f);
       log_clear(&f);
@@ -193,8 +193,8 @@ TEST the_oldest_low_one_starts_after_twelve_others_at_most(void) {
   PASS();
 }
 
-/* S8 S18: a mistake of the caller changes nothing. */
-TEST other_values_are_refused_and_nothing_changes(void) {
+/* S8 S18: a caller's mistake changes nothing. */
+TEST invalid_priorities_are_refused_and_change_nothing(void) {
   static const int wrong[] = {2, -2, INT32_MAX, INT32_MIN, 100};
   struct fixture f;
   uvs_lane_t lane;
@@ -231,7 +231,7 @@ static int each_checks(uvs_t *s, const uvs_info_t *info, void *arg) {
 }
 
 /* S27 */
-TEST the_info_of_a_task_shows_it(void) {
+TEST the_info_of_a_task_shows_its_priority(void) {
   static const char tags[] = "hnl";
   struct fixture f;
   int seen = 0;
@@ -261,8 +261,8 @@ TEST the_info_of_a_task_shows_it(void) {
   PASS();
 }
 
-/* R2 R3: what counts is the priority of the one whose turn it is in its lane. */
-TEST in_a_lane_order_is_kept_whatever_the_priorities(void) {
+/* R2 R3: of a lane, the priority of its first task counts. */
+TEST a_lane_keeps_its_order_whatever_the_priorities(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     static const char order[] = "abcdefghijklmnopqrst";
     struct fixture f;
@@ -283,7 +283,8 @@ TEST in_a_lane_order_is_kept_whatever_the_priorities(void) {
     fixture_turn(&f);
     ASSERT_STR_EQ(order, log_string(&f, EV_WORK));
     log_clear(&f);
-    /* The second lane's head is high, and the high one behind the low one has to wait. */
+    /* The first task of the second lane has high priority. In the other lane, a high task waits
+     * behind a low one. */
     fakepool_hold();
     for (const char *tag = "LHH"; *tag != '\0'; tag++) {
       uvs_task_t t = spec(&f, *tag, 0);
@@ -307,7 +308,7 @@ TEST in_a_lane_order_is_kept_whatever_the_priorities(void) {
 }
 
 /* S67 V5 */
-TEST with_no_runners_left_the_loop_takes_the_classes_over(void) {
+TEST with_concurrency_zero_the_loop_runs_ready_tasks_by_priority(void) {
   struct fixture f;
 
   CHECK_CALL(open_with(&f, 1));
@@ -332,15 +333,15 @@ static int act_brings_a_runner(struct probe *p, uvs_run_t *run) {
   return uvs_set_concurrency(p->f->s, 1);
 }
 
-/* S67: what was the loop's stays so, in its classes, and so does what comes for the runner. */
-TEST with_a_runner_again_both_keep_their_classes(void) {
+/* S67: tasks that moved to the loop stay there, by priority, and so do new tasks of the runner. */
+TEST with_runners_again_loop_and_pool_both_keep_priorities(void) {
   char on_loop[64] = "", on_runner[64] = "";
   struct fixture f;
 
   CHECK_CALL(open_with(&f, 0));
   uvs_task_t first = fixture_once(&f, 'x', 0);
   probe_of(&first)->act = act_brings_a_runner;
-  probe_of(&first)->takes_ns = UVS_MS(2); /* the turn is over, the rest is carried over */
+  probe_of(&first)->takes_ns = UVS_MS(2); /* the pass ends, the rest is carried over */
   first.priority = UVS_PRIORITY_HIGH;
   ASSERT_RC(0, uvs_submit(f.s, &first, NULL));
   CHECK_CALL(submit_all(&f, "lnnnnhhhhhhh"));
@@ -362,8 +363,8 @@ TEST with_a_runner_again_both_keep_their_classes(void) {
   PASS();
 }
 
-/* S28 S29 P11: in each class, first, in the middle and last. */
-TEST what_is_cancelled_while_ready_leaves_its_class(void) {
+/* S28 S29 P11: in each class, at the front, in the middle and at the end. */
+TEST a_task_cancelled_while_ready_leaves_its_priority_list(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     for (int which = 0; which < 3; which++) {
       struct fixture f;
@@ -400,7 +401,7 @@ TEST what_is_cancelled_while_ready_leaves_its_class(void) {
 }
 
 /* F5 J5 */
-TEST what_passes_its_limit_while_ready_leaves_its_class(void) {
+TEST a_task_that_times_out_while_ready_leaves_its_priority_list(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     struct fixture f;
 
@@ -432,7 +433,7 @@ TEST what_passes_its_limit_while_ready_leaves_its_class(void) {
 }
 
 /* S33 V2 */
-TEST an_immediate_shutdown_takes_back_all_classes(void) {
+TEST an_immediate_shutdown_hands_back_ready_tasks_of_all_priorities(void) {
   struct fixture f;
 
   CHECK_CALL(open_with(&f, 1));
@@ -449,8 +450,8 @@ TEST an_immediate_shutdown_takes_back_all_classes(void) {
   PASS();
 }
 
-/* P6: the one that would start next is the one that is dropped. */
-TEST the_one_whose_turn_it_is_makes_room(void) {
+/* P6: the task that would start next is dropped. */
+TEST the_task_that_would_start_next_is_the_one_dropped(void) {
   struct fixture f;
 
   prepare(&f, 4, UVS_REJECT_DISCARD_OLDEST);
@@ -470,19 +471,19 @@ TEST the_one_whose_turn_it_is_makes_room(void) {
 }
 
 SUITE(priority) {
-  RUN_TEST(of_those_that_are_ready_the_classes_take_turns);
-  RUN_TEST(in_a_class_the_order_stays);
-  RUN_TEST(only_what_is_ready_has_a_turn);
-  RUN_TEST(the_oldest_low_one_starts_after_twelve_others_at_most);
-  RUN_TEST(other_values_are_refused_and_nothing_changes);
-  RUN_TEST(the_info_of_a_task_shows_it);
-  RUN_TEST(in_a_lane_order_is_kept_whatever_the_priorities);
-  RUN_TEST(with_no_runners_left_the_loop_takes_the_classes_over);
-  RUN_TEST(with_a_runner_again_both_keep_their_classes);
-  RUN_TEST(what_is_cancelled_while_ready_leaves_its_class);
-  RUN_TEST(what_passes_its_limit_while_ready_leaves_its_class);
-  RUN_TEST(an_immediate_shutdown_takes_back_all_classes);
-  RUN_TEST(the_one_whose_turn_it_is_makes_room);
+  RUN_TEST(ready_tasks_of_the_three_priorities_start_8_to_4_to_1);
+  RUN_TEST(within_a_priority_the_order_of_submission_is_kept);
+  RUN_TEST(priority_does_not_affect_tasks_that_are_not_ready);
+  RUN_TEST(the_oldest_low_priority_task_starts_after_at_most_twelve_others);
+  RUN_TEST(invalid_priorities_are_refused_and_change_nothing);
+  RUN_TEST(the_info_of_a_task_shows_its_priority);
+  RUN_TEST(a_lane_keeps_its_order_whatever_the_priorities);
+  RUN_TEST(with_concurrency_zero_the_loop_runs_ready_tasks_by_priority);
+  RUN_TEST(with_runners_again_loop_and_pool_both_keep_priorities);
+  RUN_TEST(a_task_cancelled_while_ready_leaves_its_priority_list);
+  RUN_TEST(a_task_that_times_out_while_ready_leaves_its_priority_list);
+  RUN_TEST(an_immediate_shutdown_hands_back_ready_tasks_of_all_priorities);
+  RUN_TEST(the_task_that_would_start_next_is_the_one_dropped);
 }
 
 TEST_MAIN(RUN_SUITE(priority));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A runner comes back to the loop, which slept: all that has become due, was submitted, or ended
- * meanwhile is seen to, and the loop stays for no longer than that.
+ * A runner returns while the loop sleeps. The loop then handles everything that became due, was
+ * submitted, or ended meanwhile, and stays alive no longer than that.
  */
 #include <time.h>
 
@@ -17,7 +17,7 @@
 
 /* ---- a runner that is on its way ---- */
 
-/* A task 'r' is in the pool, and stays there until `home`. The loop is at rest. */
+/* Task 'r' is in the pool and stays there until home_after. The loop sleeps. */
 static enum greatest_test_res send_out(struct fixture *f, const uvs_task_t *r) {
   fakepool_hold();
   ASSERT_RC(0, uvs_submit(f->s, r, NULL));
@@ -34,7 +34,7 @@ static enum greatest_test_res send_any(struct fixture *f) {
   PASS();
 }
 
-/* It runs so many bodies, and comes home. Nothing else has called for the loop. */
+/* The runner runs this many bodies and returns. Nothing else wakes the loop. */
 static enum greatest_test_res home_after(struct fixture *f, unsigned bodies) {
   unsigned before = log_total(f);
 
@@ -50,7 +50,7 @@ static enum greatest_test_res home(struct fixture *f) {
   return home_after(f, 1);
 }
 
-/* Time passes, and nobody tells the loop. */
+/* Time passes, and nothing wakes the loop. */
 static void silently(struct fixture *f, int64_t ms) {
   vclock_advance_ns(&f->clock, UVS_MS(ms));
 }
@@ -75,8 +75,8 @@ TEST after_and_done_follow_the_return_of_the_runner(void) {
   PASS();
 }
 
-/* On the pool, and on the loop. */
-TEST what_is_due_when_it_returns_starts(void) {
+/* For a task of the pool and for a task of the loop. */
+TEST a_task_that_is_due_when_the_runner_returns_starts(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -101,8 +101,8 @@ TEST what_is_due_when_it_returns_starts(void) {
   PASS();
 }
 
-/* The same with concurrency 0 by now: the task of the pool is the loop's. V5 */
-TEST with_concurrency_0_by_then_the_loop_runs_what_is_due(void) {
+/* The same with concurrency 0 at that time: the loop runs the pool's task. V5 */
+TEST when_the_runner_returns_to_concurrency_0_the_loop_runs_due_tasks(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -125,7 +125,7 @@ TEST with_concurrency_0_by_then_the_loop_runs_what_is_due(void) {
 }
 
 /* F5 */
-TEST a_limit_that_has_passed_is_seen(void) {
+TEST a_time_limit_that_passed_is_seen_when_the_runner_returns(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -151,13 +151,13 @@ TEST a_limit_that_has_passed_is_seen(void) {
   PASS();
 }
 
-/* Of a delay queue: a value that is due is called back for, one that just came in as well. */
+/* A delay queue: the callback gets a value that is due, and one that was just put. */
 static int act_put(struct probe *p, uvs_run_t *run) {
   (void)run;
   return put_ms(p->data, 'v', 0);
 }
 
-TEST values_of_a_queue_are_handed_out(void) {
+TEST due_values_of_a_queue_are_handed_out_when_the_runner_returns(void) {
   for (int in_body = 0; in_body < 2; in_body++) {
     uvs_queue_t *q;
     struct fixture f;
@@ -181,7 +181,7 @@ TEST values_of_a_queue_are_handed_out(void) {
   PASS();
 }
 
-/* Points of the grid were missed: the hook is told. Its end time has come: done. */
+/* The grid missed points: the hook is called. The end time has come: `done` is called. */
 static void logs_missed(uvs_t *s, uvs_id_t id, uint64_t count, int reason, void *arg) {
   struct probe *p = arg;
 
@@ -190,7 +190,7 @@ static void logs_missed(uvs_t *s, uvs_id_t id, uint64_t count, int reason, void 
   log_add(p->f, EV_USER, 'm', id, (int)count);
 }
 
-TEST the_hooks_hear_of_missed_points(void) {
+TEST missed_points_are_reported_when_the_runner_returns(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -209,7 +209,7 @@ TEST the_hooks_hear_of_missed_points(void) {
   PASS();
 }
 
-TEST a_task_whose_end_time_has_come_is_done(void) {
+TEST a_task_whose_end_time_has_come_is_done_when_the_runner_returns(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -228,13 +228,13 @@ TEST a_task_whose_end_time_has_come_is_done(void) {
   PASS();
 }
 
-/* The last task of a lane that was disposed is brought home: clean-ups and `quiet`. R29 */
+/* The last task of a disposed lane returns: clean-ups and `quiet` are called. R29 */
 static int act_dispose(struct probe *p, uvs_run_t *run) {
   (void)run;
   return uvs_lane_dispose((uvs_lane_t)p->id, 0);
 }
 
-TEST a_lane_that_was_disposed_meanwhile_ends(void) {
+TEST a_lane_that_was_disposed_meanwhile_ends_when_the_runner_returns(void) {
   for (int in_body = 0; in_body < 2; in_body++) {
     struct fixture f;
     uvs_lane_t lane;
@@ -263,12 +263,12 @@ TEST a_lane_that_was_disposed_meanwhile_ends(void) {
   PASS();
 }
 
-/* Attached by the body, when the task is about to end. */
+/* Attached by the body just before its task ends. */
 static int act_attach(struct probe *p, uvs_run_t *run) {
   return attach(p->f, run->id, 'c', 0);
 }
 
-TEST a_clean_up_of_the_body_is_called(void) {
+TEST a_clean_up_attached_by_the_body_is_called_when_the_runner_returns(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -284,8 +284,8 @@ TEST a_clean_up_of_the_body_is_called(void) {
   PASS();
 }
 
-/* S41: one that nobody hears of has something to tell when it fails. */
-TEST the_error_hook_hears_of_a_failure(void) {
+/* S41: a task without callbacks fails, so the error hook must be called. */
+TEST a_failure_reaches_the_error_hook_when_the_runner_returns(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -301,13 +301,13 @@ TEST the_error_hook_hears_of_a_failure(void) {
   PASS();
 }
 
-/* S30: what comes home may be the last. */
+/* S30: the returning runner may be the last. */
 static int act_shut(struct probe *p, uvs_run_t *run) {
   (void)p;
   return uvs_shutdown(run->scheduler);
 }
 
-TEST a_shutdown_in_the_body_ends_it(void) {
+TEST a_scheduler_that_a_body_shuts_down_terminates(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -323,7 +323,7 @@ TEST a_shutdown_in_the_body_ends_it(void) {
   PASS();
 }
 
-TEST a_shutdown_before_waits_for_it_and_no_longer(void) {
+TEST a_shutdown_waits_for_the_runner_and_no_longer(void) {
   for (int now = 0; now < 2; now++) {
     struct fixture f;
 
@@ -345,7 +345,7 @@ TEST a_shutdown_before_waits_for_it_and_no_longer(void) {
 }
 
 /* L2 */
-TEST a_close_waits_for_it_and_no_longer(void) {
+TEST a_close_waits_for_the_runner_and_no_longer(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -365,9 +365,9 @@ TEST a_close_waits_for_it_and_no_longer(void) {
   PASS();
 }
 
-/* Somebody has closed our handles meanwhile, and then us, before the runner is home or after it:
- * there is no async to send to, and yet all callbacks come. */
-TEST with_the_handles_lost_a_close_brings_all_callbacks(void) {
+/* Somebody closes the scheduler's handles and then the scheduler, before or after the runner
+ * returns. There is no async to send to, and still all callbacks are made. */
+TEST a_close_makes_all_callbacks_even_if_others_closed_its_handles(void) {
   for (int which = 0; which < 3; which++)
     for (int close_first = 0; close_first < 2; close_first++) {
       struct fixture f;
@@ -403,7 +403,7 @@ TEST with_the_handles_lost_a_close_brings_all_callbacks(void) {
 
 /* ---- asleep again ---- */
 
-/* By the machine's clock. */
+/* With the real clock. */
 static enum greatest_test_res open_real_clock(struct fixture *f, enum fakepool_mode pool,
                                               int concurrency) {
   fixture_init(f);
@@ -418,8 +418,8 @@ static int act_submit(struct probe *p, uvs_run_t *run) {
   return uvs_submit(run->scheduler, p->data, NULL);
 }
 
-/* F5: the body has submitted a task with a limit. Nothing but that limit wakes the loop. */
-TEST a_limit_of_a_task_that_the_body_submitted_is_kept(void) {
+/* F5: the body has submitted a task with a time limit. Only that limit wakes the loop. */
+TEST the_time_limit_of_a_task_submitted_by_a_body_wakes_the_loop(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -444,8 +444,8 @@ TEST a_limit_of_a_task_that_the_body_submitted_is_kept(void) {
   PASS();
 }
 
-/* S70: the body has submitted a task of the wall clock. Nothing but its time wakes the loop. */
-TEST a_wall_clock_task_that_the_body_submitted_starts(void) {
+/* S70: the body has submitted a wall-clock task. Only its due time wakes the loop. */
+TEST a_wall_clock_task_submitted_by_a_body_wakes_the_loop(void) {
   struct timespec now;
   struct fixture f;
 
@@ -491,7 +491,7 @@ static int meet_in_the_second_run(uvs_run_t *run) {
   return run->number == 1 ? 0 : meet(run);
 }
 
-/* The loop looks all the time, but only the scheduler's own timer and runners call it. */
+/* The loop polls all the time, but only the scheduler's own timer and runners call it. */
 static void turn_until(struct fixture *f, const _Atomic int *count, int n) {
   fakepool_pin();
   while (atomic_load(count) < n)
@@ -499,8 +499,8 @@ static void turn_until(struct fixture *f, const _Atomic int *count, int n) {
   fakepool_unpin();
 }
 
-/* L15: they wait for each other, after many that were over at once. No time says when. */
-TEST bodies_that_wait_for_each_other_all_come_to_run(void) {
+/* L15: the bodies wait for each other, after many brief ones. No deadline wakes the loop. */
+TEST bodies_that_wait_for_each_other_all_run(void) {
   enum { BRIEF = 200 };
 
   for (int way = 0; way < 3; way++) { /* from the loop, from another thread, coming home */
@@ -540,8 +540,8 @@ TEST bodies_that_wait_for_each_other_all_come_to_run(void) {
 
 /* ---- keep alive ---- */
 
-/* L1: a callback is owed, and the loop stays for it; then nothing is. */
-TEST the_loop_stays_for_what_is_owed_and_no_longer(void) {
+/* L1: the loop stays alive while a callback is pending, and no longer. */
+TEST the_loop_stays_alive_for_a_pending_callback_and_no_longer(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -559,8 +559,8 @@ TEST the_loop_stays_for_what_is_owed_and_no_longer(void) {
   PASS();
 }
 
-/* L1: plain tasks have nothing to call back, and still the loop learns of their end. */
-TEST when_the_last_runner_is_home_the_loop_ends(void) {
+/* L1: detached tasks have no callbacks, and still the loop notices their end. */
+TEST the_loop_ends_when_the_last_runner_has_returned(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -575,8 +575,9 @@ TEST when_the_last_runner_is_home_the_loop_ends(void) {
   PASS();
 }
 
-/* L1: asleep without a timer, the loop hears of a task that is never due, for it keeps it alive. */
-TEST a_task_that_is_never_due_is_heard_of(void) {
+/* L1: the loop sleeps without a timer. It must notice a task that is never due, because the task
+ * keeps it alive. */
+TEST a_task_that_is_never_due_keeps_the_loop_alive(void) {
   for (int real = 0; real < 2; real++) {
     struct fixture f;
     uvs_id_t id;
@@ -598,8 +599,9 @@ TEST a_task_that_is_never_due_is_heard_of(void) {
   PASS();
 }
 
-/* L1 L9: all of it at once, on the real clock and pool: uv_run comes back when the last is over. */
-TEST uv_run_returns_when_all_is_over(void) {
+/* L1 L9: everything at once, with the real clock and pool: uv_run returns when the last task has
+ * ended. */
+TEST uv_run_returns_when_the_last_task_has_ended(void) {
   for (int round = 0; round < 5; round++) {
     unsigned dones;
     struct fixture f;
@@ -636,8 +638,8 @@ static int logs_pass(uvs_run_t *run) {
   return 0;
 }
 
-/* L9: with many periods to catch up, run after run on the pool, `after` by `after` on the loop. */
-TEST in_one_pass_no_after_comes_twice(void) {
+/* L9: many periods to catch up, by runs on the pool with an `after` each on the loop. */
+TEST no_after_is_called_twice_in_one_loop_pass(void) {
   static const uv_run_mode modes[] = {UV_RUN_NOWAIT, UV_RUN_ONCE, UV_RUN_DEFAULT};
 
   for (int i = 0; i < 3; i++)
@@ -681,33 +683,33 @@ TEST in_one_pass_no_after_comes_twice(void) {
 
 SUITE(what_a_runner_finds) {
   RUN_TEST(after_and_done_follow_the_return_of_the_runner);
-  RUN_TEST(what_is_due_when_it_returns_starts);
-  RUN_TEST(with_concurrency_0_by_then_the_loop_runs_what_is_due);
-  RUN_TEST(a_limit_that_has_passed_is_seen);
-  RUN_TEST(values_of_a_queue_are_handed_out);
-  RUN_TEST(the_hooks_hear_of_missed_points);
-  RUN_TEST(a_task_whose_end_time_has_come_is_done);
-  RUN_TEST(a_lane_that_was_disposed_meanwhile_ends);
-  RUN_TEST(a_clean_up_of_the_body_is_called);
-  RUN_TEST(the_error_hook_hears_of_a_failure);
-  RUN_TEST(a_shutdown_in_the_body_ends_it);
-  RUN_TEST(a_shutdown_before_waits_for_it_and_no_longer);
-  RUN_TEST(a_close_waits_for_it_and_no_longer);
-  RUN_TEST(with_the_handles_lost_a_close_brings_all_callbacks);
+  RUN_TEST(a_task_that_is_due_when_the_runner_returns_starts);
+  RUN_TEST(when_the_runner_returns_to_concurrency_0_the_loop_runs_due_tasks);
+  RUN_TEST(a_time_limit_that_passed_is_seen_when_the_runner_returns);
+  RUN_TEST(due_values_of_a_queue_are_handed_out_when_the_runner_returns);
+  RUN_TEST(missed_points_are_reported_when_the_runner_returns);
+  RUN_TEST(a_task_whose_end_time_has_come_is_done_when_the_runner_returns);
+  RUN_TEST(a_lane_that_was_disposed_meanwhile_ends_when_the_runner_returns);
+  RUN_TEST(a_clean_up_attached_by_the_body_is_called_when_the_runner_returns);
+  RUN_TEST(a_failure_reaches_the_error_hook_when_the_runner_returns);
+  RUN_TEST(a_scheduler_that_a_body_shuts_down_terminates);
+  RUN_TEST(a_shutdown_waits_for_the_runner_and_no_longer);
+  RUN_TEST(a_close_waits_for_the_runner_and_no_longer);
+  RUN_TEST(a_close_makes_all_callbacks_even_if_others_closed_its_handles);
 }
 
 SUITE(asleep_again) {
-  RUN_TEST(a_limit_of_a_task_that_the_body_submitted_is_kept);
-  RUN_TEST(a_wall_clock_task_that_the_body_submitted_starts);
-  RUN_TEST(bodies_that_wait_for_each_other_all_come_to_run);
+  RUN_TEST(the_time_limit_of_a_task_submitted_by_a_body_wakes_the_loop);
+  RUN_TEST(a_wall_clock_task_submitted_by_a_body_wakes_the_loop);
+  RUN_TEST(bodies_that_wait_for_each_other_all_run);
 }
 
 SUITE(the_loop) {
-  RUN_TEST(the_loop_stays_for_what_is_owed_and_no_longer);
-  RUN_TEST(when_the_last_runner_is_home_the_loop_ends);
-  RUN_TEST(a_task_that_is_never_due_is_heard_of);
-  RUN_TEST(uv_run_returns_when_all_is_over);
-  RUN_TEST(in_one_pass_no_after_comes_twice);
+  RUN_TEST(the_loop_stays_alive_for_a_pending_callback_and_no_longer);
+  RUN_TEST(the_loop_ends_when_the_last_runner_has_returned);
+  RUN_TEST(a_task_that_is_never_due_keeps_the_loop_alive);
+  RUN_TEST(uv_run_returns_when_the_last_task_has_ended);
+  RUN_TEST(no_after_is_called_twice_in_one_loop_pass);
 }
 
 TEST_MAIN(RUN_SUITE(what_a_runner_finds); RUN_SUITE(asleep_again); RUN_SUITE(the_loop));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Loops that change their thread, and threads that outrun the loop.
+ * Loops that move to another thread, and threads that are faster than the loop.
  */
 #include "lib/fixture.h"
 
@@ -17,7 +17,7 @@ struct scene {
   atomic_bool running, told;
 };
 
-/* A loop in a thread of its own, until the scheduler is terminated. */
+/* Runs a loop on a thread of its own until the scheduler is terminated. */
 static void loop_main(void *arg) {
   struct scene *c = arg;
   uvs_options_t o;
@@ -41,7 +41,7 @@ static enum greatest_test_res start(struct scene *c, int concurrency) {
   PASS();
 }
 
-/* Shut down, wait for the loop's thread to end, and close from ours. */
+/* Shuts down, joins the loop's thread, and closes from this thread. */
 static enum greatest_test_res finish(struct scene *c) {
   ASSERT_RC(0, uvs_shutdown(c->s));
   ASSERT_RC(0, uvs_wait_terminated(c->s, PATIENCE_NS));
@@ -60,13 +60,14 @@ static int count_run(uvs_run_t *run) {
   return 0;
 }
 
-/* L2 L3 The most natural way to end: join the loop's thread, then close where it was made. */
-TEST when_the_loops_thread_has_ended_another_may_close(void) {
+/* L2 L3 The most natural way to end: join the loop's thread, then close on the thread that
+ * opened. */
+TEST another_thread_may_close_after_the_loop_thread_has_ended(void) {
   struct scene c;
 
   CHECK_CALL(start(&c, 1));
   ASSERT_RC(0, uvs_execute(c.s, count_run, &c));
-  ASSERT_RC(UV_EPERM, uvs_close(c.s, NULL)); /* it lives */
+  ASSERT_RC(UV_EPERM, uvs_close(c.s, NULL)); /* the loop's thread still runs */
   CHECK_CALL(finish(&c));
   ASSERT_RC(1, atomic_load(&c.runs));
   PASS();
@@ -84,8 +85,8 @@ static void stranger_main(void *arg) {
   x->await_rc = uvs_wait_terminated(x->c->s, 0);
 }
 
-/* L3 A later thread, which may well lie at the same address, is not taken for the loop's. */
-TEST a_later_thread_is_not_taken_for_the_loops(void) {
+/* L3 A new thread, even one with the same address, is not taken for the loop's. */
+TEST a_new_thread_is_not_mistaken_for_the_loop_thread(void) {
   struct scene c;
   struct fixture f;
   struct stranger x = {&c, 1, 1};
@@ -121,8 +122,8 @@ static void pairs_main(void *arg) {
   }
 }
 
-/* S55 Producers that run free, not in step with the loop. */
-TEST threads_that_schedule_and_cancel_without_end_stay_in_constant_memory(void) {
+/* S55 Producers that do not wait for the loop. */
+TEST threads_that_schedule_and_cancel_without_end_use_constant_memory(void) {
   uv_thread_t threads[3];
   uvs_counts_t counts;
   struct scene c;
@@ -152,9 +153,8 @@ static int until_told(uvs_run_t *run) {
   return 0;
 }
 
-/* S33 The token of uvs_shutdown_within needs no help of the loop, which the body itself holds up.
- */
-TEST the_end_of_the_grace_reaches_a_body_that_blocks_the_loop(void) {
+/* S33 The token of uvs_shutdown_within does not need the loop, which the body itself blocks. */
+TEST the_end_of_the_grace_period_reaches_a_body_that_blocks_the_loop(void) {
   for (int i = 0; i < 2; i++) {
     struct scene c;
 
@@ -194,8 +194,8 @@ static void cancel_main(void *arg) {
   x->rc = uvs_cancel(x->s, x->id, 0);
 }
 
-/* L16 A wrapper's clean-up comes as promptly as a `done`. */
-TEST a_cancel_off_the_loop_wakes_it_for_a_wrappers_end(void) {
+/* L16 A wrapper's `over` hook is called as promptly as `done`. */
+TEST a_cancel_on_another_thread_wakes_the_loop_for_a_wrappers_end_hook(void) {
   struct far_task x;
   struct fixture f;
   uv_thread_t thread;
@@ -218,8 +218,8 @@ TEST a_cancel_off_the_loop_wakes_it_for_a_wrappers_end(void) {
   PASS();
 }
 
-/* L19 A size that no struct ever had is refused before anything behind the struct is looked at. */
-TEST an_absurd_size_is_refused_unread(void) {
+/* L19 An impossible size is refused before anything after `size` is read. */
+TEST a_struct_with_an_impossible_size_is_refused_unread(void) {
   struct fixture f;
   uvs_options_t o;
   uvs_counts_t c;
@@ -244,12 +244,12 @@ TEST an_absurd_size_is_refused_unread(void) {
 }
 
 SUITE(threads) {
-  RUN_TEST(when_the_loops_thread_has_ended_another_may_close);
-  RUN_TEST(a_later_thread_is_not_taken_for_the_loops);
-  RUN_TEST(threads_that_schedule_and_cancel_without_end_stay_in_constant_memory);
-  RUN_TEST(the_end_of_the_grace_reaches_a_body_that_blocks_the_loop);
-  RUN_TEST(a_cancel_off_the_loop_wakes_it_for_a_wrappers_end);
-  RUN_TEST(an_absurd_size_is_refused_unread);
+  RUN_TEST(another_thread_may_close_after_the_loop_thread_has_ended);
+  RUN_TEST(a_new_thread_is_not_mistaken_for_the_loop_thread);
+  RUN_TEST(threads_that_schedule_and_cancel_without_end_use_constant_memory);
+  RUN_TEST(the_end_of_the_grace_period_reaches_a_body_that_blocks_the_loop);
+  RUN_TEST(a_cancel_on_another_thread_wakes_the_loop_for_a_wrappers_end_hook);
+  RUN_TEST(a_struct_with_an_impossible_size_is_refused_unread);
 }
 
 TEST_MAIN(RUN_SUITE(threads));

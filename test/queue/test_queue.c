@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The delay queue as a collection: what goes in, in which order and when it comes out, what can be
- * asked. On the virtual clock, mostly on one thread; those who wait are in test_queue_wait.c.
+ * The delay queue as a collection: inserting, the order and time in which values come out, and
+ * queries. On the virtual clock, mostly on one thread. Waiting threads are in test_queue_wait.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +26,8 @@ static void forget_value(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
   (void)arg;
 }
 
-/* There is no bound to set, so no room to ask for: no put is refused. D1 */
-TEST it_is_unbounded_and_size_is_exact(void) {
+/* A queue has no bound, so no put is refused. D1 */
+TEST a_queue_is_unbounded_and_its_size_is_exact(void) {
   struct fixture f;
   uvs_queue_t *q;
   int n = 0;
@@ -56,7 +56,7 @@ TEST it_is_unbounded_and_size_is_exact(void) {
 }
 
 /* D2 */
-TEST null_is_refused_by_every_insert_and_nothing_is_in(void) {
+TEST every_insert_refuses_null_and_inserts_nothing(void) {
   struct fixture f;
   uvs_queue_t *q;
   uvs_item_t item = 7;
@@ -83,8 +83,8 @@ TEST null_is_refused_by_every_insert_and_nothing_is_in(void) {
   PASS();
 }
 
-/* Nor does it matter that nobody turns the loop. D5 */
-TEST inserting_never_waits(void) {
+/* Even if nobody runs the loop. D5 */
+TEST inserting_into_a_queue_never_waits(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -105,7 +105,7 @@ TEST inserting_never_waits(void) {
   PASS();
 }
 
-TEST many_go_in_at_once_each_with_its_own_item(void) {
+TEST put_many_inserts_all_values_each_with_its_own_item(void) {
   struct fixture f;
   uvs_queue_t *q;
   uvs_entry_t e[3], got;
@@ -129,7 +129,7 @@ TEST many_go_in_at_once_each_with_its_own_item(void) {
 /* ------------------------------------------------------------ order and time --- */
 
 /* D8 D19 */
-TEST poll_gives_the_head_only_if_it_is_due(void) {
+TEST poll_returns_the_head_only_if_it_is_due(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -173,8 +173,8 @@ TEST zero_and_negative_delays_and_instants_are_now(void) {
   PASS();
 }
 
-/* Far beyond what 32 bits of milliseconds hold. D24 */
-TEST order_is_right_for_values_far_apart_and_for_equal_times(void) {
+/* Times far beyond 32 bits of milliseconds. D24 */
+TEST queue_order_holds_for_distant_and_for_equal_times(void) {
   struct fixture f;
   uvs_queue_t *q;
   static const struct {
@@ -205,8 +205,8 @@ TEST order_is_right_for_values_far_apart_and_for_equal_times(void) {
   PASS();
 }
 
-/* Through every way out. D6 D19 D24 */
-TEST a_random_run_comes_out_in_due_order_and_never_early(void) {
+/* Through every call that removes a value. D6 D19 D24 */
+TEST random_values_come_out_in_due_order_and_never_early(void) {
   enum { N = 3000 };
   static struct {
     int64_t due_ns;
@@ -253,7 +253,7 @@ TEST a_random_run_comes_out_in_due_order_and_never_early(void) {
 }
 
 /* D22 */
-TEST a_head_at_the_end_of_time_is_seen_and_never_given(void) {
+TEST a_head_at_the_end_of_time_can_be_peeked_but_never_polled(void) {
   struct fixture f;
   uvs_queue_t *q;
   uvs_entry_t e;
@@ -280,7 +280,7 @@ TEST a_head_at_the_end_of_time_is_seen_and_never_given(void) {
     ASSERT_RC(0, uvs_queue_consume(q, NULL, NULL));
     vclock_advance_to(&f.clock, UVS_NEVER - UVS_DAY(1)); /* and once more, in 292 years */
   }
-  atomic_store(&f.clock.monotonic_ns, UVS_NEVER); /* even then; no turn sees it */
+  atomic_store(&f.clock.monotonic_ns, UVS_NEVER); /* even then; no loop pass sees it */
   ASSERT_RC(UV_EAGAIN, poll_tag(q));
   atomic_store(&f.clock.monotonic_ns, UVS_NEVER - UVS_DAY(1));
   ASSERT_RC(3, uvs_queue_clear(q, logs_value, &f));
@@ -292,7 +292,7 @@ TEST a_head_at_the_end_of_time_is_seen_and_never_given(void) {
 /* --------------------------------------------------------------------- out --- */
 
 /* D10 */
-TEST peek_shows_the_head_even_if_not_due_and_leaves_it_in(void) {
+TEST peek_returns_the_head_even_if_not_due_and_does_not_remove_it(void) {
   struct fixture f;
   uvs_queue_t *q;
   uvs_item_t a;
@@ -320,7 +320,7 @@ TEST peek_shows_the_head_even_if_not_due_and_leaves_it_in(void) {
 }
 
 /* D12 */
-TEST by_value_it_is_contained_and_removed_once_and_neighbours_stay(void) {
+TEST a_value_is_found_and_removed_once_and_others_stay(void) {
   struct fixture f;
   uvs_queue_t *q;
   uvs_entry_t e = {NULL, 0, 0};
@@ -341,7 +341,7 @@ TEST by_value_it_is_contained_and_removed_once_and_neighbours_stay(void) {
   ASSERT_RC(0, uvs_queue_remove_value(q, value_of('a'), NULL)); /* the head */
   ASSERT_RC(0, uvs_queue_remove_value(q, value_of('e'), NULL)); /* the last */
   ASSERT_STR_EQ("cd", tags_in(q));
-  /* NULL is never in. */
+  /* NULL is never in the queue. */
   ASSERT_RC(0, uvs_queue_contains(q, NULL));
   ASSERT_RC(UV_ENOENT, uvs_queue_remove_value(q, NULL, NULL));
   ASSERT_RC(2, uvs_queue_size(q));
@@ -371,7 +371,7 @@ TEST the_same_pointer_twice_is_two_values(void) {
 }
 
 /* D12 */
-TEST by_item_each_is_removed_once_and_a_stale_item_hits_nobody(void) {
+TEST each_item_is_removed_once_and_a_stale_item_matches_nothing(void) {
   struct fixture f;
   uvs_queue_t *q;
   uvs_item_t item[5], again;
@@ -426,7 +426,7 @@ TEST clear_empties_and_the_queue_stays_usable(void) {
 }
 
 /* D20 */
-TEST drain_moves_what_is_due_in_order_and_the_queue_is_reusable(void) {
+TEST drain_moves_due_values_in_order_and_the_queue_stays_usable(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -455,7 +455,7 @@ TEST drain_moves_what_is_due_in_order_and_the_queue_is_reusable(void) {
 }
 
 /* D20 */
-TEST drain_of_n_moves_the_smaller_of_n_and_what_is_due(void) {
+TEST drain_of_n_moves_at_most_n_due_values(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -483,8 +483,9 @@ static void puts_back_later(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
   log_add(arg, EV_ERROR, 'p', 0, uvs_queue_put(q, e->value, 0, NULL));
 }
 
-/* The callbacks come after the step: what they put in is not drained, what they have is out. */
-TEST a_callback_may_use_the_queue(void) {
+/* The callbacks come after the removal: values that they put are not drained, and the values that
+ * they get are no longer in the queue. */
+TEST a_drain_or_clear_callback_may_use_the_queue(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -517,8 +518,8 @@ static int each_closes_it(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
   return 0;
 }
 
-/* What drain and clear have taken out they still deliver; the rest is given back. D20 */
-TEST a_callback_may_close_the_queue(void) {
+/* Values that drain and clear have removed are still delivered. The others are given back. D20 */
+TEST a_drain_or_clear_callback_may_close_the_queue(void) {
   for (int way = 0; way < 3; way++) {
     struct fixture f;
     uvs_queue_t *q;
@@ -587,7 +588,7 @@ TEST a_snapshot_visits_every_value_once(void) {
 }
 
 /* D17 */
-TEST the_dump_mentions_every_value(void) {
+TEST the_dump_of_a_queue_lists_every_value(void) {
   enum { N = 100 };
   struct fixture f;
   uvs_queue_t *q;
@@ -623,35 +624,35 @@ TEST the_dump_mentions_every_value(void) {
 }
 
 SUITE(in) {
-  RUN_TEST(it_is_unbounded_and_size_is_exact);
-  RUN_TEST(null_is_refused_by_every_insert_and_nothing_is_in);
-  RUN_TEST(inserting_never_waits);
-  RUN_TEST(many_go_in_at_once_each_with_its_own_item);
+  RUN_TEST(a_queue_is_unbounded_and_its_size_is_exact);
+  RUN_TEST(every_insert_refuses_null_and_inserts_nothing);
+  RUN_TEST(inserting_into_a_queue_never_waits);
+  RUN_TEST(put_many_inserts_all_values_each_with_its_own_item);
 }
 
 SUITE(order_and_time) {
-  RUN_TEST(poll_gives_the_head_only_if_it_is_due);
+  RUN_TEST(poll_returns_the_head_only_if_it_is_due);
   RUN_TEST(zero_and_negative_delays_and_instants_are_now);
-  RUN_TEST(order_is_right_for_values_far_apart_and_for_equal_times);
-  RUN_TEST(a_random_run_comes_out_in_due_order_and_never_early);
-  RUN_TEST(a_head_at_the_end_of_time_is_seen_and_never_given);
+  RUN_TEST(queue_order_holds_for_distant_and_for_equal_times);
+  RUN_TEST(random_values_come_out_in_due_order_and_never_early);
+  RUN_TEST(a_head_at_the_end_of_time_can_be_peeked_but_never_polled);
 }
 
 SUITE(out) {
-  RUN_TEST(peek_shows_the_head_even_if_not_due_and_leaves_it_in);
-  RUN_TEST(by_value_it_is_contained_and_removed_once_and_neighbours_stay);
+  RUN_TEST(peek_returns_the_head_even_if_not_due_and_does_not_remove_it);
+  RUN_TEST(a_value_is_found_and_removed_once_and_others_stay);
   RUN_TEST(the_same_pointer_twice_is_two_values);
-  RUN_TEST(by_item_each_is_removed_once_and_a_stale_item_hits_nobody);
+  RUN_TEST(each_item_is_removed_once_and_a_stale_item_matches_nothing);
   RUN_TEST(clear_empties_and_the_queue_stays_usable);
-  RUN_TEST(drain_moves_what_is_due_in_order_and_the_queue_is_reusable);
-  RUN_TEST(drain_of_n_moves_the_smaller_of_n_and_what_is_due);
-  RUN_TEST(a_callback_may_use_the_queue);
-  RUN_TEST(a_callback_may_close_the_queue);
+  RUN_TEST(drain_moves_due_values_in_order_and_the_queue_stays_usable);
+  RUN_TEST(drain_of_n_moves_at_most_n_due_values);
+  RUN_TEST(a_drain_or_clear_callback_may_use_the_queue);
+  RUN_TEST(a_drain_or_clear_callback_may_close_the_queue);
 }
 
 SUITE(ask) {
   RUN_TEST(a_snapshot_visits_every_value_once);
-  RUN_TEST(the_dump_mentions_every_value);
+  RUN_TEST(the_dump_of_a_queue_lists_every_value);
 }
 
 TEST_MAIN(RUN_SUITE(in); RUN_SUITE(order_and_time); RUN_SUITE(out); RUN_SUITE(ask));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The callback on the loop that a delay queue gives its values to: in order and in time, within the
- * budget of a turn, after the threads that wait; and all that it may do from inside.
+ * The consumer callback of a delay queue, on the loop: values arrive in order and on time, within
+ * the budget of a loop pass, after waiting threads are served. Also: what the callback may do.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 static struct taker a;
 
-/* One turn of the loop, no more. */
+/* Exactly one pass of the loop. */
 static void turn_once(struct fixture *f) {
   fakepool_pin();
   uv_run(&f->loop, UV_RUN_NOWAIT);
@@ -19,7 +19,7 @@ static void turn_once(struct fixture *f) {
 }
 
 /* D6 D19 */
-TEST each_value_comes_to_the_loop_in_order_and_in_time(void) {
+TEST the_consumer_callback_gets_values_in_order_and_on_time(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -42,8 +42,8 @@ TEST each_value_comes_to_the_loop_in_order_and_in_time(void) {
   PASS();
 }
 
-/* Never from inside put, nor from inside consume. */
-TEST what_is_due_at_once_comes_in_the_next_turn(void) {
+/* Never called from inside put or consume. */
+TEST a_value_due_immediately_is_consumed_in_the_next_loop_pass(void) {
   for (int way = 0; way < 3; way++) {
     struct fixture f;
     uvs_queue_t *q;
@@ -62,7 +62,7 @@ TEST what_is_due_at_once_comes_in_the_next_turn(void) {
     ASSERT_STR_EQ("", log_string(&f, EV_USER));
     turn_once(&f);
     ASSERT_STR_EQ("a", log_string(&f, EV_USER));
-    ASSERT_U64(way == 2 ? 0 : 1, fakepool_seen().async_sends); /* and that was the last turn */
+    ASSERT_U64(way == 2 ? 0 : 1, fakepool_seen().async_sends); /* and that was the last pass */
     CHECK_CALL(queue_close(&f, q));
   }
   PASS();
@@ -77,7 +77,7 @@ static void puts_another(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
             uvs_queue_put_at(q, value_of(tag_of_value(e->value) + 1), 0, NULL));
 }
 
-TEST what_the_callback_puts_in_comes_in_a_later_turn(void) {
+TEST a_value_put_by_the_callback_is_consumed_in_a_later_loop_pass(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -94,8 +94,8 @@ TEST what_the_callback_puts_in_comes_in_a_later_turn(void) {
   PASS();
 }
 
-/* Each is due before x, which has to wait. D19 */
-TEST due_order_holds_for_what_the_callback_puts_in(void) {
+/* Each value is due before x, which has to wait. D19 */
+TEST values_put_by_the_callback_are_consumed_in_due_order(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -118,7 +118,7 @@ static void takes_a_ms(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
 }
 
 /* L7 */
-TEST after_the_budget_the_rest_is_carried_over(void) {
+TEST values_beyond_the_budget_are_consumed_in_the_next_pass(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -136,8 +136,8 @@ TEST after_the_budget_the_rest_is_carried_over(void) {
   PASS();
 }
 
-/* With a turn too short for all, the next goes on where it stopped. L7 */
-TEST several_queues_have_their_turns(void) {
+/* If one pass is too short for all queues, the next pass continues where it stopped. L7 */
+TEST several_queues_are_served_in_rotation(void) {
   struct fixture f;
   uvs_queue_t *q[3];
 
@@ -156,8 +156,8 @@ TEST several_queues_have_their_turns(void) {
     for (int tag = 'a'; n % 3 == 0 && tag <= 'c'; tag++)
       ASSERT_U64(n / 3, log_count(&f, EV_USER, tag)); /* each has had as many */
   }
-  /* Whose turn is the next may be closed: the others go on. They go round, so it is the one that
-   * was called three passes ago. */
+  /* The queue that is next may be closed: the others go on. They are served in rotation, so the
+   * next is the one that was called three passes ago. */
   int next = log_string(&f, EV_USER)[6] - 'a';
   ASSERT_RC(0, uvs_queue_close(q[next]));
   q[next] = NULL;
@@ -172,7 +172,7 @@ TEST several_queues_have_their_turns(void) {
 }
 
 /* D23 */
-TEST threads_that_wait_are_served_first(void) {
+TEST waiting_threads_are_served_before_the_callback(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -203,8 +203,8 @@ static void lets_a_thread_wait(uvs_queue_t *q, const uvs_entry_t *e, void *arg) 
   vclock_advance_ns(&f->clock, UVS_US(500));
 }
 
-/* Also one that comes between two callbacks. D23 */
-TEST a_thread_that_comes_meanwhile_is_served_before_the_next_callback(void) {
+/* Also for a thread that starts waiting between two callbacks. D23 */
+TEST a_thread_that_starts_waiting_is_served_before_the_next_callback(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -236,7 +236,7 @@ static void changes_cb(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
   uvs_queue_consume(q, tag == 'a' ? other_cb : NULL, f);
 }
 
-TEST another_callback_takes_over_and_null_ends_it(void) {
+TEST a_consumer_callback_can_be_replaced_and_removed(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -253,7 +253,7 @@ TEST another_callback_takes_over_and_null_ends_it(void) {
   ASSERT_RC(0, put_ms(q, 'd', 0));
   fixture_turn(&f);
   ASSERT_STR_EQ("ac", log_string(&f, EV_USER));
-  ASSERT_I64(-1, fixture_next_ms(&f)); /* nobody wants it any more */
+  ASSERT_I64(-1, fixture_next_ms(&f)); /* no consumer is left */
   ASSERT_RC('d', poll_tag(q));
   CHECK_CALL(queue_close(&f, q));
   PASS();
@@ -283,7 +283,7 @@ static void does_everything(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
   log_add(f, EV_ERROR, 'c', 0, uvs_queue_close(other));
 }
 
-TEST the_callback_may_do_anything_even_close_it(void) {
+TEST the_consumer_callback_may_call_anything_even_close_the_queue(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -317,7 +317,7 @@ static void closes_the_scheduler(uvs_queue_t *q, const uvs_entry_t *e, void *arg
   log_add(f, EV_ERROR, 'c', 0, uvs_close(s, note_closed));
 }
 
-TEST the_callback_may_close_the_scheduler(void) {
+TEST the_consumer_callback_may_close_the_scheduler(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -340,8 +340,8 @@ static void closes_its_queue(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
   log_add(arg, EV_ERROR, 'c', 0, uvs_queue_close(q));
 }
 
-/* Nothing else brings the loop: the close itself has to. */
-TEST a_queue_that_its_callback_closed_is_gone_soon(void) {
+/* Nothing else wakes the loop: the close itself has to. */
+TEST a_queue_closed_by_its_callback_is_freed_soon(void) {
   struct fixture f;
   uvs_queue_t *q;
   uvs_queue_t *other;
@@ -361,8 +361,8 @@ TEST a_queue_that_its_callback_closed_is_gone_soon(void) {
   PASS();
 }
 
-/* Before the loop's first turn this thread is not yet known as its. */
-TEST it_may_be_set_before_the_first_turn(void) {
+/* Before its first pass the loop's thread is not known. */
+TEST a_consumer_may_be_set_before_the_first_loop_pass(void) {
   struct fixture f;
   uvs_queue_t *q;
 
@@ -380,8 +380,8 @@ TEST it_may_be_set_before_the_first_turn(void) {
   PASS();
 }
 
-/* A head that is removed costs one empty wake-up at most: the timer is not moved for it. */
-TEST a_head_that_is_gone_costs_nothing_but_one_look(void) {
+/* A removed head costs one empty wake-up at most: the timer is not moved for it. */
+TEST a_removed_head_costs_at_most_one_empty_wake_up(void) {
   struct fixture f;
   uvs_queue_t *q;
   uvs_item_t item;
@@ -405,7 +405,7 @@ TEST a_head_that_is_gone_costs_nothing_but_one_look(void) {
   PASS();
 }
 
-/* The thread that is marked stops once before it takes a scheduler's lock. */
+/* A thread with this mark stops once before it takes a scheduler's lock. */
 static _Thread_local bool stops;
 static _Atomic int stopped, go_on;
 
@@ -429,9 +429,9 @@ static int put_and_stop(void *queue) {
   return rc;
 }
 
-/* D23: the loop that was asked when it is due next knows of a value before it is told. It still has
- * to be armed for it. */
-TEST who_asks_for_the_next_time_takes_no_wake_up_away(void) {
+/* D23: uvs_next_due on the loop sees a value before the loop is woken for it. The timer must still
+ * be armed for the value. */
+TEST next_due_does_not_swallow_the_wake_up_for_a_new_value(void) {
   struct errand e = {put_and_stop, NULL, 0};
   struct fixture f;
   uv_thread_t thread;
@@ -461,21 +461,21 @@ TEST who_asks_for_the_next_time_takes_no_wake_up_away(void) {
 }
 
 SUITE(consume) {
-  RUN_TEST(each_value_comes_to_the_loop_in_order_and_in_time);
-  RUN_TEST(what_is_due_at_once_comes_in_the_next_turn);
-  RUN_TEST(what_the_callback_puts_in_comes_in_a_later_turn);
-  RUN_TEST(due_order_holds_for_what_the_callback_puts_in);
-  RUN_TEST(after_the_budget_the_rest_is_carried_over);
-  RUN_TEST(several_queues_have_their_turns);
-  RUN_TEST(threads_that_wait_are_served_first);
-  RUN_TEST(a_thread_that_comes_meanwhile_is_served_before_the_next_callback);
-  RUN_TEST(another_callback_takes_over_and_null_ends_it);
-  RUN_TEST(the_callback_may_do_anything_even_close_it);
-  RUN_TEST(the_callback_may_close_the_scheduler);
-  RUN_TEST(a_queue_that_its_callback_closed_is_gone_soon);
-  RUN_TEST(it_may_be_set_before_the_first_turn);
-  RUN_TEST(a_head_that_is_gone_costs_nothing_but_one_look);
-  RUN_TEST(who_asks_for_the_next_time_takes_no_wake_up_away);
+  RUN_TEST(the_consumer_callback_gets_values_in_order_and_on_time);
+  RUN_TEST(a_value_due_immediately_is_consumed_in_the_next_loop_pass);
+  RUN_TEST(a_value_put_by_the_callback_is_consumed_in_a_later_loop_pass);
+  RUN_TEST(values_put_by_the_callback_are_consumed_in_due_order);
+  RUN_TEST(values_beyond_the_budget_are_consumed_in_the_next_pass);
+  RUN_TEST(several_queues_are_served_in_rotation);
+  RUN_TEST(waiting_threads_are_served_before_the_callback);
+  RUN_TEST(a_thread_that_starts_waiting_is_served_before_the_next_callback);
+  RUN_TEST(a_consumer_callback_can_be_replaced_and_removed);
+  RUN_TEST(the_consumer_callback_may_call_anything_even_close_the_queue);
+  RUN_TEST(the_consumer_callback_may_close_the_scheduler);
+  RUN_TEST(a_queue_closed_by_its_callback_is_freed_soon);
+  RUN_TEST(a_consumer_may_be_set_before_the_first_loop_pass);
+  RUN_TEST(a_removed_head_costs_at_most_one_empty_wake_up);
+  RUN_TEST(next_due_does_not_swallow_the_wake_up_for_a_new_value);
 }
 
 TEST_MAIN(RUN_SUITE(consume));

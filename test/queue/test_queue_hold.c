@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Values that are counted: with hold and drop in a queue's options, whoever looks at a value that
- * stays in has a count of it, so a consumer may take it and give its own count back meanwhile.
+ * Reference-counted values: with hold and drop in a queue's options, a call that looks at a value
+ * holds a reference to it. So a consumer may take the value and release its own reference
+ * meanwhile.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -36,12 +37,12 @@ static struct counted *counted_new(int tag) {
 static void counted_drop(struct counted *v) {
   if (atomic_fetch_sub(&v->count, 1) != 1)
     return;
-  v->tag = 0; /* a tag that nobody may see */
+  v->tag = 0; /* a tag that must not be seen */
   free(v);
   atomic_fetch_add(&freed, 1);
 }
 
-/* The queue's hold and drop. The arg is the fixture. */
+/* The queue's hold and drop. Their arg is the fixture. */
 static void hold_value(void *value, void *arg) {
   if (arg != &f)
     abort();
@@ -87,7 +88,7 @@ static enum greatest_test_res begin(void) {
   PASS();
 }
 
-/* No count is missing, and none is left. */
+/* No reference is missing, and none is left. */
 static enum greatest_test_res end(void) {
   if (q != NULL)
     ASSERT_RC(0, uvs_queue_close(q));
@@ -111,7 +112,7 @@ static int count_of(const struct counted *v) {
 /* ------------------------------------------------------------------------ peek --- */
 
 /* D10 */
-TEST peek_holds_one_count_that_the_caller_gives_back(void) {
+TEST peek_takes_one_reference_that_the_caller_releases(void) {
   struct counted *v[3];
   uvs_entry_t e = {NULL, 0, 0};
 
@@ -137,8 +138,8 @@ TEST peek_holds_one_count_that_the_caller_gives_back(void) {
   PASS();
 }
 
-/* What comes out of the queue belongs to whoever takes it: no count is added. */
-TEST taking_out_holds_nothing(void) {
+/* A value that is removed belongs to the caller: no reference is added. */
+TEST removing_a_value_takes_no_reference(void) {
   struct counted *v[3];
   uvs_entry_t e;
 
@@ -170,7 +171,7 @@ static struct {
   void (*meanwhile)(void); /* at the first visit */
 } visit;
 
-/* Those that were visited have one count, those to come two. */
+/* Values that were visited have one reference, the others two. */
 static int visits(uvs_queue_t *queue, const uvs_entry_t *e, void *arg) {
   int at = visit.seen++;
 
@@ -193,7 +194,7 @@ static void visit_init(struct counted **v, int stop_at, void (*meanwhile)(void))
 }
 
 /* D16 */
-TEST each_holds_all_and_drops_all_also_when_it_stops_early(void) {
+TEST each_holds_and_drops_all_values_even_if_it_stops_early(void) {
   for (int stop_at = -1; stop_at < 3; stop_at++) {
     struct counted *v[3];
 
@@ -217,7 +218,7 @@ TEST each_holds_all_and_drops_all_also_when_it_stops_early(void) {
 }
 
 /* D17 */
-TEST dump_holds_all_and_drops_all(void) {
+TEST dump_holds_and_drops_all_values(void) {
   struct counted *v[3];
   char text[1024] = "", address[32];
   FILE *out = tmpfile();
@@ -256,8 +257,8 @@ static void queue_is_closed(void) {
   q = NULL;
 }
 
-/* D16: a value lives until its visit is over, though a consumer has freed it, or close has. */
-TEST values_that_are_taken_and_freed_during_each_live_until_they_were_visited(void) {
+/* D16: a value lives until its visit has ended, even if a consumer or close has released it. */
+TEST values_freed_during_each_live_until_they_were_visited(void) {
   void (*const meanwhile[])(void) = {all_is_taken, queue_is_closed};
 
   for (size_t i = 0; i < sizeof meanwhile / sizeof *meanwhile; i++) {
@@ -277,8 +278,8 @@ TEST values_that_are_taken_and_freed_during_each_live_until_they_were_visited(vo
   PASS();
 }
 
-/* L10: a snapshot that finds no memory holds nothing. */
-TEST without_memory_nothing_is_held(void) {
+/* L10: a snapshot without memory holds nothing. */
+TEST a_snapshot_without_memory_holds_no_value(void) {
   struct counted *v[3];
 
   CHECK_CALL(begin());
@@ -302,8 +303,8 @@ TEST without_memory_nothing_is_held(void) {
   PASS();
 }
 
-/* After close nothing is looked at, so nothing is held. */
-TEST a_closed_queue_holds_nothing(void) {
+/* After close no value is looked at, so none is held. */
+TEST calls_on_a_closed_queue_hold_no_value(void) {
   struct counted *v[3];
   uvs_entry_t e;
 
@@ -324,7 +325,7 @@ TEST a_closed_queue_holds_nothing(void) {
 /* --------------------------------------------------------------------- options --- */
 
 /* S8 L19 */
-TEST hold_without_drop_is_refused_and_the_other_way_round(void) {
+TEST hold_without_drop_and_drop_without_hold_are_refused(void) {
   uvs_queue_t *unset = (uvs_queue_t *)(void *)&f;
   uvs_queue_t *ret = unset;
   uvs_queue_options_t o;
@@ -350,9 +351,9 @@ static int has_one_count(uvs_queue_t *queue, const uvs_entry_t *e, void *arg) {
   return count_of(e->value);
 }
 
-/* L19: a program that was compiled before hold and drop existed. What follows its struct is not
- * ours to read. */
-TEST an_older_struct_that_ends_with_arg_works_and_nothing_is_held(void) {
+/* L19: a program compiled before hold and drop existed. The memory after its struct must not be
+ * read. */
+TEST older_queue_options_without_hold_work(void) {
   uvs_queue_options_t o = counting_options();
   uvs_queue_t *old;
   uvs_entry_t e;
@@ -421,8 +422,8 @@ static void looker_main(void *arg) {
   }
 }
 
-/* D10 D16 D21: values that are freed under the eyes of others. ASan and TSan find what is wrong. */
-TEST a_consumer_may_free_what_others_look_at(void) {
+/* D10 D16 D21: values are freed while other threads look at them. ASan and TSan detect errors. */
+TEST a_consumer_may_free_a_value_that_others_look_at(void) {
   uv_thread_t consumer, lookers[LOOKERS];
   uint64_t random[LOOKERS];
   uint64_t seed = test_seed;
@@ -455,22 +456,22 @@ TEST a_consumer_may_free_what_others_look_at(void) {
 }
 
 SUITE(hold_and_drop) {
-  RUN_TEST(peek_holds_one_count_that_the_caller_gives_back);
-  RUN_TEST(taking_out_holds_nothing);
-  RUN_TEST(each_holds_all_and_drops_all_also_when_it_stops_early);
-  RUN_TEST(dump_holds_all_and_drops_all);
-  RUN_TEST(values_that_are_taken_and_freed_during_each_live_until_they_were_visited);
-  RUN_TEST(without_memory_nothing_is_held);
-  RUN_TEST(a_closed_queue_holds_nothing);
+  RUN_TEST(peek_takes_one_reference_that_the_caller_releases);
+  RUN_TEST(removing_a_value_takes_no_reference);
+  RUN_TEST(each_holds_and_drops_all_values_even_if_it_stops_early);
+  RUN_TEST(dump_holds_and_drops_all_values);
+  RUN_TEST(values_freed_during_each_live_until_they_were_visited);
+  RUN_TEST(a_snapshot_without_memory_holds_no_value);
+  RUN_TEST(calls_on_a_closed_queue_hold_no_value);
 }
 
 SUITE(options) {
-  RUN_TEST(hold_without_drop_is_refused_and_the_other_way_round);
-  RUN_TEST(an_older_struct_that_ends_with_arg_works_and_nothing_is_held);
+  RUN_TEST(hold_without_drop_and_drop_without_hold_are_refused);
+  RUN_TEST(older_queue_options_without_hold_work);
 }
 
 SUITE(threads) {
-  RUN_TEST(a_consumer_may_free_what_others_look_at);
+  RUN_TEST(a_consumer_may_free_a_value_that_others_look_at);
 }
 
 TEST_MAIN(RUN_SUITE(hold_and_drop); RUN_SUITE(options); RUN_SUITE(threads));

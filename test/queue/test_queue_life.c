@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The life of a delay queue: open, close, references, what keeps the loop alive, what is refused
- * and with which code, and memory that runs out at every place.
+ * The life of a delay queue: open, close, references, keeping the loop alive, invalid arguments and
+ * their codes, and allocation failures everywhere.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +15,9 @@
 
 static struct taker a, b;
 static uvs_waiter_t wa;
-static uvs_queue_t *q; /* of the test that runs */
+static uvs_queue_t *q; /* of the current test */
 
-static int failing_inits; /* so many locks and conditions cannot be made */
+static int failing_inits; /* this many locks and conditions cannot be created */
 
 int __real_uv_mutex_init(uv_mutex_t *m);
 int __wrap_uv_mutex_init(uv_mutex_t *m);
@@ -42,7 +42,7 @@ static enum greatest_test_res begin(struct fixture *f) {
 
 /* -------------------------------------------------------------------- close --- */
 
-TEST close_gives_back_in_due_order_what_nobody_took(void) {
+TEST closing_a_queue_gives_back_remaining_values_in_due_order(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -66,7 +66,7 @@ static int close_q(void *arg) {
 }
 
 /* L12 */
-TEST close_releases_everybody_who_waits(void) {
+TEST closing_a_queue_releases_all_waiting_threads(void) {
   for (int elsewhere_too = 0; elsewhere_too < 2; elsewhere_too++) {
     struct fixture f;
 
@@ -96,7 +96,7 @@ static void wait_for_go(void) {
   uv_sem_wait(&go);
 }
 
-/* With no reference of its own. */
+/* Without a reference of its own. */
 static void bare_take(void *arg) {
   uvs_entry_t e;
 
@@ -104,8 +104,8 @@ static void bare_take(void *arg) {
   bare_rc = uvs_queue_take(q, NULL, &e);
 }
 
-/* Everybody else has let go of the queue when the sleeper wakes up. L12 */
-TEST memory_goes_when_the_last_who_waited_has_left(void) {
+/* All others have released the queue when the waiting thread wakes up. L12 */
+TEST the_queue_is_freed_when_the_last_waiting_thread_has_left(void) {
   struct fixture f;
   uv_thread_t thread;
   long before;
@@ -142,8 +142,8 @@ static void puts_and_closes_meanwhile(void) {
   (void)uvs_queue_close(q);
 }
 
-/* The value was his already: it is neither lost nor given back. D23 */
-TEST a_value_handed_over_before_the_close_is_kept(void) {
+/* The value already belonged to the waiting thread: it is neither lost nor given back. D23 */
+TEST a_value_handed_to_a_waiter_before_close_is_not_lost(void) {
   for (int value = 0; value < 2; value++) {
     struct fixture f;
 
@@ -163,7 +163,7 @@ static int each_never(uvs_queue_t *queue, const uvs_entry_t *e, void *arg) {
   return 0;
 }
 
-/* The number of the first call that does not answer `rc`; 0 if all do. */
+/* The number of the first call that does not return `rc`, or 0. */
 static int all_answer(struct fixture *f, int rc) {
   uvs_entry_t e = {value_of('a'), 7, 7};
   uvs_item_t item = 7;
@@ -202,7 +202,7 @@ static int all_answer(struct fixture *f, int rc) {
 }
 
 /* L17 */
-TEST after_close_a_holder_of_a_reference_is_refused(void) {
+TEST after_closing_a_queue_calls_of_reference_holders_are_refused(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -225,7 +225,7 @@ TEST after_close_a_holder_of_a_reference_is_refused(void) {
 }
 
 /* L12 */
-TEST the_schedulers_close_closes_its_queues(void) {
+TEST closing_the_scheduler_closes_its_queues(void) {
   struct fixture f;
   uvs_queue_t *other;
   uvs_t *s;
@@ -251,7 +251,7 @@ TEST the_schedulers_close_closes_its_queues(void) {
   ASSERT_RC(0, all_answer(&f, UV_ESHUTDOWN));
   ASSERT_RC(UV_ESHUTDOWN, uvs_queue_open(s, NULL, &other));
   uvs_release(s);
-  /* The opener's reference is still to be given back; s goes with the last queue. */
+  /* The opener's reference is not released yet. The scheduler is freed with its last queue. */
   uvs_queue_retain(q);
   ASSERT_RC(0, uvs_queue_close(q));
   ASSERT_RC(UV_EALREADY, uvs_queue_close(q));
@@ -268,15 +268,15 @@ static void take_and_tell(void *arg) {
   atomic_store(&has_left, 1);
 }
 
-/* A body that ends only when somebody has left the queue, or patience is over. */
+/* A body that ends when a consumer has left the queue, or after PATIENCE_NS. */
 static int waits_for_a_consumer(struct probe *p, uvs_run_t *run) {
   (void)p;
   (void)run;
   return await_flag(&has_left) ? 0 : UV_ETIMEDOUT;
 }
 
-/* The scheduler's close waits for bodies; those who sleep in a queue do not wait for that. L12 */
-TEST the_queues_are_closed_while_bodies_still_run(void) {
+/* Closing the scheduler waits for bodies. Threads that wait in a queue are released before. L12 */
+TEST closing_the_scheduler_closes_queues_while_bodies_still_run(void) {
   struct fixture f;
   uv_thread_t thread;
   uvs_t *s;
@@ -304,7 +304,7 @@ TEST the_queues_are_closed_while_bodies_still_run(void) {
   PASS();
 }
 
-/* Between uvs_close and the turn that closes the queues. */
+/* Between uvs_close and the loop pass that closes the queues. */
 static void close_and_turn(uvs_t *s) {
   struct fixture *f = uvs_data(s);
 
@@ -312,8 +312,8 @@ static void close_and_turn(uvs_t *s) {
   uv_run(&f->loop, UV_RUN_NOWAIT);
 }
 
-/* L12: also if the pass that ends the scheduler began before it was closed. */
-TEST the_queues_are_closed_if_the_last_callback_closes_and_turns_the_loop(void) {
+/* L12: even if the pass that ends the scheduler began before the close. */
+TEST queues_are_closed_if_the_last_callback_closes_and_runs_the_loop(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -359,7 +359,7 @@ static void opens_another(uvs_queue_t *queue, const uvs_entry_t *e, void *arg) {
   log_add(arg, EV_ERROR, 'n', 0, other == NULL ? 0 : 1);
 }
 
-/* And in the turn that closes them: what comes then would never be closed. */
+/* The same in the pass that closes the queues: a queue opened then would never be closed. */
 TEST a_queue_opened_while_the_queues_are_closed_is_refused(void) {
   uvs_queue_options_t o;
   struct fixture f;
@@ -407,9 +407,9 @@ static void is_closed_meanwhile(uvs_queue_t *queue, const uvs_entry_t *e, void *
     uv_sem_wait(&in_left);
 }
 
-/* Another thread closes while the callback runs, and is not through with giving back when it
- * returns: what is left is not the callback's any more. */
-TEST after_close_nothing_more_is_called_back(void) {
+/* Another thread closes the queue while the callback runs, and has not yet given back all values
+ * when the callback returns. The callback must not get these values. */
+TEST after_closing_a_queue_its_callback_is_not_called(void) {
   uvs_queue_options_t o;
   struct fixture f;
 
@@ -436,8 +436,8 @@ TEST after_close_nothing_more_is_called_back(void) {
   PASS();
 }
 
-/* Values are not tasks: they neither count nor end with them. */
-TEST a_shutdown_leaves_the_queues_alone(void) {
+/* Values are not tasks: they are not counted as tasks and do not end with them. */
+TEST a_shutdown_does_not_affect_queues(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -454,8 +454,8 @@ TEST a_shutdown_leaves_the_queues_alone(void) {
   PASS();
 }
 
-/* Somebody walked the loop and closed what he found. L12 */
-TEST with_our_handles_lost_the_schedulers_close_still_releases_all(void) {
+/* Somebody walked the loop's handles and closed them all. L12 */
+TEST closing_releases_all_waiters_even_if_others_closed_the_handles(void) {
   struct fixture f;
   struct found found;
   uvs_t *s;
@@ -484,8 +484,8 @@ TEST with_our_handles_lost_the_schedulers_close_still_releases_all(void) {
   PASS();
 }
 
-/* Nobody sends to a handle that is gone: with a loop that is gone, too, libuv would abort. L12 */
-TEST with_our_handles_lost_a_call_on_the_loop_wakes_nobody(void) {
+/* No call sends to a closed handle: if the loop is gone as well, libuv would abort. L12 */
+TEST no_queue_call_sends_to_an_async_handle_that_others_closed(void) {
   for (int real = 0; real < 2; real++) {
     struct fixture f;
     struct found found;
@@ -512,8 +512,9 @@ TEST with_our_handles_lost_a_call_on_the_loop_wakes_nobody(void) {
   PASS();
 }
 
-/* Opened and closed again and again, on and off the loop: the memory comes back. */
-TEST closed_queues_leave_nothing_behind(void) {
+/* Queues are opened and closed again and again, on the loop and on other threads: the memory is
+ * freed. */
+TEST closed_queues_leave_no_memory_behind(void) {
   struct fixture f;
   long before;
 
@@ -564,7 +565,7 @@ static int unref_q(void *arg) {
   return uvs_queue_unref(q);
 }
 
-/* As a listening socket. L1 */
+/* Like a listening socket. L1 */
 TEST an_open_queue_keeps_the_loop_alive_unless_unref_d(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     int (*call)(int (*run)(void *arg), void *arg) = elsewhere;
@@ -618,7 +619,7 @@ TEST an_open_queue_keeps_the_loop_alive_unless_unref_d(void) {
 }
 
 /* L1 */
-TEST keep_alive_never_and_always_hold_for_queues(void) {
+TEST keep_alive_never_and_always_apply_to_queues(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -698,7 +699,7 @@ TEST a_null_queue_is_refused_by_every_call(void) {
   PASS();
 }
 
-TEST open_refuses_bad_input(void) {
+TEST opening_a_queue_refuses_invalid_options(void) {
   uvs_queue_options_t o[2];
   struct fixture f;
   uvs_queue_t *other = NULL;
@@ -714,7 +715,7 @@ TEST open_refuses_bad_input(void) {
   ASSERT_RC(UV_EINVAL, uvs_queue_open(f.s, o, &other));
   o[0].size = sizeof o[0] + 1;
   ASSERT_RC(UV_EINVAL, uvs_queue_open(f.s, o, &other));
-  /* A newer and larger one: only if it says nothing that we do not know. L19 */
+  /* A newer and larger struct is accepted only if its unknown fields are zero. L19 */
   memset(&o[1], 0, sizeof o[1]);
   o[1].arg = &f;
   o[0].size = sizeof o;
@@ -731,7 +732,7 @@ static int consume_elsewhere(void *arg) {
   return uvs_queue_consume(q, logs_value, arg);
 }
 
-TEST each_call_refuses_bad_input_with_its_own_code(void) {
+TEST each_queue_call_refuses_invalid_arguments_with_its_own_code(void) {
   uvs_waiter_t raw = {0};
   uvs_entry_t e = {value_of('a'), 7, 0};
   struct fixture f;
@@ -771,7 +772,7 @@ TEST each_call_refuses_bad_input_with_its_own_code(void) {
 /* ------------------------------------------------------------------- memory --- */
 
 /* L10 */
-TEST open_survives_every_failure(void) {
+TEST opening_a_queue_survives_every_failure(void) {
   struct fixture f;
   long before;
 
@@ -805,7 +806,7 @@ TEST open_survives_every_failure(void) {
   PASS();
 }
 
-/* A queue with n values, the last with which it need not grow. */
+/* A queue with n values; one more would make it grow. */
 static int open_and_fill(struct fixture *f, int n) {
   int rc = uvs_queue_open(f->s, NULL, &q);
 
@@ -815,7 +816,7 @@ static int open_and_fill(struct fixture *f, int n) {
 }
 
 /* L10 */
-TEST put_survives_every_failure(void) {
+TEST putting_into_a_queue_survives_every_failure(void) {
   static const int full[] = {0, 64, 192};
   struct fixture f;
 
@@ -847,7 +848,7 @@ TEST put_survives_every_failure(void) {
 }
 
 /* L10 */
-TEST what_is_in_needs_no_memory_to_come_out(void) {
+TEST removing_values_needs_no_memory(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -873,8 +874,8 @@ TEST what_is_in_needs_no_memory_to_come_out(void) {
   PASS();
 }
 
-/* Whichever way they go out. */
-TEST values_that_come_and_go_take_no_more_memory(void) {
+/* Whichever call removes them. */
+TEST putting_and_removing_values_uses_constant_memory(void) {
   struct fixture f;
   uvs_entry_t e;
   long bytes = 0;
@@ -900,7 +901,7 @@ TEST values_that_come_and_go_take_no_more_memory(void) {
 }
 
 /* L10 */
-TEST put_many_is_all_or_none_also_when_memory_is_out(void) {
+TEST put_many_inserts_all_or_none_even_without_memory(void) {
   static uvs_entry_t e[400];
   struct fixture f;
   bool failed = true;
@@ -963,8 +964,8 @@ TEST snapshot_and_dump_survive_every_failure(void) {
   PASS();
 }
 
-/* It could not sleep, so it must not be in the line. L10 */
-TEST a_condition_that_cannot_be_made_leaves_no_trace(void) {
+/* The thread could not sleep, so it must not be among the waiters. L10 */
+TEST a_wait_whose_condition_cannot_be_created_changes_nothing(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -981,43 +982,43 @@ TEST a_condition_that_cannot_be_made_leaves_no_trace(void) {
 }
 
 SUITE(close_) {
-  RUN_TEST(close_gives_back_in_due_order_what_nobody_took);
-  RUN_TEST(close_releases_everybody_who_waits);
-  RUN_TEST(memory_goes_when_the_last_who_waited_has_left);
-  RUN_TEST(a_value_handed_over_before_the_close_is_kept);
-  RUN_TEST(after_close_a_holder_of_a_reference_is_refused);
-  RUN_TEST(the_schedulers_close_closes_its_queues);
-  RUN_TEST(the_queues_are_closed_while_bodies_still_run);
-  RUN_TEST(the_queues_are_closed_if_the_last_callback_closes_and_turns_the_loop);
+  RUN_TEST(closing_a_queue_gives_back_remaining_values_in_due_order);
+  RUN_TEST(closing_a_queue_releases_all_waiting_threads);
+  RUN_TEST(the_queue_is_freed_when_the_last_waiting_thread_has_left);
+  RUN_TEST(a_value_handed_to_a_waiter_before_close_is_not_lost);
+  RUN_TEST(after_closing_a_queue_calls_of_reference_holders_are_refused);
+  RUN_TEST(closing_the_scheduler_closes_its_queues);
+  RUN_TEST(closing_the_scheduler_closes_queues_while_bodies_still_run);
+  RUN_TEST(queues_are_closed_if_the_last_callback_closes_and_runs_the_loop);
   RUN_TEST(a_queue_opened_while_the_scheduler_closes_is_closed_or_refused);
   RUN_TEST(a_queue_opened_while_the_queues_are_closed_is_refused);
-  RUN_TEST(after_close_nothing_more_is_called_back);
-  RUN_TEST(a_shutdown_leaves_the_queues_alone);
-  RUN_TEST(with_our_handles_lost_the_schedulers_close_still_releases_all);
-  RUN_TEST(with_our_handles_lost_a_call_on_the_loop_wakes_nobody);
-  RUN_TEST(closed_queues_leave_nothing_behind);
+  RUN_TEST(after_closing_a_queue_its_callback_is_not_called);
+  RUN_TEST(a_shutdown_does_not_affect_queues);
+  RUN_TEST(closing_releases_all_waiters_even_if_others_closed_the_handles);
+  RUN_TEST(no_queue_call_sends_to_an_async_handle_that_others_closed);
+  RUN_TEST(closed_queues_leave_no_memory_behind);
 }
 
 SUITE(keep_alive) {
   RUN_TEST(an_open_queue_keeps_the_loop_alive_unless_unref_d);
-  RUN_TEST(keep_alive_never_and_always_hold_for_queues);
+  RUN_TEST(keep_alive_never_and_always_apply_to_queues);
   RUN_TEST(uv_run_returns_when_another_thread_closes_the_last_queue);
 }
 
 SUITE(bad_input) {
   RUN_TEST(a_null_queue_is_refused_by_every_call);
-  RUN_TEST(open_refuses_bad_input);
-  RUN_TEST(each_call_refuses_bad_input_with_its_own_code);
+  RUN_TEST(opening_a_queue_refuses_invalid_options);
+  RUN_TEST(each_queue_call_refuses_invalid_arguments_with_its_own_code);
 }
 
 SUITE(memory) {
-  RUN_TEST(open_survives_every_failure);
-  RUN_TEST(put_survives_every_failure);
-  RUN_TEST(what_is_in_needs_no_memory_to_come_out);
-  RUN_TEST(values_that_come_and_go_take_no_more_memory);
-  RUN_TEST(put_many_is_all_or_none_also_when_memory_is_out);
+  RUN_TEST(opening_a_queue_survives_every_failure);
+  RUN_TEST(putting_into_a_queue_survives_every_failure);
+  RUN_TEST(removing_values_needs_no_memory);
+  RUN_TEST(putting_and_removing_values_uses_constant_memory);
+  RUN_TEST(put_many_inserts_all_or_none_even_without_memory);
   RUN_TEST(snapshot_and_dump_survive_every_failure);
-  RUN_TEST(a_condition_that_cannot_be_made_leaves_no_trace);
+  RUN_TEST(a_wait_whose_condition_cannot_be_created_changes_nothing);
 }
 
 TEST_MAIN(RUN_SUITE(close_); RUN_SUITE(keep_alive); RUN_SUITE(bad_input); RUN_SUITE(memory));

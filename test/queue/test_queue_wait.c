@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Those who wait for a delay queue: threads in take and in the timed poll, and the callback on the
- * loop. Who is woken, by whom, and how often is counted at libuv's conditions, async and timer.
- * Patience costs no time (lib/conds.h). What other threads touch is static: a failed ASSERT leaves
- * them running.
+ * Waiting for values of a delay queue: threads in take and in the timed poll, and the callback on
+ * the loop. The wake-ups are counted at libuv's conditions, async and timer. Time-outs take no real
+ * time (lib/conds.h). Data that other threads touch is static, because a failed ASSERT leaves these
+ * threads running.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 static struct taker a, b, c;
 static uvs_waiter_t wa, wb;
-static uvs_queue_t *q; /* of the test that runs */
+static uvs_queue_t *q; /* of the current test */
 
 static enum greatest_test_res begin(struct fixture *f) {
   CHECK_CALL(queue_open(f, &q));
@@ -34,8 +34,8 @@ static uint64_t sends(void) {
 
 /* ------------------------------------------------------------------ getting --- */
 
-/* By the loop's own put, by another thread's, by one that is due at once. D18 */
-TEST a_waiting_thread_gets_what_another_inserts(void) {
+/* A put on the loop, a put on another thread, and a value that is due immediately. D18 */
+TEST a_waiting_thread_gets_a_value_that_another_inserts(void) {
   for (int way = 0; way < 4; way++) {
     int64_t delay_ms = way < 2 ? 10 : 0;
     struct fixture f;
@@ -105,8 +105,8 @@ static int put_abc_due(void *arg) {
   return uvs_queue_put_many(q, e, 3);
 }
 
-/* Each gets one, and nobody turns the loop. D18 D23 */
-TEST several_due_at_once_go_to_several_who_wait(void) {
+/* Each thread gets one value, and the loop does not run. D18 D23 */
+TEST several_due_values_go_to_several_waiting_threads(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -132,8 +132,9 @@ static int poll_elsewhere(void *ret) {
   return uvs_queue_poll(q, ret);
 }
 
-/* The loop is late, and somebody else comes by: he serves those who waited before. D23 */
-TEST who_finds_a_value_due_hands_it_to_those_who_wait_first(void) {
+/* The loop is late, and another thread calls the queue: it serves the threads that waited before.
+ * D23 */
+TEST a_thread_that_finds_a_due_value_serves_earlier_waiters_first(void) {
   struct fixture f;
   uvs_entry_t e;
 
@@ -143,7 +144,7 @@ TEST who_finds_a_value_due_hands_it_to_those_who_wait_first(void) {
   ASSERT(conds_await(1));
   ASSERT_RC(0, put_ms(q, 'a', 10));
   ASSERT_RC(0, put_ms(q, 'b', 11));
-  vclock_advance_ns(&f.clock, UVS_MS(20)); /* nobody has told the loop */
+  vclock_advance_ns(&f.clock, UVS_MS(20)); /* the loop has not looked */
   ASSERT_RC(0, elsewhere(poll_elsewhere, &e));
   ASSERT_EQ(value_of('b'), e.value);
   ASSERT_RC('a', taker_join(&a));
@@ -160,7 +161,7 @@ TEST who_finds_a_value_due_hands_it_to_those_who_wait_first(void) {
 }
 
 /* D20 */
-TEST a_drain_of_none_changes_nothing_for_those_who_wait(void) {
+TEST a_drain_of_zero_values_does_not_affect_waiting_threads(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -168,7 +169,7 @@ TEST a_drain_of_none_changes_nothing_for_those_who_wait(void) {
   ASSERT_RC(0, taker_start(&a, q, NULL, 0));
   ASSERT(conds_await(1));
   ASSERT_RC(0, put_ms(q, 'a', 10));
-  vclock_advance_ns(&f.clock, UVS_MS(20)); /* nobody has told the loop */
+  vclock_advance_ns(&f.clock, UVS_MS(20)); /* the loop has not looked */
   ASSERT_RC(0, uvs_queue_drain(q, 0, logs_value, &f));
   ASSERT_RC(0, uvs_queue_drain(q, -1, logs_value, &f));
   ASSERT_RC(0, signals());
@@ -203,8 +204,8 @@ TEST a_time_out_of_zero_or_less_only_looks(void) {
   PASS();
 }
 
-/* Woken for nothing, it waits on. D9 */
-TEST it_waits_the_full_time_out_when_nothing_becomes_due(void) {
+/* After a spurious wake-up it waits on. D9 */
+TEST a_timed_poll_waits_the_full_time_out_when_nothing_becomes_due(void) {
   for (int early = 0; early < 3; early++) {
     struct fixture f;
 
@@ -223,7 +224,7 @@ TEST it_waits_the_full_time_out_when_nothing_becomes_due(void) {
 }
 
 /* D9 */
-TEST it_returns_as_soon_as_something_is_due(void) {
+TEST a_timed_poll_returns_as_soon_as_a_value_is_due(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -240,7 +241,7 @@ TEST it_returns_as_soon_as_something_is_due(void) {
   PASS();
 }
 
-static struct fixture *stage; /* for what happens meanwhile */
+static struct fixture *stage; /* for conds.meanwhile */
 static int meanwhile_rc;
 
 static void time_passes(void) {
@@ -248,7 +249,7 @@ static void time_passes(void) {
 }
 
 /* D9 */
-TEST at_the_end_of_its_patience_it_looks_once_more(void) {
+TEST a_timed_poll_looks_once_more_at_its_time_out(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -308,7 +309,7 @@ TEST a_take_is_abandoned_before_the_wait_and_the_request_is_used_up(void) {
   ASSERT_RC(1, uvs_queue_size(q));
   ASSERT_RC(0, taker_start(&a, q, &wa, 0));
   ASSERT_RC('a', taker_join(&a));
-  /* The timed one too, and the one that only looks. */
+  /* The same for the timed call, and for the one that only looks. */
   ASSERT_RC(0, uvs_queue_abandon(q, &wa));
   ASSERT_RC(0, taker_start(&a, q, &wa, UVS_SEC(1)));
   ASSERT_RC(UV_EINTR, taker_join(&a));
@@ -324,7 +325,7 @@ static void abandons(void) {
 }
 
 /* D9 */
-TEST abandoned_is_another_outcome_than_timed_out(void) {
+TEST abandoned_and_timed_out_have_different_codes(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -343,7 +344,7 @@ TEST abandoned_is_another_outcome_than_timed_out(void) {
   PASS();
 }
 
-TEST only_the_one_who_is_meant_leaves(void) {
+TEST only_the_abandoned_thread_stops_waiting(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -381,8 +382,8 @@ TEST one_waiter_is_for_one_call_at_a_time(void) {
   PASS();
 }
 
-/* A mistake: neither queue's line is touched. */
-TEST a_sleeper_is_not_called_out_of_another_queue(void) {
+/* A caller's mistake: neither queue's waiters are affected. */
+TEST abandon_on_another_queue_is_refused_and_changes_nothing(void) {
   struct fixture f;
   uvs_queue_t *other;
 
@@ -411,8 +412,8 @@ static void puts_x(void) {
   meanwhile_rc = put_ms(q, 'x', 0);
 }
 
-/* It was handed a value in the instant its patience ended: then it has it. D23 */
-TEST a_value_handed_over_at_the_end_of_patience_is_not_lost(void) {
+/* The thread was handed a value at the instant of its time-out: then it gets the value. D23 */
+TEST a_value_handed_over_at_the_time_out_is_not_lost(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -431,8 +432,8 @@ static void puts_x_and_abandons(void) {
   abandons();
 }
 
-/* The value came first: the request is for the next call. D7 D23 */
-TEST a_value_handed_over_before_the_request_is_kept(void) {
+/* The value came first: the request to abandon applies to the next call. D7 D23 */
+TEST a_value_handed_over_before_an_abandon_is_kept(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -452,8 +453,8 @@ static void abandons_and_puts_x(void) {
   (void)put_ms(q, 'x', 0);
 }
 
-/* The request came first: the value goes to the next who waits. D23 */
-TEST a_value_put_after_the_request_goes_to_another(void) {
+/* The request to abandon came first: the value goes to the next waiting thread. D23 */
+TEST a_value_put_after_an_abandon_goes_to_another_thread(void) {
   for (int other = 0; other < 2; other++) {
     struct fixture f;
 
@@ -473,8 +474,8 @@ TEST a_value_put_after_the_request_goes_to_another(void) {
   PASS();
 }
 
-/* Nor is a value meant for one that sleeps on given to one that has left. D23 */
-TEST one_that_timed_out_takes_no_wake_up_from_another(void) {
+/* A value is not handed to a thread that has left while another one waits. D23 */
+TEST a_thread_that_timed_out_takes_no_wake_up_from_another(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -497,7 +498,7 @@ TEST one_that_timed_out_takes_no_wake_up_from_another(void) {
 /* -------------------------------------------------------------- who is woken --- */
 
 /* D23 */
-TEST consumers_wait_without_a_time_and_nobody_holds_a_value(void) {
+TEST waiting_consumers_hold_no_value(void) {
   struct fixture f;
   uvs_entry_t e;
 
@@ -523,7 +524,7 @@ TEST consumers_wait_without_a_time_and_nobody_holds_a_value(void) {
 }
 
 /* D23 */
-TEST a_due_value_wakes_exactly_one(void) {
+TEST a_due_value_wakes_exactly_one_thread(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -540,7 +541,7 @@ TEST a_due_value_wakes_exactly_one(void) {
   ASSERT_RC('a', taker_join(&a));
   ASSERT_RC(1, signals());
   ASSERT_RC(2, atomic_load(&conds.asleep));
-  ASSERT_RC(0, put_ms_elsewhere(q, 'b', 0)); /* by who puts it */
+  ASSERT_RC(0, put_ms_elsewhere(q, 'b', 0)); /* woken by the thread that puts it */
   ASSERT_RC('b', taker_join(&b));
   ASSERT_RC(2, signals());
   ASSERT_RC(1, atomic_load(&conds.asleep));
@@ -555,7 +556,7 @@ TEST a_due_value_wakes_exactly_one(void) {
 }
 
 /* D23 */
-TEST what_is_due_at_once_goes_from_hand_to_hand_without_the_loop(void) {
+TEST an_immediate_value_goes_to_a_waiting_thread_without_the_loop(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -564,7 +565,7 @@ TEST what_is_due_at_once_goes_from_hand_to_hand_without_the_loop(void) {
   ASSERT(conds_await(1));
   fakepool_forget();
   ASSERT_RC(0, put_ms_elsewhere(q, 'a', 0));
-  ASSERT_RC('a', taker_join(&a)); /* nobody turned the loop */
+  ASSERT_RC('a', taker_join(&a)); /* the loop did not run */
   ASSERT_U64(0, sends());
   ASSERT_RC(1, signals());
   CHECK_CALL(queue_close(&f, q));
@@ -572,7 +573,7 @@ TEST what_is_due_at_once_goes_from_hand_to_hand_without_the_loop(void) {
 }
 
 /* D23 */
-TEST with_nobody_waiting_a_put_wakes_nobody(void) {
+TEST without_waiting_threads_a_put_wakes_nobody(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -594,7 +595,7 @@ static int run_later(uvs_run_t *run) {
   return 0;
 }
 
-/* On the system's clock, where there is a timer; nothing here takes time. D23 */
+/* With the system's clock, where there is a timer. Nothing here takes real time. D23 */
 TEST a_new_earlier_head_re_arms_the_timer_and_wakes_no_consumer(void) {
   for (int callback = 0; callback < 2; callback++) {
     struct fixture f;
@@ -629,7 +630,7 @@ TEST a_new_earlier_head_re_arms_the_timer_and_wakes_no_consumer(void) {
     ASSERT_U64(3, fakepool_seen().timer_starts);
     ASSERT(fakepool_seen().last.timeout_ms <= 2 * 3600 * 1000);
 
-    /* A task of ours wakes the loop before: then not even that. */
+    /* A task wakes the loop earlier: then the timer is not even re-armed. */
     ASSERT_RC(0, uvs_schedule(f.s, UVS_MIN(30), run_later, NULL, &id));
     ASSERT_U64(4, fakepool_seen().timer_starts);
     fixture_turn(&f);
@@ -655,7 +656,7 @@ TEST a_new_earlier_head_re_arms_the_timer_and_wakes_no_consumer(void) {
 }
 
 /* D23 */
-TEST who_begins_to_wait_for_a_value_tells_the_loop(void) {
+TEST a_thread_that_starts_waiting_for_a_value_arms_the_loop(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -676,7 +677,7 @@ TEST who_begins_to_wait_for_a_value_tells_the_loop(void) {
   ASSERT_RC(1, uvs_queue_abandon(q, &wb));
   ASSERT_RC(UV_EINTR, taker_join(&a));
   ASSERT_RC(UV_EINTR, taker_join(&b));
-  ASSERT_U64(1, sends()); /* who leaves wakes nobody */
+  ASSERT_U64(1, sends()); /* a thread that leaves wakes nobody */
   fixture_turn(&f);
   ASSERT_U64(1, fakepool_seen().timer_starts);
   ASSERT_RC(1, uvs_queue_clear(q, NULL, NULL));
@@ -684,7 +685,7 @@ TEST who_begins_to_wait_for_a_value_tells_the_loop(void) {
   PASS();
 }
 
-/* Where the loop sleeps without a timer, it is told of a time once. D23 */
+/* Where the loop has no timer, it is woken once for a new earliest time. D23 */
 TEST on_a_replaced_clock_only_an_earlier_time_wakes_the_loop(void) {
   struct fixture f;
 
@@ -710,8 +711,8 @@ TEST on_a_replaced_clock_only_an_earlier_time_wakes_the_loop(void) {
   PASS();
 }
 
-/* uvs_next_due knows of a value only while somebody waits for it, and not of one that is gone. */
-TEST the_owner_of_a_replaced_clock_learns_of_the_head(void) {
+/* uvs_next_due includes a value only while a thread waits for it, and not after it was removed. */
+TEST next_due_includes_the_head_of_a_queue_with_waiters(void) {
   struct fixture f;
   uvs_item_t first;
 
@@ -751,7 +752,7 @@ static int takes_in_a_body(struct probe *p, uvs_run_t *run) {
   return 0;
 }
 
-/* Even if there is something to take: else it would work until the day the queue is empty. L4 */
+/* Even if a value is due: otherwise the call would work until the day the queue is empty. L4 */
 TEST calls_that_sleep_are_refused_on_the_loop_and_in_bodies(void) {
   struct fixture f;
   uvs_entry_t e;
@@ -776,46 +777,46 @@ TEST calls_that_sleep_are_refused_on_the_loop_and_in_bodies(void) {
 }
 
 SUITE(getting) {
-  RUN_TEST(a_waiting_thread_gets_what_another_inserts);
+  RUN_TEST(a_waiting_thread_gets_a_value_that_another_inserts);
   RUN_TEST(takers_are_served_first_come_first_served_in_due_order);
   RUN_TEST(take_of_something_due_does_not_sleep);
-  RUN_TEST(several_due_at_once_go_to_several_who_wait);
-  RUN_TEST(who_finds_a_value_due_hands_it_to_those_who_wait_first);
-  RUN_TEST(a_drain_of_none_changes_nothing_for_those_who_wait);
+  RUN_TEST(several_due_values_go_to_several_waiting_threads);
+  RUN_TEST(a_thread_that_finds_a_due_value_serves_earlier_waiters_first);
+  RUN_TEST(a_drain_of_zero_values_does_not_affect_waiting_threads);
 }
 
 SUITE(timed_poll) {
   RUN_TEST(a_time_out_of_zero_or_less_only_looks);
-  RUN_TEST(it_waits_the_full_time_out_when_nothing_becomes_due);
-  RUN_TEST(it_returns_as_soon_as_something_is_due);
-  RUN_TEST(at_the_end_of_its_patience_it_looks_once_more);
+  RUN_TEST(a_timed_poll_waits_the_full_time_out_when_nothing_becomes_due);
+  RUN_TEST(a_timed_poll_returns_as_soon_as_a_value_is_due);
+  RUN_TEST(a_timed_poll_looks_once_more_at_its_time_out);
 }
 
 SUITE(abandon) {
   RUN_TEST(a_take_is_abandoned_during_the_wait_and_the_request_is_used_up);
   RUN_TEST(a_take_is_abandoned_before_the_wait_and_the_request_is_used_up);
-  RUN_TEST(abandoned_is_another_outcome_than_timed_out);
-  RUN_TEST(only_the_one_who_is_meant_leaves);
+  RUN_TEST(abandoned_and_timed_out_have_different_codes);
+  RUN_TEST(only_the_abandoned_thread_stops_waiting);
   RUN_TEST(one_waiter_is_for_one_call_at_a_time);
-  RUN_TEST(a_sleeper_is_not_called_out_of_another_queue);
+  RUN_TEST(abandon_on_another_queue_is_refused_and_changes_nothing);
 }
 
 SUITE(nothing_is_lost) {
-  RUN_TEST(a_value_handed_over_at_the_end_of_patience_is_not_lost);
-  RUN_TEST(a_value_handed_over_before_the_request_is_kept);
-  RUN_TEST(a_value_put_after_the_request_goes_to_another);
-  RUN_TEST(one_that_timed_out_takes_no_wake_up_from_another);
+  RUN_TEST(a_value_handed_over_at_the_time_out_is_not_lost);
+  RUN_TEST(a_value_handed_over_before_an_abandon_is_kept);
+  RUN_TEST(a_value_put_after_an_abandon_goes_to_another_thread);
+  RUN_TEST(a_thread_that_timed_out_takes_no_wake_up_from_another);
 }
 
 SUITE(who_is_woken) {
-  RUN_TEST(consumers_wait_without_a_time_and_nobody_holds_a_value);
-  RUN_TEST(a_due_value_wakes_exactly_one);
-  RUN_TEST(what_is_due_at_once_goes_from_hand_to_hand_without_the_loop);
-  RUN_TEST(with_nobody_waiting_a_put_wakes_nobody);
+  RUN_TEST(waiting_consumers_hold_no_value);
+  RUN_TEST(a_due_value_wakes_exactly_one_thread);
+  RUN_TEST(an_immediate_value_goes_to_a_waiting_thread_without_the_loop);
+  RUN_TEST(without_waiting_threads_a_put_wakes_nobody);
   RUN_TEST(a_new_earlier_head_re_arms_the_timer_and_wakes_no_consumer);
-  RUN_TEST(who_begins_to_wait_for_a_value_tells_the_loop);
+  RUN_TEST(a_thread_that_starts_waiting_for_a_value_arms_the_loop);
   RUN_TEST(on_a_replaced_clock_only_an_earlier_time_wakes_the_loop);
-  RUN_TEST(the_owner_of_a_replaced_clock_learns_of_the_head);
+  RUN_TEST(next_due_includes_the_head_of_a_queue_with_waiters);
 }
 
 SUITE(refused) {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a review found broken in keeping the loop alive, shutdown and close: one test for each.
+ * Bugs that a review found in keeping the loop alive, shutdown and close: one test for each.
  *
- * The comment above a test says what happened before. Other themes are in test_regress_runs.c,
- * those that need another thread between two steps of ours in test_regress_steps.c.
+ * The comment above a test says what went wrong before. Other bugs are in test_regress_runs.c.
  */
 #include "lib/bodies.h"
 #include "lib/fixture.h"
 #include "lib/threads.h"
 
-/* Until all our work is back from libuv's pool. */
+/* Waits until libuv's pool has returned all requests. */
 static bool wait_home(struct fixture *f) {
   uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
 
@@ -23,7 +22,7 @@ static bool wait_home(struct fixture *f) {
 
 /* ------------------------------------------------------------ keep alive --- */
 
-/* A light task (once, `work` alone) of which the ref changes while its body is on the pool; `b`
+/* A detached task (one-shot, only `work`) whose ref changes while its body is on the pool. `b`
  * waits meanwhile. */
 static enum greatest_test_res change_ref_on_the_pool(bool ref) {
   struct fixture f;
@@ -58,15 +57,16 @@ static enum greatest_test_res change_ref_on_the_pool(bool ref) {
   PASS();
 }
 
-/* L1. The count of what keeps the loop alive was taken down by the ref that the task had when its
- * run began: after an unref twice, so that uv_run left what still waited, or never returned. */
-TEST an_unref_during_a_light_tasks_run_on_the_pool_counts_once(void) {
+/* L1. The count of tasks that keep the loop alive was decremented by the ref that the task had when
+ * its run began. After an unref it was decremented twice, so uv_run returned while tasks waited, or
+ * never returned. */
+TEST an_unref_during_a_detached_tasks_run_on_the_pool_counts_once(void) {
   CHECK_CALL(change_ref_on_the_pool(false));
   PASS();
 }
 
-/* L1. As above: after a ref the count was never taken down, and uv_run never returned. */
-TEST a_ref_during_a_light_tasks_run_on_the_pool_is_given_back(void) {
+/* L1. As above: after a ref the count was never decremented, and uv_run never returned. */
+TEST a_ref_during_a_detached_tasks_run_on_the_pool_is_released(void) {
   CHECK_CALL(change_ref_on_the_pool(true));
   PASS();
 }
@@ -82,7 +82,7 @@ static int act_ref(struct probe *p, uvs_run_t *run) {
 }
 
 /* L1. The same with concurrency 0, from inside the body itself. */
-TEST a_light_task_on_the_loop_may_change_its_own_ref_in_its_run(void) {
+TEST a_detached_task_on_the_loop_may_change_its_own_ref_in_its_run(void) {
   for (int ref = 0; ref < 2; ref++) {
     struct fixture f;
     uvs_id_t b;
@@ -110,8 +110,8 @@ TEST a_light_task_on_the_loop_may_change_its_own_ref_in_its_run(void) {
   PASS();
 }
 
-/* L1. A submit on the loop queued up behind what was in the inbox. If nobody had to wake the loop
- * for that, because an unref'd task was due earlier, uv_run returned at once. */
+/* L1. A submission on the loop was queued behind the inbox. If the loop need not be woken for that,
+ * because an unref'd task was due earlier, uv_run returned at once. */
 TEST uv_run_stays_for_a_ref_d_task_submitted_behind_a_full_inbox(void) {
   struct fixture f;
 
@@ -147,9 +147,9 @@ static void done_cancels_other(uvs_t *s, uvs_id_t id, int status, void *arg) {
   log_add(p->f, EV_USER, p->tag, p->id, uvs_cancel(s, p->id, 0));
 }
 
-/* L1 F17. The `done` of a task cancelled on the loop was left for a turn that uv_run did not stay
- * for, if the task was unref'd. */
-TEST the_done_of_a_cancelled_unref_d_task_comes_before_uv_run_returns(void) {
+/* L1 F17. The `done` of an unref'd task that was cancelled on the loop was left for a loop pass for
+ * which uv_run did not stay. */
+TEST the_done_of_a_cancelled_unref_d_task_is_called_before_uv_run_returns(void) {
   enum { OUTSIDE, IN_BODY, IN_DONE, WHERE };
 
   for (int where = OUTSIDE; where < WHERE; where++) {
@@ -187,8 +187,8 @@ TEST the_done_of_a_cancelled_unref_d_task_comes_before_uv_run_returns(void) {
 
 enum { BY_LOOP, BY_OTHER, BEFORE_FIRST_TURN };
 
-/* S33 S34. What the loop had not yet taken in was cancelled, but not handed to `each`. */
-TEST immediate_shutdown_hands_back_what_is_still_in_the_inbox(void) {
+/* S33 S34. Tasks that were still in the inbox were cancelled, but not handed to `each`. */
+TEST immediate_shutdown_hands_back_tasks_in_the_inbox(void) {
   for (int who = BY_LOOP; who <= BEFORE_FIRST_TURN; who++) {
     struct fixture f;
 
@@ -238,8 +238,8 @@ static int act_shutdown(struct probe *p, uvs_run_t *run) {
   return uvs_shutdown(run->scheduler);
 }
 
-/* `count` tasks due at once, for the loop: loop tasks, or `work` with concurrency 0. The first one
- * does `act`. */
+/* Submits `count` tasks due immediately, for the loop: loop tasks, or `work` with concurrency 0.
+ * The first one does `act`. */
 static enum greatest_test_res submit_due_at_once(struct fixture *f, bool loop_tasks, int kind,
                                                  int count,
                                                  int (*act)(struct probe *, uvs_run_t *)) {
@@ -255,7 +255,7 @@ static enum greatest_test_res submit_due_at_once(struct fixture *f, bool loop_ta
   PASS();
 }
 
-/* S33. Bodies that the loop had made ready in the same turn ran after the shutdown. */
+/* S33. Bodies that the loop had made ready in the same pass ran after the shutdown. */
 TEST a_loop_body_that_calls_immediate_shutdown_is_the_last_to_run(void) {
   for (int i = 0; i < 6; i++) {
     bool loop_tasks = i % 2 == 0;
@@ -280,9 +280,9 @@ TEST a_loop_body_that_calls_immediate_shutdown_is_the_last_to_run(void) {
   PASS();
 }
 
-/* S39 S38. The same with the orderly one: periodic tasks that were ready ran once more. One-shots
- * were due, and do run. */
-TEST a_loop_body_that_calls_shutdown_is_the_last_of_the_periodic_ones(void) {
+/* S39 S38. The same with the orderly shutdown: periodic tasks that were ready ran once more.
+ * One-shots were due, and do run. */
+TEST after_a_loop_body_calls_shutdown_no_other_periodic_task_runs(void) {
   for (int i = 0; i < 6; i++) {
     bool loop_tasks = i % 2 == 0;
     int kind = i / 2 == 0 ? UVS_ONE_SHOT : i / 2 == 1 ? UVS_FIXED_RATE : UVS_FIXED_DELAY;
@@ -306,7 +306,7 @@ TEST a_loop_body_that_calls_shutdown_is_the_last_of_the_periodic_ones(void) {
   PASS();
 }
 
-/* How often the library woke the loop or set its timer, over so many turns. */
+/* How often the library woke the loop or set its timer, in this many passes. */
 static uint64_t stirred(struct fixture *f, int turns) {
   struct fakepool_seen before = fakepool_seen(), after;
 
@@ -318,9 +318,9 @@ static uint64_t stirred(struct fixture *f, int turns) {
   return after.async_sends + after.timer_starts - before.async_sends - before.timer_starts;
 }
 
-/* S58. The end of the grace was looked for again after it had come: as long as a body ran, turn
- * followed turn. */
-TEST after_the_grace_the_loop_sleeps_while_a_body_still_runs(void) {
+/* S58. The loop looked again and again for the end of the grace period after it had passed: as long
+ * as a body ran, pass followed pass. */
+TEST after_the_grace_period_the_loop_sleeps_while_a_body_still_runs(void) {
   for (int real = 0; real < 2; real++) {
     struct fixture f;
     struct hold d = {0};
@@ -355,8 +355,8 @@ TEST after_the_grace_the_loop_sleeps_while_a_body_still_runs(void) {
   PASS();
 }
 
-/* S58. As above, for ever, if the scheduler had been terminated before the grace was over. */
-TEST after_the_grace_a_terminated_scheduler_sleeps(void) {
+/* S58. As above, for ever, if the scheduler had terminated before the end of the grace period. */
+TEST after_the_grace_period_a_terminated_scheduler_does_not_wake_the_loop(void) {
   for (int real = 0; real < 2; real++) {
     struct fixture f;
 
@@ -367,7 +367,7 @@ TEST after_the_grace_a_terminated_scheduler_sleeps(void) {
     ASSERT_RC(0, uvs_shutdown_within(f.s, UVS_MS(2)));
     ASSERT(fixture_wait_log(&f, EV_TERMINATED, 0, 1));
     if (real) {
-      uint64_t end_ns = uv_hrtime() + (uint64_t)UVS_MS(10); /* the grace is over for sure */
+      uint64_t end_ns = uv_hrtime() + (uint64_t)UVS_MS(10); /* the grace period has surely ended */
       while (uv_hrtime() < end_ns)
         fixture_turn(&f);
     } else {
@@ -386,7 +386,7 @@ TEST after_the_grace_a_terminated_scheduler_sleeps(void) {
 
 /* ----------------------------------------------------------------- close --- */
 
-/* Where the program closes our handles. */
+/* Where the program closes the scheduler's handles. */
 enum place { AT_CLOSE, IN_A_BODY, IN_A_DONE, IN_TERMINATED };
 
 static struct wreck {
@@ -433,9 +433,9 @@ static void terminated_wrecks(uvs_t *s) {
   wreck_all();
 }
 
-/* L2 L5. The program closed only the handle that watches the wall clock, in the turn in which close
- * came to its end: libuv was through with it last, after the memory had gone. */
-TEST the_wall_clocks_handle_closed_in_the_last_turn_of_close_outlives_its_end(void) {
+/* L2 L5. The program closed only the handle that watches the wall clock, in the pass in which close
+ * finished. libuv called its close callback last, after the memory was freed. */
+TEST closing_the_wall_clock_handle_in_the_last_pass_of_close_is_safe(void) {
   for (int place = AT_CLOSE; place <= IN_TERMINATED; place++) {
     struct fixture f;
     struct hold d = {0};
@@ -453,7 +453,7 @@ TEST the_wall_clocks_handle_closed_in_the_last_turn_of_close_outlives_its_end(vo
     w.from = UVS_FROM_WALL;
     ASSERT_RC(0, uvs_submit(f.s, &w, NULL));
     fixture_turn(&f);
-    if (place != AT_CLOSE) { /* with this body's end everything ends, in one turn */
+    if (place != AT_CLOSE) { /* with this body everything ends, in one pass */
       probe_of(&q)->act = hold_act;
       probe_of(&q)->data = &d;
       if (place == IN_A_DONE)
@@ -495,8 +495,7 @@ static void done_closes_and_wrecks(uvs_t *s, uvs_id_t id, int status, void *arg)
   close_and_wreck();
 }
 
-/* With `busy`, a body is on the pool meanwhile; without, nothing but close itself brings us back.
- */
+/* With `busy`, a body is on the pool meanwhile. Without, only close itself causes the next pass. */
 static enum greatest_test_res close_then_wreck(enum place place, bool real, bool busy) {
   struct fixture f;
   struct hold d = {0};
@@ -551,9 +550,9 @@ static enum greatest_test_res close_then_wreck(enum place place, bool real, bool
   PASS();
 }
 
-/* L2 L5. A program that closed all handles it found right after uvs_close took away the means of
- * coming back: `done`s and the close callback were never called. */
-TEST close_comes_to_its_end_although_all_handles_are_closed_right_after_it(void) {
+/* L2 L5. A program that closed all handles right after uvs_close took away the scheduler's way to
+ * be called: `done`s and the close callback were never called. */
+TEST close_finishes_although_all_handles_are_closed_right_after_it(void) {
   for (int place = AT_CLOSE; place <= IN_A_DONE; place++) {
     for (int i = 0; i < 4; i++)
       CHECK_CALL(close_then_wreck((enum place)place, i % 2 != 0, i / 2 != 0));
@@ -609,10 +608,10 @@ static int send_many(void *arg) {
   return rc;
 }
 
-/* S55. To take in what had come filled the turn, and then one was called back: where producers were
- * faster than the loop, what was over grew without bound, whatever max_pending said, and its
- * `done`s came seconds later. */
-TEST what_is_over_is_called_back_although_ever_more_comes_in(void) {
+/* S55. Taking tasks from the inbox used up the pass, and then one callback was made. With producers
+ * faster than the loop, finished tasks accumulated without bound whatever max_pending was, and
+ * their `done`s came seconds later. */
+TEST under_overload_finished_tasks_still_get_their_callbacks(void) {
   static uvs_id_t ids[OVER];
   struct fixture f;
 
@@ -627,15 +626,16 @@ TEST what_is_over_is_called_back_although_ever_more_comes_in(void) {
     ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
   for (int i = 0; i < OVER; i++)
     ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, ids[i], 0));
-  ASSERT_RC(0, elsewhere(send_many, &f)); /* last: calls on the loop would take them in */
+  ASSERT_RC(0, elsewhere(send_many,
+                         &f)); /* last, since calls on the loop would take them from the inbox */
   for (int turn = 0; turn < 6; turn++) {
     int64_t before_ns = vclock_now(&f.clock);
     unsigned dones = shares.dones, taken_in = shares.taken_in;
 
     uv_run(&f.loop, UV_RUN_NOWAIT);
-    if (turn > 0) /* the first one finds out that it is behind; 4 of 10 ms */
+    if (turn > 0) /* the first pass notices that it is behind; 4 of 10 ms */
       ASSERT(shares.dones - dones + shares.taken_in - taken_in >= 200);
-    /* The budget, and a batch that was begun in it. */
+    /* The budget, and a batch that was started within it. */
     ASSERT(vclock_now(&f.clock) - before_ns <= UVS_MS(10) + 2 * UVS_US(64 * 20));
   }
   fixture_turn(&f);
@@ -647,27 +647,27 @@ TEST what_is_over_is_called_back_although_ever_more_comes_in(void) {
 }
 
 SUITE(keep_alive) {
-  RUN_TEST(an_unref_during_a_light_tasks_run_on_the_pool_counts_once);
-  RUN_TEST(a_ref_during_a_light_tasks_run_on_the_pool_is_given_back);
-  RUN_TEST(a_light_task_on_the_loop_may_change_its_own_ref_in_its_run);
+  RUN_TEST(an_unref_during_a_detached_tasks_run_on_the_pool_counts_once);
+  RUN_TEST(a_ref_during_a_detached_tasks_run_on_the_pool_is_released);
+  RUN_TEST(a_detached_task_on_the_loop_may_change_its_own_ref_in_its_run);
   RUN_TEST(uv_run_stays_for_a_ref_d_task_submitted_behind_a_full_inbox);
-  RUN_TEST(the_done_of_a_cancelled_unref_d_task_comes_before_uv_run_returns);
+  RUN_TEST(the_done_of_a_cancelled_unref_d_task_is_called_before_uv_run_returns);
 }
 
 SUITE(ends) {
-  RUN_TEST(immediate_shutdown_hands_back_what_is_still_in_the_inbox);
+  RUN_TEST(immediate_shutdown_hands_back_tasks_in_the_inbox);
   RUN_TEST(a_loop_body_that_calls_immediate_shutdown_is_the_last_to_run);
-  RUN_TEST(a_loop_body_that_calls_shutdown_is_the_last_of_the_periodic_ones);
-  RUN_TEST(after_the_grace_the_loop_sleeps_while_a_body_still_runs);
-  RUN_TEST(after_the_grace_a_terminated_scheduler_sleeps);
-  RUN_TEST(the_wall_clocks_handle_closed_in_the_last_turn_of_close_outlives_its_end);
-  RUN_TEST(close_comes_to_its_end_although_all_handles_are_closed_right_after_it);
+  RUN_TEST(after_a_loop_body_calls_shutdown_no_other_periodic_task_runs);
+  RUN_TEST(after_the_grace_period_the_loop_sleeps_while_a_body_still_runs);
+  RUN_TEST(after_the_grace_period_a_terminated_scheduler_does_not_wake_the_loop);
+  RUN_TEST(closing_the_wall_clock_handle_in_the_last_pass_of_close_is_safe);
+  RUN_TEST(close_finishes_although_all_handles_are_closed_right_after_it);
 }
 
 SUITE(turns) {
-  RUN_TEST(what_is_over_is_called_back_although_ever_more_comes_in);
+  RUN_TEST(under_overload_finished_tasks_still_get_their_callbacks);
 }
 
-/* Bodies that block need room in libuv's pool, whatever the environment says. */
+/* Blocking bodies need enough threads in libuv's pool, whatever the environment says. */
 TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "4"); RUN_SUITE(keep_alive); RUN_SUITE(ends);
           RUN_SUITE(turns));

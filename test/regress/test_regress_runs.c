@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a review found broken in times, turns, the cap and calls: one test for each.
+ * Bugs that a review found in times, loop passes, the cap and single calls: one test for each.
  *
- * The comment above a test says what happened before. Other themes are in test_regress.c.
+ * The comment above a test says what went wrong before. Other bugs are in test_regress.c.
  */
 #include <sched.h>
 
@@ -13,7 +13,7 @@
 #include "lib/inspect.h"
 #include "lib/threads.h"
 
-/* A clock of ours in front of the virtual one: the test hears of each look at it. */
+/* A clock in front of the virtual one: the test is called at each read. */
 struct looked {
   struct vclock *hands;
   uv_thread_t loop_thread;
@@ -46,7 +46,7 @@ static void put_in_front(struct looked *l, struct fixture *f) {
 
 static struct { _Atomic int armed, stopped, go; } runner_clock;
 
-/* The runner reads its clock at the end of a body, and is slow to go on. */
+/* The runner reads its clock at the end of a body and then is delayed. */
 static void hold_the_runner(struct looked *l, bool on_loop) {
   int armed = 1;
 
@@ -64,9 +64,9 @@ static int act_arm(struct probe *p, uvs_run_t *run) {
   return 0;
 }
 
-/* S2 S3. A runner that went from one body to the next used the clock that it had read before the
- * second one was due: run->start_ns was before run->ideal_ns. */
-TEST a_run_never_says_that_it_started_before_its_ideal_time(void) {
+/* S2 S3. A runner that went from one body to the next used a clock reading from before the second
+ * was due: run->start_ns was before run->ideal_ns. */
+TEST a_runs_start_time_is_never_before_its_ideal_time(void) {
   struct fixture f;
   struct looked l;
 
@@ -109,9 +109,9 @@ static int finish_slowly(void *arg) {
   return uvs_finish(f->s, f->id, 0);
 }
 
-/* S7 L14. A thread read the clock for uvs_finish, and then the run began: the run ended before its
+/* S7 L14. A thread read the clock for uvs_finish, and then the run began. The run ended before its
  * start, its length was negative, and the next run of a fixed delay came too early. */
-TEST a_run_never_ends_before_its_start_though_its_finisher_looked_at_the_clock_before(void) {
+TEST a_runs_end_is_never_before_its_start_even_if_finished_by_another_thread(void) {
   struct fixture f;
   struct looked l;
   struct finishing finishing;
@@ -162,7 +162,7 @@ static int check_start(uvs_run_t *run) {
 }
 
 /* S2 S3. As above, with many tasks on the real clock. */
-TEST no_run_of_many_says_that_it_started_before_its_ideal_time(void) {
+TEST of_many_runs_none_has_a_start_time_before_its_ideal_time(void) {
   enum { MANY = 3000 };
   static struct starts s;
   struct fixture f;
@@ -186,9 +186,9 @@ TEST no_run_of_many_says_that_it_started_before_its_ideal_time(void) {
   PASS();
 }
 
-/* The newest so many points were counted from now, also when now was after the end time: runs for
- * points that should never be. */
-TEST a_burst_stands_for_points_before_the_end_time_only(void) {
+/* The newest max_burst points were counted back from now, even if now was after the end time. So
+ * runs were made for points that should not exist. */
+TEST max_burst_runs_only_points_before_the_end_time(void) {
   for (unsigned burst = 1; burst <= 5; burst++) {
     static const char *const runs[] = {
         "100(40+3)", "100(30+2) 100(40)", "100(20+1) 100(30) 100(40)",
@@ -212,7 +212,7 @@ TEST a_burst_stands_for_points_before_the_end_time_only(void) {
 }
 
 /* Points after the end time were counted as missed. */
-TEST one_run_for_all_counts_no_points_after_the_end_time_as_missed(void) {
+TEST missed_once_counts_no_points_after_the_end_time(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -233,7 +233,7 @@ TEST one_run_for_all_counts_no_points_after_the_end_time_as_missed(void) {
   PASS();
 }
 
-/* What a SKIP task does that found no runner for longer than its period. */
+/* A SKIP task that found no runner for longer than its period. */
 static enum greatest_test_res skip_late(bool loop_tasks, int64_t until_ns, const char *runs) {
   struct fixture f;
   uvs_info_t info;
@@ -273,9 +273,9 @@ static enum greatest_test_res skip_late(bool loop_tasks, int64_t until_ns, const
   PASS();
 }
 
-/* It ran, however late, when at last there was a runner. Then it did not run, but counted as a
- * run. */
-TEST a_skip_task_that_waits_a_period_for_a_runner_is_left_out(void) {
+/* The task ran, however late, when there was a runner at last. After a first fix it did not run,
+ * but the run was counted. */
+TEST a_skip_task_that_waits_a_period_for_a_runner_is_skipped(void) {
   CHECK_CALL(skip_late(false, 0, "50(50+4) 60"));
   CHECK_CALL(skip_late(true, 0, "50(50+4) 60"));
   CHECK_CALL(skip_late(false, UVS_MS(48), "")); /* and the next point is after its end */
@@ -283,7 +283,7 @@ TEST a_skip_task_that_waits_a_period_for_a_runner_is_left_out(void) {
   PASS();
 }
 
-/* S63 S69. Whatever was due by the wall clock came after all that was due by the other one. */
+/* S63 S69. Tasks due by the wall clock ran after all tasks due by the monotonic clock. */
 TEST wall_clock_and_relative_tasks_run_in_the_order_in_which_they_became_due(void) {
   for (int pool = 0; pool < 2; pool++) {
     static const struct {
@@ -320,9 +320,9 @@ static void advance_a_budget(struct looked *l, bool on_loop) {
     vclock_advance_ns(l->hands, UVS_MS(1));
 }
 
-/* L7. Tasks that were left out did not count, and the clock was not looked at: one turn went
- * through all of them. */
-TEST a_turn_looks_at_a_bounded_number_of_late_skip_tasks(void) {
+/* L7. Skipped tasks did not count for the budget, and the clock was not read: one pass went through
+ * all of them. */
+TEST a_loop_pass_looks_at_a_bounded_number_of_late_skip_tasks(void) {
   enum { MANY = 2000, A_FEW = 256 };
   struct fixture f;
   struct looked l;
@@ -355,7 +355,7 @@ TEST a_turn_looks_at_a_bounded_number_of_late_skip_tasks(void) {
   PASS();
 }
 
-/* Many for one instant and its neighbours, in no order. */
+/* Submits many tasks for one instant and its neighbours, in random order. */
 static int submit_a_crowd(uvs_run_t *run) {
   for (int i = 0; i < CROWD; i++) {
     uvs_task_t t;
@@ -370,8 +370,8 @@ static int submit_a_crowd(uvs_run_t *run) {
   return 0;
 }
 
-/* L7 S63. A crowd in no order: the first of it is known at once, and all come in order. */
-TEST of_a_crowd_in_no_order_the_first_is_known_at_once(void) {
+/* L7 S63. Many tasks in random order: the first is found immediately, and all run in order. */
+TEST the_first_of_many_unordered_tasks_is_found_at_once(void) {
   int64_t due_ns = (VCLOCK_START_NS + UVS_HOUR(1)) / (1 << 20) * (1 << 20);
   int64_t next_ns;
   struct fixture f;
@@ -393,9 +393,9 @@ TEST of_a_crowd_in_no_order_the_first_is_known_at_once(void) {
   PASS();
 }
 
-/* L7. Many time-outs that were pushed back, and whose old time comes up at once: one turn moved all
- * of them. */
-TEST a_turn_moves_a_bounded_number_of_tasks_that_were_pushed_back(void) {
+/* L7. Many time-outs were postponed, and their old deadline came at once: one pass moved all of
+ * them. */
+TEST a_loop_pass_moves_a_bounded_number_of_postponed_tasks(void) {
   enum { MANY = 2000, A_FEW = 256 };
   struct fixture f;
   struct looked l;
@@ -427,7 +427,7 @@ TEST a_turn_moves_a_bounded_number_of_tasks_that_were_pushed_back(void) {
     }
     atomic_store(&l.hook, NULL);
     fixture_turn(&f);
-    /* The queue of the wall clock has moved them when they were pushed back. */
+    /* The wall-clock queue moved the tasks when they were postponed. */
     ASSERT_U64((wall ? 0 : MANY) + 1, counts_of(f.s).heap_ops - before);
     ASSERT_STR_EQ("b", log_string(&f, EV_WORK)); /* what was due behind them */
     ASSERT_I64(INT64_C(2) * 3600 * 1000, fixture_next_ms(&f));
@@ -456,7 +456,7 @@ static void producer_main(void *arg) {
   }
 }
 
-/* Whenever the loop looks at the clock, another thread has just submitted something. */
+/* Each time the loop reads the clock, another thread has just submitted a task. */
 static void push_once(struct looked *l, bool on_loop) {
   if (!on_loop || producer.pushes == producer.most)
     return;
@@ -466,8 +466,8 @@ static void push_once(struct looked *l, bool on_loop) {
   uv_sem_wait(&producer.answer);
 }
 
-/* L7. As long as something had come in by the end of a turn, the same turn went on. */
-TEST a_producer_that_never_rests_does_not_keep_the_loop_in_one_turn(void) {
+/* L7. As long as a task had come in by the end of a pass, the same pass went on. */
+TEST a_busy_producer_does_not_keep_the_loop_in_one_pass(void) {
   enum { MOST = 5000, TURNS = 5 };
   struct fixture f;
   struct looked l;
@@ -496,7 +496,7 @@ TEST a_producer_that_never_rests_does_not_keep_the_loop_in_one_turn(void) {
   uv_thread_join(&thread);
   uv_sem_destroy(&producer.ask);
   uv_sem_destroy(&producer.answer);
-  /* 100 looks are a budget. */
+  /* 100 reads of the clock use up a budget. */
   ASSERT(producer.pushes > 0);
   ASSERT(producer.pushes <= TURNS * 200);
   ASSERT_RC(0, producer.rc);
@@ -506,8 +506,9 @@ TEST a_producer_that_never_rests_does_not_keep_the_loop_in_one_turn(void) {
   PASS();
 }
 
-/* R31. It knew of tasks only: who steps the clock by it went past callbacks that the loop owed. */
-TEST next_due_is_now_while_callbacks_are_owed(void) {
+/* R31. uvs_next_due considered tasks only: a caller that steps the clock by it passed over
+ * callbacks that the loop had to make. */
+TEST next_due_is_now_while_callbacks_are_pending(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -523,7 +524,7 @@ TEST next_due_is_now_while_callbacks_are_owed(void) {
   fixture_turn(&f);
   ASSERT_STR_EQ("a", log_string(&f, EV_DONE));
   ASSERT_I64(2 * 3600 * 1000, fixture_next_ms(&f));
-  /* The same for one that the loop has not seen yet. */
+  /* The same for a task that the loop has not seen yet. */
   ASSERT_RC(0, submit_elsewhere(f.s, fixture_once(&f, 'c', UVS_HOUR(1)), &id));
   ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
   ASSERT_I64(0, fixture_next_ms(&f));
@@ -533,8 +534,8 @@ TEST next_due_is_now_while_callbacks_are_owed(void) {
   PASS();
 }
 
-/* R31. Likewise for a shutdown that the loop had yet to act upon. */
-TEST next_due_is_now_while_a_shutdown_is_to_be_applied(void) {
+/* R31. The same for a shutdown that the loop had not applied yet. */
+TEST next_due_is_now_until_the_loop_has_applied_a_shutdown(void) {
   for (int i = 0; i < 4; i++) {
     struct fixture f;
 
@@ -577,9 +578,9 @@ static void hammer_main(void *arg) {
   }
 }
 
-/* P5 S18. A submission that was refused for the cap took its room for a moment: others were refused
- * although they fitted, and the counts stood above the cap. */
-TEST a_refused_crowd_never_takes_the_room_of_one_that_fits(void) {
+/* P5 S18. A submission that was refused for the cap took room for a moment: others were refused
+ * although they fitted, and the counts were above the cap. */
+TEST a_refused_batch_never_takes_the_room_of_a_task_that_fits(void) {
   enum { CAP = 8, ROUNDS = 20000 };
   struct fixture f;
   struct hammer h;
@@ -600,7 +601,7 @@ TEST a_refused_crowd_never_takes_the_room_of_one_that_fits(void) {
   uvs_task_t t = fixture_once(&f, 'a', UVS_DAY(1));
   t.done = NULL;
   ASSERT_RC(0, uv_thread_create(&thread, hammer_main, &h));
-  /* Until both have been at it for a while; the one that is ahead waits for the other. */
+  /* Until both threads have tried for a while. The faster one waits for the other. */
   for (int i = 0; i < ROUNDS && uv_hrtime() < end_ns; i++) {
     int n = i % CAP + 1;
 
@@ -633,7 +634,8 @@ TEST a_refused_crowd_never_takes_the_room_of_one_that_fits(void) {
 
 /* --------------------------------------------------------------- control --- */
 
-/* The loop sleeps until `x`, in an hour; `a` is in the inbox, due in two, so nobody woke it. */
+/* The loop sleeps until `x`, in an hour. `a` is in the inbox, due in two hours, so nothing woke the
+ * loop. */
 static enum greatest_test_res open_with_one_in_the_inbox(struct fixture *f, int variant,
                                                          uvs_id_t *ret_id) {
   fixture_init(f);
@@ -658,9 +660,9 @@ static enum greatest_test_res open_with_one_in_the_inbox(struct fixture *f, int 
   PASS();
 }
 
-/* A reschedule on the loop of what was still in the inbox was not heard of before the loop woke for
+/* A reschedule on the loop of a task in the inbox was not noticed before the loop woke up for
  * something else. */
-TEST a_reschedule_on_the_loop_acts_at_once_on_what_is_in_the_inbox(void) {
+TEST a_reschedule_on_the_loop_acts_at_once_on_a_task_in_the_inbox(void) {
   for (int variant = 0; variant < 4; variant++) {
     struct fixture f;
     uvs_id_t id;
@@ -674,8 +676,8 @@ TEST a_reschedule_on_the_loop_acts_at_once_on_what_is_in_the_inbox(void) {
   PASS();
 }
 
-/* Likewise a cancel: its `done` came with whatever the loop woke for next. */
-TEST a_cancel_on_the_loop_acts_at_once_on_what_is_in_the_inbox(void) {
+/* The same for a cancel: `done` came only when the loop woke up for something else. */
+TEST a_cancel_on_the_loop_acts_at_once_on_a_task_in_the_inbox(void) {
   for (int variant = 0; variant < 4; variant++) {
     struct fixture f;
     uvs_id_t id;
@@ -695,8 +697,8 @@ TEST a_cancel_on_the_loop_acts_at_once_on_what_is_in_the_inbox(void) {
 
 /* ---------------------------------------------------------------- `after` --- */
 
-/* S41. What `after` answered was not looked at when `work` had said UVS_STOP. */
-TEST a_failing_after_decides_also_when_work_said_stop(void) {
+/* S41. The answer of `after` was ignored when `work` had returned UVS_STOP. */
+TEST a_failing_after_decides_even_if_work_returned_stop(void) {
   for (int i = 0; i < 4; i++) {
     int fails = i % 2;
     struct fixture f;
@@ -732,7 +734,7 @@ static int after_finishes(uvs_run_t *run) {
 }
 
 /* L14. With concurrency 0 the body's end was not marked, and a finish in `after` was accepted. */
-TEST finish_inside_after_finds_no_run(void) {
+TEST finish_inside_after_is_refused(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     struct fixture f;
     uvs_id_t id;
@@ -768,13 +770,14 @@ TEST finish_inside_after_finds_no_run(void) {
 
 /* ---------------------------------------------------------------- queues --- */
 
-/* A thread that opens a queue while the loop looks at its clock. Both know of each other by relaxed
- * atomics only: ThreadSanitizer must not take them for an order that the library has made. */
+/* A thread that opens a queue while the loop reads its clock. The two threads signal each other by
+ * relaxed atomics only, so that ThreadSanitizer does not see an ordering that the library has not
+ * made. */
 static struct {
   uvs_t *s;
   uvs_queue_t *q;
   int rc;
-  int left; /* of the loop: so many looks before that one */
+  int left; /* number of clock reads before that one */
   _Atomic int go, done;
 } opener;
 
@@ -798,8 +801,8 @@ static void have_one_opened(struct looked *l, bool on_loop) {
   await_relaxed(&opener.done);
 }
 
-/* D18. A pass read without the lock how queues are served, which the first queue sets. Only
- * ThreadSanitizer notices. */
+/* D18. A pass read without the lock how queues are served, which opening the first queue writes.
+ * Only ThreadSanitizer notices. */
 TEST the_first_queue_may_be_opened_at_any_point_of_a_pass(void) {
   bool came = true;
 
@@ -838,33 +841,33 @@ TEST the_first_queue_may_be_opened_at_any_point_of_a_pass(void) {
 }
 
 SUITE(times) {
-  RUN_TEST(a_run_never_says_that_it_started_before_its_ideal_time);
-  RUN_TEST(a_run_never_ends_before_its_start_though_its_finisher_looked_at_the_clock_before);
-  RUN_TEST(no_run_of_many_says_that_it_started_before_its_ideal_time);
-  RUN_TEST(a_burst_stands_for_points_before_the_end_time_only);
-  RUN_TEST(one_run_for_all_counts_no_points_after_the_end_time_as_missed);
-  RUN_TEST(a_skip_task_that_waits_a_period_for_a_runner_is_left_out);
+  RUN_TEST(a_runs_start_time_is_never_before_its_ideal_time);
+  RUN_TEST(a_runs_end_is_never_before_its_start_even_if_finished_by_another_thread);
+  RUN_TEST(of_many_runs_none_has_a_start_time_before_its_ideal_time);
+  RUN_TEST(max_burst_runs_only_points_before_the_end_time);
+  RUN_TEST(missed_once_counts_no_points_after_the_end_time);
+  RUN_TEST(a_skip_task_that_waits_a_period_for_a_runner_is_skipped);
   RUN_TEST(wall_clock_and_relative_tasks_run_in_the_order_in_which_they_became_due);
 }
 
 SUITE(turns) {
-  RUN_TEST(a_turn_looks_at_a_bounded_number_of_late_skip_tasks);
-  RUN_TEST(a_turn_moves_a_bounded_number_of_tasks_that_were_pushed_back);
-  RUN_TEST(of_a_crowd_in_no_order_the_first_is_known_at_once);
-  RUN_TEST(a_producer_that_never_rests_does_not_keep_the_loop_in_one_turn);
-  RUN_TEST(next_due_is_now_while_callbacks_are_owed);
-  RUN_TEST(next_due_is_now_while_a_shutdown_is_to_be_applied);
+  RUN_TEST(a_loop_pass_looks_at_a_bounded_number_of_late_skip_tasks);
+  RUN_TEST(a_loop_pass_moves_a_bounded_number_of_postponed_tasks);
+  RUN_TEST(the_first_of_many_unordered_tasks_is_found_at_once);
+  RUN_TEST(a_busy_producer_does_not_keep_the_loop_in_one_pass);
+  RUN_TEST(next_due_is_now_while_callbacks_are_pending);
+  RUN_TEST(next_due_is_now_until_the_loop_has_applied_a_shutdown);
 }
 
 SUITE(calls) {
-  RUN_TEST(a_refused_crowd_never_takes_the_room_of_one_that_fits);
-  RUN_TEST(a_reschedule_on_the_loop_acts_at_once_on_what_is_in_the_inbox);
-  RUN_TEST(a_cancel_on_the_loop_acts_at_once_on_what_is_in_the_inbox);
-  RUN_TEST(a_failing_after_decides_also_when_work_said_stop);
-  RUN_TEST(finish_inside_after_finds_no_run);
+  RUN_TEST(a_refused_batch_never_takes_the_room_of_a_task_that_fits);
+  RUN_TEST(a_reschedule_on_the_loop_acts_at_once_on_a_task_in_the_inbox);
+  RUN_TEST(a_cancel_on_the_loop_acts_at_once_on_a_task_in_the_inbox);
+  RUN_TEST(a_failing_after_decides_even_if_work_returned_stop);
+  RUN_TEST(finish_inside_after_is_refused);
   RUN_TEST(the_first_queue_may_be_opened_at_any_point_of_a_pass);
 }
 
-/* Bodies that block need room in libuv's pool, whatever the environment says. */
+/* Blocking bodies need enough threads in libuv's pool, whatever the environment says. */
 TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "4"); RUN_SUITE(times); RUN_SUITE(turns);
           RUN_SUITE(calls));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Above the cap: a submission is discarded, or the oldest task is. What a handler answers is in
- * test_reject_ask.c, what the submitter runs itself in test_reject_here.c.
+ * At the cap: a submission is discarded, or the oldest task is. Handlers are in test_reject_ask.c,
+ * tasks that the submitter runs itself in test_reject_here.c.
  */
 #include "lib/bodies.h"
 #include "lib/full.h"
@@ -19,7 +19,7 @@ static void count_decorations(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
   decorations++;
 }
 
-/* Of every kind, with everything that a spec can have. */
+/* A task of any kind, with every optional part of a spec. */
 static uvs_task_t any_spec(struct fixture *f, int i) {
   uvs_task_t t = i % 6 == 3   ? fixture_loop_task(f, 'a', 0)
                  : i % 6 == 1 ? fixture_rate(f, 'a', 0, UVS_MS(5))
@@ -58,7 +58,7 @@ TEST a_discarded_task_is_accepted_and_ends_without_a_run(void) {
         ASSERT_RC(0, submit_from(off_loop, f.s, &t, 1, &id));
         ASSERT(id != 0);
         ASSERT_U64(0, log_total(&f)); /* nothing from inside the call */
-        /* At once: submitted, dropped, and no room taken. */
+        /* Immediately: counted as submitted and dropped, and no room is taken. */
         uvs_counts_t c = counts_of(f.s);
         ASSERT(adds_up(&c));
         ASSERT_U64((unsigned)i + 1, c.dropped);
@@ -114,7 +114,7 @@ TEST every_form_of_submission_is_discarded_above_the_cap(void) {
 }
 
 /* S16 P5 */
-TEST many_at_once_are_discarded_all_or_none(void) {
+TEST a_batch_is_discarded_all_or_none(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_task_t t[5];
@@ -197,14 +197,14 @@ TEST the_outcome_of_a_discarded_task_is_kept(void) {
 }
 
 /* S16 S50 S47 */
-TEST groups_that_are_discarded_end_at_once(void) {
+TEST discarded_groups_end_immediately(void) {
   struct fixture f;
   struct gathering g = {.f = &f, .winner = 7};
 
   CHECK_CALL(open_full(&f, 1, UVS_REJECT_DISCARD));
   g.t[0] = fixture_once(&f, 'a', 0);
   g.t[1] = fixture_once(&f, 'b', UVS_NEVER);
-  ASSERT_RC(0, elsewhere(do_all, &g)); /* without a turn of the loop */
+  ASSERT_RC(0, elsewhere(do_all, &g)); /* without a loop pass */
   ASSERT_RC(UV_ECANCELED, g.o[0].status);
   ASSERT_RC(UV_ECANCELED, g.o[1].status);
   ASSERT_RC(UV_ECANCELED, elsewhere(do_any, &g));
@@ -217,8 +217,8 @@ TEST groups_that_are_discarded_end_at_once(void) {
   PASS();
 }
 
-/* V2 V10: what was dropped is not handed back. */
-TEST a_discarded_task_is_over_before_a_shutdown_that_follows(void) {
+/* V2 V10: a dropped task is not handed back. */
+TEST a_discarded_task_has_ended_before_a_later_shutdown(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
 
@@ -247,7 +247,7 @@ static int discard_crowd(void *s) {
   return 0;
 }
 
-/* S55 L16: without a `done` nobody has to wake the loop, and they are gone at once. */
+/* S55 L16: without a `done` the loop need not be woken. The tasks are freed immediately. */
 TEST discarded_tasks_are_freed_without_the_loop(void) {
   struct fixture f;
   uvs_counts_t c;
@@ -271,7 +271,7 @@ TEST discarded_tasks_are_freed_without_the_loop(void) {
 }
 
 /* L16 */
-TEST a_done_of_a_discarded_task_comes_promptly(void) {
+TEST the_done_of_a_discarded_task_is_called_promptly(void) {
   struct fixture f;
   unsigned dones = 0;
 
@@ -283,7 +283,7 @@ TEST a_done_of_a_discarded_task_comes_promptly(void) {
   ASSERT_U64(1, fakepool_seen().async_sends);
   ASSERT(fixture_run(&f, UV_RUN_ONCE, &dones));
   ASSERT_U64(1, dones);
-  /* On the loop: it stays for it, whatever else there is. */
+  /* On the loop: the loop stays alive for it, whatever else there is. */
   ASSERT_RC(0, uvs_set_rejection_policy(f.s, UVS_REJECT_DISCARD));
   t.flags = UVS_UNREF;
   ASSERT_RC(0, submit_from(false, f.s, &t, 1, NULL));
@@ -296,7 +296,7 @@ TEST a_done_of_a_discarded_task_comes_promptly(void) {
 /* ---------------------------------------------------------- discard oldest --- */
 
 /* P6 */
-TEST the_head_of_the_queue_goes_for_a_newcomer(void) {
+TEST discard_oldest_drops_the_head_of_the_queue_for_a_new_task(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_task_t t[5];
@@ -334,9 +334,9 @@ TEST the_head_of_the_queue_goes_for_a_newcomer(void) {
   PASS();
 }
 
-/* P6: what is ready for the pool, then for the loop, then the queues of both clocks; what is due
- * never is not in the queue. */
-TEST the_next_that_would_start_is_the_first_to_go(void) {
+/* P6: first ready tasks of the pool, then of the loop, then the delay queues of both clocks. Tasks
+ * that are never due are not dropped. */
+TEST discard_oldest_drops_the_task_that_would_start_next(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     char expected[32];
@@ -383,8 +383,8 @@ static int act_submits(struct probe *p, uvs_run_t *run) {
   return uvs_submit(run->scheduler, p->data, NULL);
 }
 
-/* P6: the loop's own due list. */
-TEST what_is_due_on_the_loop_goes_before_what_waits(void) {
+/* P6: the loop's own list of due tasks. */
+TEST discard_oldest_drops_a_due_loop_task_before_a_waiting_task(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     struct fixture f;
 
@@ -422,7 +422,7 @@ static int act_makes_two_due(struct probe *p, uvs_run_t *run) {
   return uvs_submit(run->scheduler, &a->on_loop, NULL) | uvs_submit(run->scheduler, &a->next, NULL);
 }
 
-/* The first takes the room that r has left. */
+/* The first new task takes the room that r has left. */
 static int act_submits_two(struct probe *p, uvs_run_t *run) {
   struct arrivals *a = p->data;
 
@@ -431,9 +431,9 @@ static int act_submits_two(struct probe *p, uvs_run_t *run) {
   return 0;
 }
 
-/* P6: a runner has found a due task of the loop, which has not looked yet. A runner looks only on
- * the real clock; nothing here depends on how that goes. */
-TEST what_a_runner_found_due_for_the_loop_goes_before_what_waits(void) {
+/* P6: a runner has found a due task of the loop, and the loop has not looked yet. A runner looks
+ * only on the real clock. The test does not depend on timing. */
+TEST discard_oldest_drops_a_loop_task_found_by_a_runner_before_a_waiting_task(void) {
   struct fixture f;
   struct arrivals a = {.rc = UV_EAGAIN};
 
@@ -463,7 +463,7 @@ TEST what_a_runner_found_due_for_the_loop_goes_before_what_waits(void) {
 }
 
 /* P6 */
-TEST where_all_are_running_the_newcomer_goes(void) {
+TEST discard_oldest_drops_the_new_task_if_all_others_run(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_id_t id;
@@ -488,8 +488,8 @@ TEST where_all_are_running_the_newcomer_goes(void) {
   PASS();
 }
 
-/* P6 V10: a periodic task between two runs is in the queue like any other. */
-TEST a_periodic_task_between_two_runs_may_have_to_go(void) {
+/* P6 V10: a periodic task between two runs waits in the queue like any other. */
+TEST discard_oldest_may_drop_a_periodic_task_between_two_runs(void) {
   struct fixture f;
 
   prepare(&f, 1, UVS_REJECT_DISCARD_OLDEST);
@@ -508,7 +508,7 @@ TEST a_periodic_task_between_two_runs_may_have_to_go(void) {
 }
 
 /* P6 V9 */
-TEST nobody_goes_if_there_is_room(void) {
+TEST discard_oldest_drops_nothing_if_there_is_room(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_id_t ids[3];
@@ -524,7 +524,7 @@ TEST nobody_goes_if_there_is_room(void) {
     ASSERT_RC(0, submit_from(off_loop, f.s, &b, 1, &ids[0]));
     ASSERT_U64(0, counts_of(f.s).dropped);
     ASSERT_U64(3, counts_of(f.s).waiting);
-    ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, ids[0])); /* a newcomer makes room, too */
+    ASSERT_RC(UVS_CANCELLED, cancel_elsewhere(f.s, ids[0])); /* a new task makes room, too */
     ASSERT_RC(0, submit_from(off_loop, f.s, &b, 1, NULL));
     ASSERT_U64(0, counts_of(f.s).dropped);
     ASSERT_RC(0, submit_from(off_loop, f.s, &b, 1, NULL)); /* now one goes, at once */
@@ -537,8 +537,8 @@ TEST nobody_goes_if_there_is_room(void) {
   PASS();
 }
 
-/* P6: a head that was cancelled is no victim. */
-TEST a_cancelled_head_is_not_dropped_as_well(void) {
+/* P6: a cancelled head is not dropped. */
+TEST discard_oldest_does_not_drop_a_cancelled_head(void) {
   for (int ready = 0; ready < 2; ready++) {
     struct fixture f;
     uvs_id_t ids[4];
@@ -572,7 +572,7 @@ TEST a_cancelled_head_is_not_dropped_as_well(void) {
 }
 
 /* P6 P5 */
-TEST a_batch_pushes_out_as_many_as_it_needs(void) {
+TEST discard_oldest_drops_as_many_tasks_as_a_batch_needs(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_task_t t[8];
@@ -606,7 +606,7 @@ TEST a_batch_pushes_out_as_many_as_it_needs(void) {
   PASS();
 }
 
-/* P6: a loop that does not come must not cost all memory. */
+/* P6: a loop that does not run must not cost all memory. */
 TEST a_stalled_loop_holds_no_more_than_the_cap(void) {
   struct fixture f;
 
@@ -624,8 +624,8 @@ TEST a_stalled_loop_holds_no_more_than_the_cap(void) {
   PASS();
 }
 
-/* P6: off the loop somebody has to wake it, whenever the newcomer is due. */
-TEST the_loop_is_woken_to_let_somebody_go(void) {
+/* P6: on another thread the submission wakes the loop, whenever the new task is due. */
+TEST discard_oldest_on_another_thread_wakes_the_loop(void) {
   struct fixture f;
 
   prepare(&f, 1, UVS_REJECT_DISCARD_OLDEST);
@@ -643,7 +643,7 @@ TEST the_loop_is_woken_to_let_somebody_go(void) {
 }
 
 /* P6 F13 */
-TEST who_waits_for_a_task_that_has_to_go_is_released(void) {
+TEST a_thread_that_waits_for_a_dropped_task_is_released(void) {
   struct fixture f;
   struct kept k;
   struct errand waiter = {do_wait, &k, UV_EAGAIN};
@@ -668,7 +668,7 @@ TEST who_waits_for_a_task_that_has_to_go_is_released(void) {
   PASS();
 }
 
-/* S60: a victim that was wrapped hears of its end. */
+/* S60: the wrapper of a dropped task is told of its end. */
 static int overs;
 
 static void count_over(void *arg) {
@@ -682,7 +682,7 @@ static void wrap_over(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
   d->release = count_over;
 }
 
-TEST a_wrapped_victim_hears_of_its_end(void) {
+TEST the_wrapper_of_a_dropped_task_is_told_of_its_end(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
 
@@ -708,28 +708,28 @@ TEST a_wrapped_victim_hears_of_its_end(void) {
 SUITE(discard) {
   RUN_TEST(a_discarded_task_is_accepted_and_ends_without_a_run);
   RUN_TEST(every_form_of_submission_is_discarded_above_the_cap);
-  RUN_TEST(many_at_once_are_discarded_all_or_none);
+  RUN_TEST(a_batch_is_discarded_all_or_none);
   RUN_TEST(the_outcome_of_a_discarded_task_is_kept);
-  RUN_TEST(groups_that_are_discarded_end_at_once);
-  RUN_TEST(a_discarded_task_is_over_before_a_shutdown_that_follows);
+  RUN_TEST(discarded_groups_end_immediately);
+  RUN_TEST(a_discarded_task_has_ended_before_a_later_shutdown);
   RUN_TEST(discarded_tasks_are_freed_without_the_loop);
-  RUN_TEST(a_done_of_a_discarded_task_comes_promptly);
+  RUN_TEST(the_done_of_a_discarded_task_is_called_promptly);
 }
 
 SUITE(oldest) {
-  RUN_TEST(the_head_of_the_queue_goes_for_a_newcomer);
-  RUN_TEST(the_next_that_would_start_is_the_first_to_go);
-  RUN_TEST(what_is_due_on_the_loop_goes_before_what_waits);
-  RUN_TEST(what_a_runner_found_due_for_the_loop_goes_before_what_waits);
-  RUN_TEST(where_all_are_running_the_newcomer_goes);
-  RUN_TEST(a_periodic_task_between_two_runs_may_have_to_go);
-  RUN_TEST(nobody_goes_if_there_is_room);
-  RUN_TEST(a_cancelled_head_is_not_dropped_as_well);
-  RUN_TEST(a_batch_pushes_out_as_many_as_it_needs);
+  RUN_TEST(discard_oldest_drops_the_head_of_the_queue_for_a_new_task);
+  RUN_TEST(discard_oldest_drops_the_task_that_would_start_next);
+  RUN_TEST(discard_oldest_drops_a_due_loop_task_before_a_waiting_task);
+  RUN_TEST(discard_oldest_drops_a_loop_task_found_by_a_runner_before_a_waiting_task);
+  RUN_TEST(discard_oldest_drops_the_new_task_if_all_others_run);
+  RUN_TEST(discard_oldest_may_drop_a_periodic_task_between_two_runs);
+  RUN_TEST(discard_oldest_drops_nothing_if_there_is_room);
+  RUN_TEST(discard_oldest_does_not_drop_a_cancelled_head);
+  RUN_TEST(discard_oldest_drops_as_many_tasks_as_a_batch_needs);
   RUN_TEST(a_stalled_loop_holds_no_more_than_the_cap);
-  RUN_TEST(the_loop_is_woken_to_let_somebody_go);
-  RUN_TEST(who_waits_for_a_task_that_has_to_go_is_released);
-  RUN_TEST(a_wrapped_victim_hears_of_its_end);
+  RUN_TEST(discard_oldest_on_another_thread_wakes_the_loop);
+  RUN_TEST(a_thread_that_waits_for_a_dropped_task_is_released);
+  RUN_TEST(the_wrapper_of_a_dropped_task_is_told_of_its_end);
 }
 
 TEST_MAIN(RUN_SUITE(discard); RUN_SUITE(oldest));

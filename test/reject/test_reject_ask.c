@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Above the cap: which policy it is, what a handler of one's own may answer and do, and all
- * policies together, under threads and with memory that fails.
+ * At the cap: reading and setting the policy, what a handler may answer and do, and all policies
+ * under many threads and with failing memory.
  */
 #include <limits.h>
 
@@ -50,7 +50,7 @@ static enum greatest_test_res open_asking(struct fixture *f, uint32_t cap, int s
 static const int unknown[] = {-1, UVS_REJECT_ASK + 1, 99, INT_MIN, INT_MAX};
 
 /* S19 S15 */
-TEST the_policy_reads_back_can_be_replaced_and_unknown_ones_are_refused(void) {
+TEST the_rejection_policy_reads_back_and_unknown_policies_are_refused(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -68,7 +68,7 @@ TEST the_policy_reads_back_can_be_replaced_and_unknown_ones_are_refused(void) {
   ASSERT_RC(UV_EINVAL, uvs_rejection_policy(NULL));
   ASSERT_RC(UV_EINVAL, uvs_set_rejection_policy(NULL, UVS_REJECT_ABORT));
   ASSERT(uvs_rejection_handler(NULL) == NULL);
-  /* Shut down it can still be set, closed no more. */
+  /* The policy can be set after a shutdown, but not after close. */
   ASSERT_RC(0, uvs_shutdown(f.s));
   ASSERT_RC(0, uvs_set_rejection_policy(f.s, UVS_REJECT_DISCARD));
   ASSERT_RC(UVS_REJECT_DISCARD, uvs_rejection_policy(f.s));
@@ -108,7 +108,7 @@ TEST the_handler_is_fixed_at_open_and_reads_back(void) {
     o.rejection_policy = policy;
     hooks.on_rejected = asked;
     ASSERT_RC(0, uvs_open(&loop, &o, &s));
-    /* Nothing said: ask whom we were given. */
+    /* No policy given: the given handler is asked. */
     ASSERT_RC(policy == UVS_REJECT_ABORT ? UVS_REJECT_ASK : policy, uvs_rejection_policy(s));
     ASSERT(uvs_rejection_handler(s) == asked);
     ASSERT_RC(0, uvs_set_rejection_policy(s, UVS_REJECT_ABORT));
@@ -123,7 +123,7 @@ TEST the_handler_is_fixed_at_open_and_reads_back(void) {
 }
 
 /* S12 S18 P6 S16 S17 */
-TEST once_shut_down_every_policy_refuses(void) {
+TEST after_a_shutdown_every_rejection_policy_refuses(void) {
   for (int policy = UVS_REJECT_ABORT; policy <= UVS_REJECT_ASK; policy++) {
     for (int full = 0; full < 2; full++) {
       struct fixture f;
@@ -188,7 +188,7 @@ TEST the_handler_is_asked_once_per_submission_with_spec_and_code(void) {
     ASSERT_EQ(i != FORMS + 1, e->on_loop); /* on the submitting thread */
   }
   ASSERT_U64(UNTOUCHED, id);
-  /* A spec that is wrong is no refusal, nor is one that finds room. */
+  /* An invalid spec, or one that fits, is not a rejection. */
   three[1].work = NULL;
   ASSERT_RC(UV_EINVAL, uvs_submit_many(f.s, three, 3, NULL));
   ASSERT_RC(0,
@@ -199,7 +199,7 @@ TEST the_handler_is_asked_once_per_submission_with_spec_and_code(void) {
   PASS();
 }
 
-/* S13: of a group too, with the specs as the caller has them. */
+/* S13: for a group too, with the caller's own specs. */
 TEST the_handler_sees_the_specs_of_a_group_as_they_were_given(void) {
   struct fixture f;
   struct gathering g = {.f = &f};
@@ -222,7 +222,7 @@ TEST the_handler_sees_the_specs_of_a_group_as_they_were_given(void) {
 }
 
 /* S14 V10 S18 */
-TEST an_unknown_answer_leaves_the_refusal_standing(void) {
+TEST an_unknown_answer_of_the_handler_means_refusal(void) {
   static const int answers[] = {UVS_REJECT_ABORT, -1,      99,     UVS_REJECT_ASK,
                                 UV_EINVAL,        INT_MAX, INT_MIN};
 
@@ -286,7 +286,7 @@ static int act_close(uvs_t *s, const uvs_task_t *t) {
   return uvs_close(s, note_closed);
 }
 
-/* It makes room by a cancel, and takes it itself. */
+/* The handler makes room by a cancel, and uses it itself. */
 static uvs_id_t victim;
 
 static int act_make_room(uvs_t *s, const uvs_task_t *t) {
@@ -295,7 +295,7 @@ static int act_make_room(uvs_t *s, const uvs_task_t *t) {
   return rc < 0 ? rc : uvs_submit(s, t, NULL);
 }
 
-/* It submits once more, is asked for that, and lets it be dropped. */
+/* The handler submits again, is asked about that, and answers drop. */
 static int act_nested(uvs_t *s, const uvs_task_t *t) {
   if (ask.depth > 3)
     return 0;
@@ -324,7 +324,7 @@ TEST a_handler_may_call_back_into_the_scheduler(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
 
-    /* Make room, and use it. The own answer still holds for the submission that was refused. */
+    /* The handler makes room and uses it. Its answer still applies to the refused submission. */
     CHECK_CALL(open_asking(&f, 1, UVS_REJECT_ABORT));
     uvs_task_t t = fixture_once(&f, 'a', UVS_MS(5));
     uvs_task_t v = fixture_once(&f, 'v', UVS_HOUR(1));
@@ -352,7 +352,7 @@ TEST a_handler_may_call_back_into_the_scheduler(void) {
     ASSERT_STR_EQ("aaaa", log_string(&f, EV_DONE));
     CHECK_CALL(close_checked(&f));
 
-    /* Whatever else there is. */
+    /* All other calls. */
     CHECK_CALL(open_asking(&f, 2, UVS_REJECT_DISCARD));
     t = fixture_once(&f, 'a', UVS_MS(5));
     v = fixture_once(&f, 'v', UVS_HOUR(1));
@@ -459,7 +459,7 @@ static int do_submit_two(void *arg) {
 }
 
 /* S13 L17 */
-TEST close_may_finish_while_a_handler_on_another_thread_thinks(void) {
+TEST close_may_finish_while_a_handler_runs_on_another_thread(void) {
   for (int says = UVS_REJECT_ABORT; says <= UVS_REJECT_CALLER_RUNS; says++) {
     for (int group = 0; group < 2; group++) {
       struct fixture f;
@@ -508,8 +508,8 @@ static int act_changes_the_spec(uvs_t *s, const uvs_task_t *t) {
   return 0;
 }
 
-/* S13 S8: a handler that has its hands on the caller's own spec breaks nothing of ours. */
-TEST a_spec_that_the_handler_changes_is_looked_at_again(void) {
+/* S13 S8: a handler that changes the caller's spec breaks nothing in the scheduler. */
+TEST a_spec_that_the_handler_changes_is_checked_again(void) {
   struct fixture f;
 
   CHECK_CALL(open_asking(&f, 1, UVS_REJECT_DISCARD));
@@ -532,7 +532,8 @@ TEST a_spec_that_the_handler_changes_is_looked_at_again(void) {
 
 #define BATCH 300 /* more than the first two chunks of slots */
 
-/* Until nothing fails any more: a clear code, nothing changed, and it is asked at most once. */
+/* Repeats until no allocation fails: the call returns a clear code, changes nothing, and asks the
+ * handler at most once. */
 static enum greatest_test_res survives(int policy, bool many, bool off_loop) {
   static uvs_task_t t[BATCH];
   static uvs_id_t ids[BATCH];
@@ -595,7 +596,7 @@ static enum greatest_test_res survives(int policy, bool many, bool off_loop) {
 }
 
 /* L10 */
-TEST memory_that_fails_leaves_everything_as_it_was_under_every_policy(void) {
+TEST allocation_failure_changes_nothing_under_every_rejection_policy(void) {
   for (int policy = UVS_REJECT_DISCARD; policy <= UVS_REJECT_ASK; policy++)
     for (int many = 0; many < 2; many++)
       for (int off_loop = 0; off_loop < 2; off_loop++)
@@ -639,7 +640,7 @@ static void rush_main(void *arg) {
 }
 
 /* P5 */
-TEST the_cap_is_exact_under_four_producers(void) {
+TEST the_cap_is_exact_with_four_producers(void) {
   enum { THREADS = 4, CAP = 777, ROUNDS = 1000 };
   static const int policies[] = {UVS_REJECT_ABORT, UVS_REJECT_DISCARD, UVS_REJECT_CALLER_RUNS};
 
@@ -745,7 +746,7 @@ static void sampler_main(void *arg) {
 }
 
 /* P5 V9 S19 S22 */
-TEST every_accepted_task_has_one_done_while_the_policy_changes_under_four_producers(void) {
+TEST every_accepted_task_has_one_done_while_the_rejection_policy_changes(void) {
   enum { THREADS = 4 };
   struct producer p[THREADS];
   uv_thread_t threads[THREADS], sampling;
@@ -793,8 +794,8 @@ TEST every_accepted_task_has_one_done_while_the_policy_changes_under_four_produc
   PASS();
 }
 
-/* S68 V9: and with a shutdown in the middle of it. */
-TEST a_shutdown_among_four_producers_loses_nothing(void) {
+/* S68 V9: and with a shutdown in the middle. */
+TEST a_shutdown_with_four_producers_loses_no_task(void) {
   enum { THREADS = 4 };
 
   for (int now = 0; now < 2; now++) {
@@ -838,28 +839,28 @@ TEST a_shutdown_among_four_producers_loses_nothing(void) {
 }
 
 SUITE(policy) {
-  RUN_TEST(the_policy_reads_back_can_be_replaced_and_unknown_ones_are_refused);
+  RUN_TEST(the_rejection_policy_reads_back_and_unknown_policies_are_refused);
   RUN_TEST(the_handler_is_fixed_at_open_and_reads_back);
-  RUN_TEST(once_shut_down_every_policy_refuses);
+  RUN_TEST(after_a_shutdown_every_rejection_policy_refuses);
 }
 
 SUITE(handler) {
   RUN_TEST(the_handler_is_asked_once_per_submission_with_spec_and_code);
   RUN_TEST(the_handler_sees_the_specs_of_a_group_as_they_were_given);
-  RUN_TEST(an_unknown_answer_leaves_the_refusal_standing);
+  RUN_TEST(an_unknown_answer_of_the_handler_means_refusal);
   RUN_TEST(a_handler_that_answers_drop_discards);
   RUN_TEST(a_handler_may_call_back_into_the_scheduler);
   RUN_TEST(a_handler_may_shut_down_and_its_answer_then_changes_nothing);
   RUN_TEST(a_handler_on_the_loop_may_close);
-  RUN_TEST(close_may_finish_while_a_handler_on_another_thread_thinks);
-  RUN_TEST(a_spec_that_the_handler_changes_is_looked_at_again);
+  RUN_TEST(close_may_finish_while_a_handler_runs_on_another_thread);
+  RUN_TEST(a_spec_that_the_handler_changes_is_checked_again);
 }
 
 SUITE(all_of_them) {
-  RUN_TEST(memory_that_fails_leaves_everything_as_it_was_under_every_policy);
-  RUN_TEST(the_cap_is_exact_under_four_producers);
-  RUN_TEST(every_accepted_task_has_one_done_while_the_policy_changes_under_four_producers);
-  RUN_TEST(a_shutdown_among_four_producers_loses_nothing);
+  RUN_TEST(allocation_failure_changes_nothing_under_every_rejection_policy);
+  RUN_TEST(the_cap_is_exact_with_four_producers);
+  RUN_TEST(every_accepted_task_has_one_done_while_the_rejection_policy_changes);
+  RUN_TEST(a_shutdown_with_four_producers_loses_no_task);
 }
 
 TEST_MAIN(RUN_SUITE(policy); RUN_SUITE(handler); RUN_SUITE(all_of_them));

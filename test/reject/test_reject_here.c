@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Above the cap: the submitter runs its task itself.
+ * At the cap: the submitter runs its task itself (UVS_REJECT_CALLER_RUNS).
  */
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ static enum greatest_test_res open_here(struct fixture *f) {
   PASS();
 }
 
-/* A call that is made on a thread of its own while the test goes on. */
+/* A call on a thread of its own while the test goes on. */
 struct caller {
   struct submission call;
   struct errand errand;
@@ -44,7 +44,7 @@ static int act_looks(struct probe *p, uvs_run_t *run) {
 }
 
 /* S17 S20 V9 */
-TEST the_body_runs_on_the_submitting_thread_inside_the_call(void) {
+TEST caller_runs_runs_the_body_on_the_submitting_thread_inside_the_call(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     for (int asks = 0; asks < 2; asks++) { /* an instant that has passed is due too */
       struct fixture f;
@@ -96,7 +96,7 @@ static void no_decoration(uvs_t *s, uvs_id_t id, uvs_decoration_t *d) {
 }
 
 /* V7 S17 S18 */
-TEST nothing_starts_early_and_what_is_no_plain_run_is_refused(void) {
+TEST caller_runs_refuses_tasks_that_are_not_plain_immediate_one_shots(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
     uvs_id_t ids[2] = {UNTOUCHED, UNTOUCHED};
@@ -128,7 +128,7 @@ TEST nothing_starts_early_and_what_is_no_plain_run_is_refused(void) {
     ASSERT_U64(0, log_count(&f, 0, 'a'));
     CHECK_CALL(close_checked(&f));
 
-    /* Only the loop may decorate. */
+    /* Only the loop may call the decorate hook. */
     prepare(&f, 1, UVS_REJECT_CALLER_RUNS);
     f.hooks.decorate = no_decoration;
     CHECK_CALL(fill(&f));
@@ -140,8 +140,8 @@ TEST nothing_starts_early_and_what_is_no_plain_run_is_refused(void) {
   PASS();
 }
 
-/* V7: every form; those that are due now are run, the others refused. */
-TEST of_the_short_calls_only_execute_is_run(void) {
+/* V7: every submitting call. Tasks that are due now are run, the others refused. */
+TEST caller_runs_applies_only_to_calls_that_submit_immediate_tasks(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -174,7 +174,7 @@ static int do_wait(void *arg) {
 }
 
 /* S17 S50 F12b: after the run the task goes on like any other. */
-TEST after_done_and_outcome_are_as_usual(void) {
+TEST a_caller_run_task_has_its_after_done_and_outcome(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     for (int ret = 0; ret > -2; ret--) {
       struct fixture f;
@@ -210,8 +210,8 @@ TEST after_done_and_outcome_are_as_usual(void) {
   PASS();
 }
 
-/* S17. Found by the model: who had run it himself was told of no failure. */
-TEST a_failure_here_is_seen_as_any_other(void) {
+/* S17. Found by the model: a failure of a caller-run task was not reported. */
+TEST a_failure_of_a_caller_run_task_is_reported(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
 
@@ -232,8 +232,8 @@ TEST a_failure_here_is_seen_as_any_other(void) {
   PASS();
 }
 
-/* S17 R25: one that has neither is gone without the loop, unless it failed. */
-TEST a_light_task_never_visits_the_loop(void) {
+/* S17 R25: a task without callbacks is freed without the loop, unless it failed. */
+TEST a_detached_caller_run_task_needs_no_loop_pass(void) {
   struct fixture f;
 
   CHECK_CALL(open_here(&f));
@@ -263,7 +263,7 @@ static int do_finish(void *arg) {
 }
 
 /* L14 L1 S31 */
-TEST a_body_that_is_pending_is_finished_later(void) {
+TEST a_pending_caller_run_task_can_be_finished_later(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     for (int light = 0; light < 2; light++) {
       for (int shut = 0; shut < 2; shut++) {
@@ -298,9 +298,9 @@ TEST a_body_that_is_pending_is_finished_later(void) {
   PASS();
 }
 
-/* D17: what ran elsewhere, and is over as soon as the loop hears of it, takes no other's place
- * among those that the loop knows. */
-TEST a_dump_right_after_a_run_elsewhere_has_all_tasks(void) {
+/* D17: a caller-run task that has ended when the loop takes it from the inbox does not replace
+ * another task in the loop's list. */
+TEST a_dump_right_after_a_caller_run_task_has_all_tasks(void) {
   struct fixture f;
   char *text = NULL;
   size_t size = 0;
@@ -329,8 +329,8 @@ static int act_unrefs(struct probe *p, uvs_run_t *run) {
   return p->ret;
 }
 
-/* L1: a task that its body unrefs, on the loop, holds the loop no more. */
-TEST a_body_on_the_loop_may_unref_its_task(void) {
+/* L1: a task that its body unrefs on the loop no longer keeps the loop alive. */
+TEST a_caller_run_body_on_the_loop_may_unref_its_task(void) {
   for (int light = 0; light < 2; light++) {
     for (int pending = 0; pending < 2; pending++) {
       struct fixture f;
@@ -355,8 +355,8 @@ TEST a_body_on_the_loop_may_unref_its_task(void) {
   PASS();
 }
 
-/* L1: the loop stays for what its own thread ran. */
-TEST the_loop_stays_for_the_done_of_what_it_ran_itself(void) {
+/* L1: the loop stays alive for the task that its own thread ran. */
+TEST the_loop_stays_alive_for_the_done_of_a_task_it_ran_as_caller(void) {
   struct fixture f;
   unsigned dones = 0;
 
@@ -386,7 +386,7 @@ static int act_waits(struct probe *p, uvs_run_t *run) {
 }
 
 /* L4 */
-TEST a_wait_inside_such_a_body_would_deadlock_and_is_refused(void) {
+TEST a_wait_inside_a_caller_run_body_is_refused(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
 
@@ -435,13 +435,13 @@ static int do_nest(void *arg) {
   struct two *w = arg;
   int rc = uvs_submit(w->f->s, &w->outer_task, NULL);
 
-  /* Outside again, this thread may wait. */
+  /* After the body, this thread may wait again. */
   log_add(w->f, EV_USER, 'e', 0, uvs_wait(w->f->s, w->kept, UVS_MS(1), 0, NULL));
   return rc;
 }
 
-/* L4: a body of the one runs inside a body of the other, on one thread. */
-TEST a_body_inside_a_body_may_wait_for_neither(void) {
+/* L4: a body of one scheduler runs inside a body of another, on one thread. */
+TEST nested_bodies_of_two_schedulers_may_wait_in_neither(void) {
   struct fixture f;
   struct two w = {&f, NULL, {0}, {0}, 0, 0};
   uvs_options_t o;
@@ -466,7 +466,7 @@ TEST a_body_inside_a_body_may_wait_for_neither(void) {
   ASSERT_RC(UVS_EDEADLK, log_nth(&f, EV_USER, 'i', 0)->status);
   ASSERT_RC(UVS_EDEADLK, log_nth(&f, EV_USER, 'o', 0)->status);
   ASSERT_RC(UVS_EDEADLK, log_nth(&f, EV_USER, 'O', 0)->status);
-  ASSERT_RC(UV_ETIMEDOUT, log_nth(&f, EV_USER, 'I', 0)->status); /* only the inner one is over */
+  ASSERT_RC(UV_ETIMEDOUT, log_nth(&f, EV_USER, 'I', 0)->status); /* only the inner body has ended */
   ASSERT_RC(UV_ETIMEDOUT, log_nth(&f, EV_USER, 'e', 0)->status);
   ASSERT_RC(0, uvs_close(w.inner, NULL));
   CHECK_CALL(close_checked(&f));
@@ -479,8 +479,8 @@ static int act_again(struct probe *p, uvs_run_t *run) {
   return ++p->ret < 100 ? uvs_submit(run->scheduler, t, NULL) : 0;
 }
 
-/* S17: recursion is the user's, and works. */
-TEST a_body_that_submits_runs_the_next_inside_itself(void) {
+/* S17: recursion is the user's responsibility, and works. */
+TEST a_caller_run_body_that_submits_runs_the_next_body_inside_itself(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
 
@@ -499,7 +499,7 @@ TEST a_body_that_submits_runs_the_next_inside_itself(void) {
 }
 
 /* S17: from a body on a runner, and from one on the loop. */
-TEST a_body_that_finds_no_room_runs_what_it_submits(void) {
+TEST a_body_that_submits_at_the_cap_runs_the_new_task_itself(void) {
   for (int concurrency = 0; concurrency < 2; concurrency++) {
     struct fixture f;
 
@@ -526,7 +526,7 @@ TEST a_body_that_finds_no_room_runs_what_it_submits(void) {
 
 /* ---------------------------------------------------------- several in one call --- */
 
-/* What the first body does about the second. */
+/* What the first body does to the second task. */
 static struct {
   struct fixture *f;
   uvs_id_t ids[3];
@@ -593,7 +593,7 @@ static enum greatest_test_res open_three(struct fixture *f, int (*act)(uvs_t *, 
     for (int other = 0; other < 2; other++)
 
 /* S17 F7 P11 */
-TEST several_run_in_order_and_one_may_cancel_the_next(void) {
+TEST caller_run_tasks_of_a_batch_run_in_order_and_may_cancel_each_other(void) {
   FOR_EACH_ROAD(off_loop, other) {
     struct fixture f;
     uvs_task_t t[3];
@@ -613,8 +613,8 @@ TEST several_run_in_order_and_one_may_cancel_the_next(void) {
   PASS();
 }
 
-/* V7 S2: moved before it started, it is never started early. */
-TEST one_of_several_that_is_moved_runs_at_its_new_time(void) {
+/* V7 S2: a task rescheduled before its start never starts early. */
+TEST a_caller_run_task_that_is_rescheduled_runs_at_its_new_time(void) {
   FOR_EACH_ROAD(off_loop, other) {
     struct fixture f;
     uvs_task_t t[3];
@@ -651,8 +651,8 @@ TEST one_of_several_that_is_moved_runs_at_its_new_time(void) {
   PASS();
 }
 
-/* S38 S42: accepted and due, so they all run; and terminated is only afterwards. */
-TEST several_go_on_through_an_orderly_shutdown(void) {
+/* S38 S42: the tasks are accepted and due, so all run. The scheduler terminates afterwards. */
+TEST a_caller_run_batch_finishes_during_an_orderly_shutdown(void) {
   FOR_EACH_ROAD(off_loop, other) {
     struct fixture f;
     uvs_task_t t[3];
@@ -671,8 +671,8 @@ TEST several_go_on_through_an_orderly_shutdown(void) {
   PASS();
 }
 
-/* S33 V2: what has not started is handed back. */
-TEST of_several_an_immediate_shutdown_takes_back_what_has_not_started(void) {
+/* S33 V2: tasks that have not started are handed back. */
+TEST an_immediate_shutdown_hands_back_unstarted_tasks_of_a_caller_run_batch(void) {
   FOR_EACH_ROAD(off_loop, other) {
     struct fixture f;
     uvs_task_t t[3];
@@ -697,7 +697,7 @@ TEST of_several_an_immediate_shutdown_takes_back_what_has_not_started(void) {
 struct rival {
   uvs_allocator_t real;
   uvs_t *s;
-  long after; /* so many calls; below 0: in none */
+  long after; /* shuts down in this call; below 0: in none */
   bool came;
 };
 
@@ -717,8 +717,8 @@ static void free_with_rival(void *ptr, void *arg) {
   r->real.free(ptr, r->real.arg);
 }
 
-/* S12 S17: what comes while a submission asks for memory comes before it. */
-TEST a_shutdown_while_memory_is_asked_for_refuses_them_all(void) {
+/* S12 S17: a shutdown during the allocation of a submission takes effect before the submission. */
+TEST a_shutdown_during_the_allocation_refuses_the_whole_batch(void) {
   enum { N = 3000 };
   static uvs_task_t t[N];
 
@@ -765,7 +765,7 @@ static int closes(uvs_t *s, uvs_id_t second) {
 }
 
 /* L2 */
-TEST a_body_on_the_loop_may_close(void) {
+TEST a_caller_run_body_on_the_loop_may_close(void) {
   struct fixture f;
   uvs_task_t t[3];
 
@@ -782,8 +782,9 @@ TEST a_body_on_the_loop_may_close(void) {
   PASS();
 }
 
-/* S48 S51. A group has a time limit, which it could not keep inside its members' bodies. */
-TEST groups_do_not_run_here(void) {
+/* S48 S51. A group has a time limit, which the caller could not keep while it runs the members'
+ * bodies. */
+TEST groups_are_never_run_by_the_caller(void) {
   struct fixture f;
   struct gathering g = {.f = &f, .winner = 7};
 
@@ -803,7 +804,7 @@ TEST groups_do_not_run_here(void) {
 /* ----------------------------------------------------- while the body still runs --- */
 
 /* F9 F12b */
-TEST a_body_that_runs_here_can_be_cancelled_from_elsewhere(void) {
+TEST a_caller_run_body_can_be_cancelled_on_another_thread(void) {
   for (int light = 0; light < 2; light++) {
     struct fixture f;
     struct caller c;
@@ -835,7 +836,7 @@ TEST a_body_that_runs_here_can_be_cancelled_from_elsewhere(void) {
 }
 
 /* S17 S31 S32 L2 */
-TEST nobody_terminates_or_closes_under_a_body_that_runs_here(void) {
+TEST shutdown_and_close_wait_for_a_caller_run_body(void) {
   for (int how = 0; how < 3; how++) { /* shutdown, shutdown now, close */
     for (int light = 0; light < 2; light++) {
       struct fixture f;
@@ -880,8 +881,8 @@ TEST nobody_terminates_or_closes_under_a_body_that_runs_here(void) {
   PASS();
 }
 
-/* S17 L12: a submitter without a reference of its own, and everything closes right behind it. */
-TEST a_submitter_may_come_back_from_its_body_into_a_close(void) {
+/* S17 L12: a submitter without a reference of its own, and everything is closed right after it. */
+TEST a_caller_run_body_may_return_while_the_scheduler_is_closed(void) {
   for (int round = 0; round < 200; round++) {
     struct fixture f;
     struct caller c;
@@ -902,8 +903,8 @@ TEST a_submitter_may_come_back_from_its_body_into_a_close(void) {
   PASS();
 }
 
-/* P5: what runs here counts, above the cap, and its end gives the room back. */
-TEST what_runs_here_takes_room_above_the_cap(void) {
+/* P5: a caller-run task counts above the cap, and its end makes room. */
+TEST a_caller_run_task_counts_above_the_cap(void) {
   struct fixture f;
   struct caller c[2];
   uvs_id_t x;
@@ -925,7 +926,7 @@ TEST what_runs_here_takes_room_above_the_cap(void) {
   gate_let(2);
   ASSERT_RC(0, caller_join(&c[0]));
   ASSERT_RC(0, caller_join(&c[1]));
-  ASSERT_RC(0, uvs_submit(f.s, &w, NULL)); /* without a turn */
+  ASSERT_RC(0, uvs_submit(f.s, &w, NULL)); /* without a loop pass */
   ASSERT_RC(UV_EAGAIN, uvs_submit(f.s, &w, NULL));
   CHECK_CALL(close_checked(&f));
   PASS();
@@ -945,7 +946,7 @@ static int run_here(uvs_t *s, const uvs_task_t *t, size_t n, int code) {
 }
 
 /* S13 S17 V7 */
-TEST a_handler_that_answers_run_here_is_obeyed_unless_that_were_early(void) {
+TEST a_handler_that_answers_caller_runs_is_obeyed_unless_the_task_is_not_due(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
 
@@ -979,8 +980,8 @@ static int run_here_after_5ms(uvs_t *s, const uvs_task_t *t, size_t n, int code)
   return UVS_REJECT_CALLER_RUNS;
 }
 
-/* the header: UVS_STAT_... It is ready when it runs, however long the handler took. */
-TEST what_runs_here_is_in_the_histograms(void) {
+/* the header: UVS_STAT_... The task becomes ready when it runs, however long the handler took. */
+TEST caller_run_tasks_are_in_the_histograms(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     for (int light = 0; light < 2; light++) {
       uvs_histogram_t h;
@@ -1010,42 +1011,42 @@ TEST what_runs_here_is_in_the_histograms(void) {
 }
 
 SUITE(one_run) {
-  RUN_TEST(the_body_runs_on_the_submitting_thread_inside_the_call);
-  RUN_TEST(nothing_starts_early_and_what_is_no_plain_run_is_refused);
-  RUN_TEST(of_the_short_calls_only_execute_is_run);
-  RUN_TEST(after_done_and_outcome_are_as_usual);
-  RUN_TEST(a_failure_here_is_seen_as_any_other);
-  RUN_TEST(what_runs_here_is_in_the_histograms);
-  RUN_TEST(a_light_task_never_visits_the_loop);
-  RUN_TEST(a_body_that_is_pending_is_finished_later);
-  RUN_TEST(a_dump_right_after_a_run_elsewhere_has_all_tasks);
-  RUN_TEST(a_body_on_the_loop_may_unref_its_task);
-  RUN_TEST(the_loop_stays_for_the_done_of_what_it_ran_itself);
+  RUN_TEST(caller_runs_runs_the_body_on_the_submitting_thread_inside_the_call);
+  RUN_TEST(caller_runs_refuses_tasks_that_are_not_plain_immediate_one_shots);
+  RUN_TEST(caller_runs_applies_only_to_calls_that_submit_immediate_tasks);
+  RUN_TEST(a_caller_run_task_has_its_after_done_and_outcome);
+  RUN_TEST(a_failure_of_a_caller_run_task_is_reported);
+  RUN_TEST(caller_run_tasks_are_in_the_histograms);
+  RUN_TEST(a_detached_caller_run_task_needs_no_loop_pass);
+  RUN_TEST(a_pending_caller_run_task_can_be_finished_later);
+  RUN_TEST(a_dump_right_after_a_caller_run_task_has_all_tasks);
+  RUN_TEST(a_caller_run_body_on_the_loop_may_unref_its_task);
+  RUN_TEST(the_loop_stays_alive_for_the_done_of_a_task_it_ran_as_caller);
 }
 
 SUITE(inside) {
-  RUN_TEST(a_wait_inside_such_a_body_would_deadlock_and_is_refused);
-  RUN_TEST(a_body_inside_a_body_may_wait_for_neither);
-  RUN_TEST(a_body_that_submits_runs_the_next_inside_itself);
-  RUN_TEST(a_body_that_finds_no_room_runs_what_it_submits);
+  RUN_TEST(a_wait_inside_a_caller_run_body_is_refused);
+  RUN_TEST(nested_bodies_of_two_schedulers_may_wait_in_neither);
+  RUN_TEST(a_caller_run_body_that_submits_runs_the_next_body_inside_itself);
+  RUN_TEST(a_body_that_submits_at_the_cap_runs_the_new_task_itself);
 }
 
 SUITE(several) {
-  RUN_TEST(several_run_in_order_and_one_may_cancel_the_next);
-  RUN_TEST(one_of_several_that_is_moved_runs_at_its_new_time);
-  RUN_TEST(several_go_on_through_an_orderly_shutdown);
-  RUN_TEST(of_several_an_immediate_shutdown_takes_back_what_has_not_started);
-  RUN_TEST(a_shutdown_while_memory_is_asked_for_refuses_them_all);
-  RUN_TEST(a_body_on_the_loop_may_close);
-  RUN_TEST(groups_do_not_run_here);
+  RUN_TEST(caller_run_tasks_of_a_batch_run_in_order_and_may_cancel_each_other);
+  RUN_TEST(a_caller_run_task_that_is_rescheduled_runs_at_its_new_time);
+  RUN_TEST(a_caller_run_batch_finishes_during_an_orderly_shutdown);
+  RUN_TEST(an_immediate_shutdown_hands_back_unstarted_tasks_of_a_caller_run_batch);
+  RUN_TEST(a_shutdown_during_the_allocation_refuses_the_whole_batch);
+  RUN_TEST(a_caller_run_body_on_the_loop_may_close);
+  RUN_TEST(groups_are_never_run_by_the_caller);
 }
 
 SUITE(meanwhile) {
-  RUN_TEST(a_body_that_runs_here_can_be_cancelled_from_elsewhere);
-  RUN_TEST(nobody_terminates_or_closes_under_a_body_that_runs_here);
-  RUN_TEST(a_submitter_may_come_back_from_its_body_into_a_close);
-  RUN_TEST(what_runs_here_takes_room_above_the_cap);
-  RUN_TEST(a_handler_that_answers_run_here_is_obeyed_unless_that_were_early);
+  RUN_TEST(a_caller_run_body_can_be_cancelled_on_another_thread);
+  RUN_TEST(shutdown_and_close_wait_for_a_caller_run_body);
+  RUN_TEST(a_caller_run_body_may_return_while_the_scheduler_is_closed);
+  RUN_TEST(a_caller_run_task_counts_above_the_cap);
+  RUN_TEST(a_handler_that_answers_caller_runs_is_obeyed_unless_the_task_is_not_due);
 }
 
 TEST_MAIN(RUN_SUITE(one_run); RUN_SUITE(inside); RUN_SUITE(several); RUN_SUITE(meanwhile));

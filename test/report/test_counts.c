@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is counted, at every instant, and the cap on how many tasks there may be.
+ * The counts, which must be right at every instant, and the cap on the number of tasks.
  */
 #include "lib/bodies.h"
 #include "lib/fixture.h"
 
-/* All of them in one line: what a test says it expects reads as a table. */
+/* All counts in one line, so that expectations read like a table. */
 static const char *counts_text(uvs_t *s) {
   static char text[200];
   uvs_counts_t c = counts_of(s);
@@ -129,7 +129,7 @@ TEST each_outcome_is_counted_where_it_belongs(void) {
 }
 
 /* S20 S29 */
-TEST a_ready_task_that_is_cancelled_is_ready_no_more(void) {
+TEST a_cancelled_ready_task_is_no_longer_counted_as_ready(void) {
   struct fixture f;
   uvs_id_t ids[4];
 
@@ -141,7 +141,7 @@ TEST a_ready_task_that_is_cancelled_is_ready_no_more(void) {
     fakepool_hold();
     for (int i = 0; i < 4; i++) {
       uvs_task_t t = fixture_once(&f, 'a' + i, 0);
-      probe_of(&t)->takes_ns = on_loop ? UVS_MS(1) : 0; /* one is all that a turn has time for */
+      probe_of(&t)->takes_ns = on_loop ? UVS_MS(1) : 0; /* the budget of a pass is enough for one */
       ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
     }
     fakepool_pin();
@@ -186,7 +186,7 @@ TEST a_refused_submission_raises_the_rejected_count_and_no_other(void) {
   PASS();
 }
 
-/* A body that stays inside until all of its kind have come, or for ever if they do not. */
+/* A body that blocks until all bodies of the meeting have come. */
 struct meeting {
   uv_mutex_t lock;
   uv_cond_t cond;
@@ -235,7 +235,7 @@ static void meeting_end(void) {
 }
 
 /* S24 S23 S20 */
-TEST n_bodies_at_once_make_a_peak_of_n_which_survives_termination(void) {
+TEST n_bodies_at_once_give_a_peak_of_n_that_survives_termination(void) {
   struct fixture f;
 
   for (int n = 1; n <= 4; n++) {
@@ -269,7 +269,7 @@ TEST n_bodies_at_once_make_a_peak_of_n_which_survives_termination(void) {
 }
 
 /* S24b */
-TEST ten_tasks_one_after_the_other_make_a_peak_of_one_always(void) {
+TEST ten_tasks_one_after_the_other_give_a_peak_of_one(void) {
   struct fixture f;
 
   for (int round = 0; round < 20; round++) {
@@ -289,8 +289,8 @@ TEST ten_tasks_one_after_the_other_make_a_peak_of_one_always(void) {
   PASS();
 }
 
-/* The waiting is done by the task's own submitter, off the loop: it sees `completed` rise and
- * submits at once. */
+/* The submitter itself waits, on another thread: it sees `completed` rise and submits the next task
+ * at once. */
 struct relay {
   uvs_t *s;
   int tasks;
@@ -313,7 +313,7 @@ static void relay_main(void *arg) {
 }
 
 /* S24b */
-TEST who_sees_a_task_completed_never_finds_its_runner_busy(void) {
+TEST a_runner_is_free_as_soon_as_its_task_counts_as_completed(void) {
   struct fixture f;
   struct relay r;
   uv_thread_t thread;
@@ -335,7 +335,7 @@ TEST who_sees_a_task_completed_never_finds_its_runner_busy(void) {
 }
 
 /* S22 S66 */
-TEST runs_and_missed_points_are_counted_apart_from_tasks(void) {
+TEST runs_and_missed_points_are_counted_separately_from_tasks(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -356,7 +356,7 @@ TEST runs_and_missed_points_are_counted_apart_from_tasks(void) {
 }
 
 /* S27 D16 */
-TEST the_snapshot_has_what_has_not_started_and_says_what_runs(void) {
+TEST the_snapshot_lists_waiting_and_running_tasks_by_state(void) {
   struct fixture f;
   uvs_id_t running;
 
@@ -394,7 +394,7 @@ TEST the_snapshot_has_what_has_not_started_and_says_what_runs(void) {
 }
 
 /* S28 S29 D12 */
-TEST removing_succeeds_once_fails_for_a_running_task_and_leaves_neighbours_alone(void) {
+TEST cancelling_succeeds_once_and_only_before_the_run_and_spares_other_tasks(void) {
   struct fixture f;
   uvs_id_t ids[5], running;
 
@@ -445,7 +445,7 @@ static void cancel_main(void *arg) {
 }
 
 /* S29 S28 */
-TEST a_cancel_off_the_loop_lowers_the_count_before_it_answers(void) {
+TEST a_cancel_on_another_thread_lowers_the_count_before_it_returns(void) {
   struct fixture f;
   uv_thread_t thread;
 
@@ -501,7 +501,7 @@ static void sampler_main(void *arg) {
       m->wrong++;
       m->bad = c;
     }
-    /* What is over stays over. */
+    /* The counts of ended tasks never decrease. */
     if (c.completed < last.completed || c.failed < last.failed || c.cancelled < last.cancelled ||
         c.runs < last.runs || c.rejected < last.rejected || c.peak_runners < last.peak_runners ||
         c.submitted < last.submitted || c.heap_ops < last.heap_ops || c.wakeups < last.wakeups) {
@@ -567,7 +567,7 @@ TEST the_counts_add_up_at_every_instant(void) {
     crowds[i] = (struct crowd){f.s, test_seed + (uint64_t)i + 1, 5000, &over, 0, 0};
     ASSERT_RC(0, uv_thread_create(&threads[i], crowd_main, &crowds[i]));
   }
-  /* The loop turns meanwhile, until their work is done: they end by themselves. */
+  /* The loop runs meanwhile, until the threads have ended by themselves. */
   uint64_t rounds = 0;
   while (counts_of(f.s).submitted < (uint64_t)CROWDS * 5000 && rounds++ < 10000000)
     fixture_turn(&f);
@@ -605,8 +605,8 @@ static void few_sampler_main(void *arg) {
   }
 }
 
-/* V9. What the loop arms and cancels without a lock: three or four wait at every instant. */
-TEST the_loops_own_tasks_add_up_at_every_instant(void) {
+/* V9. Tasks that the loop arms and cancels: three or four wait at every instant. */
+TEST the_counts_of_the_loops_own_tasks_add_up_at_every_instant(void) {
   enum { ROUNDS = 200000 };
   struct fixture f;
   struct sampler m;
@@ -637,7 +637,7 @@ TEST the_loops_own_tasks_add_up_at_every_instant(void) {
 }
 
 /* S22 S18 */
-TEST the_counts_add_up_and_never_go_back_while_submissions_are_refused(void) {
+TEST the_counts_add_up_and_never_decrease_while_submissions_are_refused(void) {
   enum { CROWDS = 2 };
   struct fixture f;
   struct sampler m;
@@ -688,7 +688,7 @@ TEST the_counts_add_up_and_never_go_back_while_submissions_are_refused(void) {
 /* --------------------------------------------------------------------- the cap --- */
 
 /* P5 S11 T8 T9 T10 */
-TEST the_cap_is_exact_and_room_comes_back_with_every_end(void) {
+TEST the_cap_is_exact_and_every_ended_task_makes_room(void) {
   enum { CAP = 10 };
   struct fixture f;
   uvs_id_t ids[CAP], x = 7;
@@ -699,7 +699,7 @@ TEST the_cap_is_exact_and_room_comes_back_with_every_end(void) {
   uvs_task_t t = fixture_once(&f, 'a', UVS_MS(10));
   for (int i = 0; i < CAP; i++)
     ASSERT_RC(0, uvs_submit(f.s, &t, &ids[i]));
-  /* Every form is refused. */
+  /* Every submitting call is refused. */
   struct probe *p = fixture_probe(&f, 'x');
   ASSERT_RC(UV_EAGAIN, uvs_submit(f.s, &t, &x));
   ASSERT_RC(UV_EAGAIN, uvs_submit_many(f.s, &t, 1, &x));
@@ -710,11 +710,11 @@ TEST the_cap_is_exact_and_room_comes_back_with_every_end(void) {
   ASSERT_RC(UV_EAGAIN, uvs_schedule_at(f.s, 0, probe_work, p, &x));
   ASSERT_U64(7, x);
   ASSERT_U64(7, counts_of(f.s).rejected);
-  /* A cancel makes room for one, on the spot. */
+  /* A cancel makes room for one task immediately. */
   ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, ids[3], 0));
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   ASSERT_RC(UV_EAGAIN, uvs_submit(f.s, &t, NULL));
-  /* So does an end, and a run that goes on does not. */
+  /* An ended task makes room, too. A run after which the task goes on does not. */
   uvs_task_t rate = fixture_rate(&f, 'r', UVS_MS(10), UVS_MS(10));
   ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, ids[4], 0));
   ASSERT_RC(0, uvs_submit(f.s, &rate, NULL));
@@ -730,7 +730,7 @@ TEST the_cap_is_exact_and_room_comes_back_with_every_end(void) {
 }
 
 /* P5 */
-TEST many_at_once_are_accepted_all_or_none_under_the_cap(void) {
+TEST a_batch_is_accepted_all_or_none_under_the_cap(void) {
   struct fixture f;
   uvs_task_t many[6];
   uvs_id_t ids[6] = {1, 2, 3, 4, 5, 6};
@@ -755,7 +755,7 @@ TEST many_at_once_are_accepted_all_or_none_under_the_cap(void) {
 }
 
 /* P5 */
-TEST running_and_pending_tasks_take_room_and_cancelled_ones_do_not(void) {
+TEST running_and_pending_tasks_count_for_the_cap_and_cancelled_ones_do_not(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -803,7 +803,7 @@ static void rush_main(void *arg) {
 }
 
 /* P5 */
-TEST the_cap_is_exact_when_threads_rush_for_it(void) {
+TEST the_cap_is_exact_when_threads_compete_for_it(void) {
   enum { THREADS = 4, CAP = 777 };
   struct fixture f;
   struct rush r[THREADS];
@@ -828,7 +828,7 @@ TEST the_cap_is_exact_when_threads_rush_for_it(void) {
   PASS();
 }
 
-TEST the_work_of_the_heaps_and_the_wake_ups_are_counted(void) {
+TEST heap_operations_and_wake_ups_are_counted(void) {
   struct fixture f;
   uvs_counts_t before, now;
   uvs_id_t id;
@@ -859,7 +859,8 @@ TEST the_work_of_the_heaps_and_the_wake_ups_are_counted(void) {
   ASSERT_U64(8, counts_of(f.s).heap_ops); /* out, and its limit in and out */
   now = counts_of(f.s);
   fixture_turn(&f);
-  ASSERT_U64(now.wakeups, counts_of(f.s).wakeups); /* a turn that nobody asked for is none */
+  ASSERT_U64(now.wakeups,
+             counts_of(f.s).wakeups); /* a pass that the scheduler did not ask for does not count */
   ASSERT_STR_EQ("wt", log_string(&f, EV_WORK));
   CHECK_CALL(fixture_close(&f));
   PASS();
@@ -869,27 +870,27 @@ SUITE(counting) {
   RUN_TEST(counts_are_right_before_inside_and_after_the_first_body);
   RUN_TEST(bodies_on_the_loop_count_as_running_but_hold_no_runner);
   RUN_TEST(each_outcome_is_counted_where_it_belongs);
-  RUN_TEST(a_ready_task_that_is_cancelled_is_ready_no_more);
+  RUN_TEST(a_cancelled_ready_task_is_no_longer_counted_as_ready);
   RUN_TEST(a_refused_submission_raises_the_rejected_count_and_no_other);
-  RUN_TEST(n_bodies_at_once_make_a_peak_of_n_which_survives_termination);
-  RUN_TEST(ten_tasks_one_after_the_other_make_a_peak_of_one_always);
-  RUN_TEST(who_sees_a_task_completed_never_finds_its_runner_busy);
-  RUN_TEST(runs_and_missed_points_are_counted_apart_from_tasks);
-  RUN_TEST(the_snapshot_has_what_has_not_started_and_says_what_runs);
-  RUN_TEST(removing_succeeds_once_fails_for_a_running_task_and_leaves_neighbours_alone);
-  RUN_TEST(a_cancel_off_the_loop_lowers_the_count_before_it_answers);
-  RUN_TEST(the_work_of_the_heaps_and_the_wake_ups_are_counted);
+  RUN_TEST(n_bodies_at_once_give_a_peak_of_n_that_survives_termination);
+  RUN_TEST(ten_tasks_one_after_the_other_give_a_peak_of_one);
+  RUN_TEST(a_runner_is_free_as_soon_as_its_task_counts_as_completed);
+  RUN_TEST(runs_and_missed_points_are_counted_separately_from_tasks);
+  RUN_TEST(the_snapshot_lists_waiting_and_running_tasks_by_state);
+  RUN_TEST(cancelling_succeeds_once_and_only_before_the_run_and_spares_other_tasks);
+  RUN_TEST(a_cancel_on_another_thread_lowers_the_count_before_it_returns);
+  RUN_TEST(heap_operations_and_wake_ups_are_counted);
   RUN_TEST(the_counts_add_up_at_every_instant);
-  RUN_TEST(the_loops_own_tasks_add_up_at_every_instant);
-  RUN_TEST(the_counts_add_up_and_never_go_back_while_submissions_are_refused);
+  RUN_TEST(the_counts_of_the_loops_own_tasks_add_up_at_every_instant);
+  RUN_TEST(the_counts_add_up_and_never_decrease_while_submissions_are_refused);
 }
 
 SUITE(cap) {
-  RUN_TEST(the_cap_is_exact_and_room_comes_back_with_every_end);
-  RUN_TEST(many_at_once_are_accepted_all_or_none_under_the_cap);
-  RUN_TEST(running_and_pending_tasks_take_room_and_cancelled_ones_do_not);
-  RUN_TEST(the_cap_is_exact_when_threads_rush_for_it);
+  RUN_TEST(the_cap_is_exact_and_every_ended_task_makes_room);
+  RUN_TEST(a_batch_is_accepted_all_or_none_under_the_cap);
+  RUN_TEST(running_and_pending_tasks_count_for_the_cap_and_cancelled_ones_do_not);
+  RUN_TEST(the_cap_is_exact_when_threads_compete_for_it);
 }
 
-/* Bodies that block need room in libuv's pool, whatever the environment says. */
+/* Blocking bodies need enough threads in libuv's pool, whatever the environment says. */
 TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "5"); RUN_SUITE(counting); RUN_SUITE(cap));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What can be asked: a task's state, the list of tasks, the dump, names, versions.
+ * Queries: a task's state, the list of tasks, the dump, names, versions.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 /* ----------------------------------------------------------------- uvs_info --- */
 
 /* S10 S27 */
-TEST info_tells_every_field_of_a_waiting_task(void) {
+TEST info_shows_every_field_of_a_waiting_task(void) {
   struct fixture f;
   struct look l;
   uvs_id_t id;
@@ -38,7 +38,7 @@ TEST info_tells_every_field_of_a_waiting_task(void) {
     ASSERT_STR_EQ(t.name, l.info.name);
     fixture_turn(&f);
   }
-  vclock_advance_ns(&f.clock, UVS_MS(31)); /* overdue, and nobody has looked */
+  vclock_advance_ns(&f.clock, UVS_MS(31)); /* overdue, and the loop has not looked */
   l = look_at(f.s, id);
   ASSERT_I64(-UVS_MS(1), l.info.remaining_ns);
   ASSERT_I64(VCLOCK_START_NS + UVS_MS(30), l.info.due_ns);
@@ -107,8 +107,8 @@ static void failures_in_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   log_add(p->f, EV_USER, p->tag, id, (int)look_at(s, id).info.failures);
 }
 
-/* S27. Found by the model: only the one with a name, which has a longer record, said so. */
-TEST info_tells_the_failure_of_a_one_shot_of_any_kind(void) {
+/* S27. Found by the model: only a task with a name, which has a cold record, showed its failure. */
+TEST info_shows_the_failure_of_every_kind_of_one_shot(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -131,7 +131,7 @@ TEST info_tells_the_failure_of_a_one_shot_of_any_kind(void) {
 }
 
 /* S10 */
-TEST info_of_wall_clock_and_never_tasks_counts_on_their_own_clock(void) {
+TEST info_of_wall_clock_and_never_tasks_uses_their_own_clock(void) {
   struct fixture f;
   struct look l;
   uvs_id_t wall, never;
@@ -162,7 +162,7 @@ TEST info_of_wall_clock_and_never_tasks_counts_on_their_own_clock(void) {
 }
 
 /* S28 L18 L19 */
-TEST info_of_a_stale_id_and_of_no_id_says_so_and_writes_nothing(void) {
+TEST info_of_a_stale_or_zero_id_fails_and_writes_nothing(void) {
   struct fixture f;
   uvs_info_t info, before;
   uvs_id_t old, id;
@@ -223,7 +223,7 @@ static int act_in_each(uvs_t *s, const uvs_info_t *info, void *arg) {
 }
 
 /* S27 D16 */
-TEST each_ends_when_told_and_may_call_anything_but_itself(void) {
+TEST each_stops_when_told_and_its_callback_may_call_anything_but_each(void) {
   struct fixture f;
   int n = 0;
 
@@ -261,7 +261,7 @@ static int ask_off_loop(struct probe *p, uvs_run_t *run) {
 }
 
 /* L3 */
-TEST each_and_dump_are_refused_off_the_loop(void) {
+TEST each_and_dump_are_refused_on_other_threads(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -280,7 +280,7 @@ TEST each_and_dump_are_refused_off_the_loop(void) {
   PASS();
 }
 
-/* `text` is what follows this line in the dump. */
+/* `text` follows this line in the dump. */
 static bool in_order(const char *dump, const char *const *texts, int n) {
   for (int i = 0; i < n; i++) {
     dump = strstr(dump, texts[i]);
@@ -293,7 +293,7 @@ static bool in_order(const char *dump, const char *const *texts, int n) {
 }
 
 /* D17 S22 */
-TEST the_dump_tells_state_counters_and_tasks_with_the_next_due_first(void) {
+TEST the_dump_shows_state_counters_and_tasks_by_due_time(void) {
   static const char *const expected[4] = {
       ": open, concurrency 2\n",
       ("submitted 6 = completed 1 + failed 0 + cancelled 1 + timed out 0 + dropped 0 + waiting 3 + "
@@ -370,7 +370,7 @@ TEST the_dump_tells_state_counters_and_tasks_with_the_next_due_first(void) {
 }
 
 /* D17 */
-TEST the_dump_is_by_due_time_whatever_the_ids_are(void) {
+TEST the_dump_is_sorted_by_due_time_and_not_by_id(void) {
   for (int way = 0; way < 2; way++) { /* submitted in the order of due time, and against it */
     static const char *const lines[] = {"first", "second", "third"};
     struct fixture f;
@@ -460,7 +460,7 @@ TEST states_and_errors_have_names(void) {
 }
 
 /* L19 */
-TEST the_library_tells_its_version(void) {
+TEST the_library_reports_its_version(void) {
   char text[32];
 
   ASSERT_U64(UVS_VERSION_HEX, uvs_version());
@@ -471,7 +471,7 @@ TEST the_library_tells_its_version(void) {
 }
 
 /* S36 */
-TEST loop_data_and_clock_are_given_back(void) {
+TEST loop_data_and_clock_can_be_read_back(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -488,20 +488,20 @@ TEST loop_data_and_clock_are_given_back(void) {
 }
 
 SUITE(asking) {
-  RUN_TEST(info_tells_every_field_of_a_waiting_task);
+  RUN_TEST(info_shows_every_field_of_a_waiting_task);
   RUN_TEST(info_follows_a_task_through_its_states);
-  RUN_TEST(info_tells_the_failure_of_a_one_shot_of_any_kind);
-  RUN_TEST(info_of_wall_clock_and_never_tasks_counts_on_their_own_clock);
-  RUN_TEST(info_of_a_stale_id_and_of_no_id_says_so_and_writes_nothing);
-  RUN_TEST(each_ends_when_told_and_may_call_anything_but_itself);
-  RUN_TEST(each_and_dump_are_refused_off_the_loop);
-  RUN_TEST(the_dump_tells_state_counters_and_tasks_with_the_next_due_first);
-  RUN_TEST(the_dump_is_by_due_time_whatever_the_ids_are);
+  RUN_TEST(info_shows_the_failure_of_every_kind_of_one_shot);
+  RUN_TEST(info_of_wall_clock_and_never_tasks_uses_their_own_clock);
+  RUN_TEST(info_of_a_stale_or_zero_id_fails_and_writes_nothing);
+  RUN_TEST(each_stops_when_told_and_its_callback_may_call_anything_but_each);
+  RUN_TEST(each_and_dump_are_refused_on_other_threads);
+  RUN_TEST(the_dump_shows_state_counters_and_tasks_by_due_time);
+  RUN_TEST(the_dump_is_sorted_by_due_time_and_not_by_id);
   RUN_TEST(the_dump_marks_a_run_that_was_cancelled_and_an_overdue_task);
   RUN_TEST(states_and_errors_have_names);
-  RUN_TEST(the_library_tells_its_version);
-  RUN_TEST(loop_data_and_clock_are_given_back);
+  RUN_TEST(the_library_reports_its_version);
+  RUN_TEST(loop_data_and_clock_can_be_read_back);
 }
 
-/* Bodies that block need room in libuv's pool, whatever the environment says. */
+/* Blocking bodies need enough threads in libuv's pool, whatever the environment says. */
 TEST_MAIN(uv_os_setenv("UV_THREADPOOL_SIZE", "5"); RUN_SUITE(asking));

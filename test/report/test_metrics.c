@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The statistics of a whole scheduler: all cells together, and both forms in which they are written
- * out. The exposition format is read here by a strict little parser.
+ * The statistics of a whole scheduler: the sum of all cells, and both output formats. A small
+ * strict parser in this file reads the Prometheus format.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static size_t name_length(const char *s) {
   return n == 0 ? 0 : n + strspn(s + n, "abcdefghijklmnopqrstuvwxyz_0123456789");
 }
 
-/* {a="b",c="d"} with nothing that wants a backslash; 0 if it is not that. */
+/* The length of {a="b",c="d"} without characters that need a backslash, or 0. */
 static size_t labels_length(const char *s) {
   const char *p = s;
 
@@ -90,7 +90,7 @@ static size_t labels_length(const char *s) {
   return *p == '}' ? (size_t)(p + 1 - s) : 0;
 }
 
-/* Digits, and perhaps a point and digits: never a comma, a sign or an exponent. */
+/* Digits, optionally with a decimal point and more digits. No comma, sign or exponent. */
 static bool is_number(const char *s) {
   size_t n = strspn(s, "0123456789");
   size_t m;
@@ -205,7 +205,7 @@ static const char *parse_sample(struct parsed *p, const char *line) {
   return NULL;
 }
 
-/* NULL, or what is wrong. Changes the text. */
+/* Returns NULL, or what is wrong. Changes the text. */
 static const char *parse(char *text, struct parsed *p) {
   const char *wrong = NULL;
 
@@ -253,8 +253,8 @@ static enum greatest_test_res is_well_formed(void) {
   PASS();
 }
 
-/* Each kind of mistake once: a parser that lets everything pass proves nothing. */
-TEST the_parser_is_strict(void) {
+/* Each kind of mistake once: a parser that accepts everything proves nothing. */
+TEST the_tests_prometheus_parser_is_strict(void) {
   static const char head[] = "# HELP uvsched_a_total x\n# TYPE uvsched_a_total counter\n";
   static const char hist[] = "# HELP uvsched_h x\n# TYPE uvsched_h histogram\n";
   static const struct {
@@ -311,7 +311,7 @@ TEST the_parser_is_strict(void) {
 
 /* ---------------------------------------------------------------- all the cells --- */
 
-TEST the_cells_of_loop_runners_and_others_are_added_up(void) {
+TEST the_statistics_of_loop_runners_and_other_threads_are_added_up(void) {
   struct fixture f;
   uvs_histogram_t h;
 
@@ -348,7 +348,7 @@ TEST the_cells_of_loop_runners_and_others_are_added_up(void) {
   PASS();
 }
 
-TEST a_histogram_of_nothing_known_is_refused(void) {
+TEST an_unknown_histogram_is_refused(void) {
   struct {
     uvs_histogram_t h;
     uint64_t tail[4];
@@ -426,7 +426,7 @@ static enum greatest_test_res open_filled(struct fixture *f) {
   ASSERT_RC(UVS_CANCELLED, uvs_cancel(f->s, id, 0));
   fixture_turn(f);
 
-  /* Whatever the runs themselves have left. */
+  /* Removes what the runs themselves have recorded. */
   inspect_stat_clear(f->s, INSPECT_LOOP);
   inspect_stat_clear(f->s, INSPECT_OTHERS);
   for (int i = 0; i < 2; i++)
@@ -441,7 +441,7 @@ static enum greatest_test_res open_filled(struct fixture *f) {
   PASS();
 }
 
-TEST prometheus_can_read_what_is_written_for_it(void) {
+TEST the_prometheus_output_is_valid_and_complete(void) {
   static const struct sample expected[] = {
       {"uvsched_tasks_submitted_total", "5"},
       {"uvsched_tasks_ended_total{outcome=\"completed\"}", "2"},
@@ -502,7 +502,7 @@ TEST prometheus_can_read_what_is_written_for_it(void) {
 
 /* -------------------------------------------------------------------------- text --- */
 
-TEST the_text_fits_a_screen(void) {
+TEST the_text_report_fits_a_screen(void) {
   struct fixture f;
 
   CHECK_CALL(open_filled(&f));
@@ -542,7 +542,7 @@ TEST the_text_fits_a_screen(void) {
   PASS();
 }
 
-TEST without_a_run_the_text_has_no_causes(void) {
+TEST without_a_run_the_text_report_has_no_causes_of_lateness(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -555,7 +555,7 @@ TEST without_a_run_the_text_has_no_causes(void) {
   PASS();
 }
 
-TEST durations_read_with_three_digits_and_a_unit(void) {
+TEST durations_are_written_with_three_digits_and_a_unit(void) {
   static const struct {
     uint64_t ns;
     const char *text;
@@ -595,7 +595,7 @@ TEST durations_read_with_three_digits_and_a_unit(void) {
 
 /* ----------------------------------------------------------------- how it is written --- */
 
-TEST an_answer_that_is_not_0_ends_the_writing(void) {
+TEST a_nonzero_answer_of_the_writer_ends_the_report(void) {
   struct fixture f;
 
   CHECK_CALL(open_filled(&f));
@@ -618,7 +618,7 @@ TEST an_answer_that_is_not_0_ends_the_writing(void) {
   PASS();
 }
 
-TEST an_unknown_format_or_no_writer_is_refused(void) {
+TEST an_unknown_format_or_a_missing_writer_is_refused(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -632,7 +632,7 @@ TEST an_unknown_format_or_no_writer_is_refused(void) {
   PASS();
 }
 
-/* Whoever writes may call everything: no lock is held. */
+/* The writer may call everything: no lock is held. */
 struct caller {
   uvs_t *s;
   uvs_task_t t;
@@ -679,7 +679,7 @@ static int write_and_call_back(void *arg) {
   return uvs_stats_write(c->s, UVS_FORMAT_PROMETHEUS, call_back, c);
 }
 
-TEST who_writes_may_call_back_into_the_scheduler(void) {
+TEST the_writer_may_call_back_into_the_scheduler(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct caller c = {0};
     struct fixture f;
@@ -762,27 +762,27 @@ TEST a_scrape_is_consistent_while_four_threads_write(void) {
 }
 
 SUITE(cells) {
-  RUN_TEST(the_cells_of_loop_runners_and_others_are_added_up);
-  RUN_TEST(a_histogram_of_nothing_known_is_refused);
+  RUN_TEST(the_statistics_of_loop_runners_and_other_threads_are_added_up);
+  RUN_TEST(an_unknown_histogram_is_refused);
   RUN_TEST(many_runners_take_a_reasonable_amount_of_memory);
 }
 
 SUITE(prometheus) {
-  RUN_TEST(the_parser_is_strict);
-  RUN_TEST(prometheus_can_read_what_is_written_for_it);
+  RUN_TEST(the_tests_prometheus_parser_is_strict);
+  RUN_TEST(the_prometheus_output_is_valid_and_complete);
   RUN_TEST(a_scrape_is_consistent_while_four_threads_write);
 }
 
 SUITE(text) {
-  RUN_TEST(the_text_fits_a_screen);
-  RUN_TEST(without_a_run_the_text_has_no_causes);
-  RUN_TEST(durations_read_with_three_digits_and_a_unit);
+  RUN_TEST(the_text_report_fits_a_screen);
+  RUN_TEST(without_a_run_the_text_report_has_no_causes_of_lateness);
+  RUN_TEST(durations_are_written_with_three_digits_and_a_unit);
 }
 
 SUITE(writing_out) {
-  RUN_TEST(an_answer_that_is_not_0_ends_the_writing);
-  RUN_TEST(an_unknown_format_or_no_writer_is_refused);
-  RUN_TEST(who_writes_may_call_back_into_the_scheduler);
+  RUN_TEST(a_nonzero_answer_of_the_writer_ends_the_report);
+  RUN_TEST(an_unknown_format_or_a_missing_writer_is_refused);
+  RUN_TEST(the_writer_may_call_back_into_the_scheduler);
 }
 
 TEST_MAIN(RUN_SUITE(cells); RUN_SUITE(prometheus); RUN_SUITE(text); RUN_SUITE(writing_out));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How long to wait before the next try: doubled, bounded, and with chance only as far as asked.
+ * The wait before a retry: doubled, bounded, and shortened by random jitter.
  */
 #include <inttypes.h>
 
@@ -22,7 +22,7 @@ __attribute__((noinline)) static uint64_t doubled_by_hand(uint64_t first_ns, uin
   return wait < max_ns ? wait : max_ns;
 }
 
-TEST the_wait_doubles_with_each_failure_of_a_row(void) {
+TEST the_backoff_doubles_with_each_consecutive_failure(void) {
   ASSERT_U64(10, exact(10, UVS__NEVER, 1));
   ASSERT_U64(20, exact(10, UVS__NEVER, 2));
   ASSERT_U64(40, exact(10, UVS__NEVER, 3));
@@ -30,7 +30,7 @@ TEST the_wait_doubles_with_each_failure_of_a_row(void) {
   PASS();
 }
 
-TEST the_wait_stops_at_its_bound(void) {
+TEST the_backoff_stops_at_its_bound(void) {
   ASSERT_U64(10, exact(10, 35, 1));
   ASSERT_U64(20, exact(10, 35, 2));
   ASSERT_U64(35, exact(10, 35, 3)); /* not 40, and not 20 */
@@ -42,8 +42,8 @@ TEST the_wait_stops_at_its_bound(void) {
   PASS();
 }
 
-/* Whatever the number of failures, and as large as the numbers may be. */
-TEST nothing_overflows(void) {
+/* For any number of failures and the largest numbers. */
+TEST the_backoff_does_not_overflow(void) {
   static const uint64_t firsts[] = {
       1,         2, 3, 1000, UINT64_C(999999937), UVS__NEVER / 3, UVS__NEVER / 2, INT64_MAX - 1,
       UVS__NEVER};
@@ -70,12 +70,12 @@ TEST nothing_overflows(void) {
   PASS();
 }
 
-/* The share that chance may take off, rounded down. */
+/* The most that jitter may subtract, rounded down. */
 static uint64_t share_of(uint64_t wait_ns, uint32_t percent) {
   return wait_ns / 100 * percent + wait_ns % 100 * percent / 100; /* does not overflow */
 }
 
-TEST chance_takes_off_no_more_than_its_share(void) {
+TEST jitter_shortens_the_backoff_by_no_more_than_its_percentage(void) {
   static const uint64_t waits[] = {1, 2, 99, 100, 101, 150, 1000003, UVS__NEVER, UVS__NEVER - 1};
   static const uint32_t percents[] = {0, 1, 50, 99, 100};
   uint64_t random = test_seed;
@@ -100,7 +100,7 @@ TEST chance_takes_off_no_more_than_its_share(void) {
   PASS();
 }
 
-TEST the_share_is_of_the_doubled_and_bounded_wait(void) {
+TEST jitter_is_a_percentage_of_the_doubled_and_bounded_backoff(void) {
   ASSERT_U64(40 - 20, uvs__backoff(10, UVS__NEVER, 50, 3, 20));
   ASSERT_U64(40, uvs__backoff(10, UVS__NEVER, 50, 3, 21));
   ASSERT_U64(30 - 15, uvs__backoff(10, 30, 50, 3, 15));
@@ -109,7 +109,7 @@ TEST the_share_is_of_the_doubled_and_bounded_wait(void) {
   PASS();
 }
 
-TEST chance_uses_its_whole_share(void) {
+TEST jitter_uses_the_whole_range_of_its_percentage(void) {
   unsigned seen[101] = {0};
   uint64_t random = test_seed;
 
@@ -123,12 +123,12 @@ TEST chance_uses_its_whole_share(void) {
 }
 
 SUITE(backoff) {
-  RUN_TEST(the_wait_doubles_with_each_failure_of_a_row);
-  RUN_TEST(the_wait_stops_at_its_bound);
-  RUN_TEST(nothing_overflows);
-  RUN_TEST(chance_takes_off_no_more_than_its_share);
-  RUN_TEST(the_share_is_of_the_doubled_and_bounded_wait);
-  RUN_TEST(chance_uses_its_whole_share);
+  RUN_TEST(the_backoff_doubles_with_each_consecutive_failure);
+  RUN_TEST(the_backoff_stops_at_its_bound);
+  RUN_TEST(the_backoff_does_not_overflow);
+  RUN_TEST(jitter_shortens_the_backoff_by_no_more_than_its_percentage);
+  RUN_TEST(jitter_is_a_percentage_of_the_doubled_and_bounded_backoff);
+  RUN_TEST(jitter_uses_the_whole_range_of_its_percentage);
 }
 
 TEST_MAIN(RUN_SUITE(backoff));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Monotonic and wall time, the system's or a replaced one.
+ * Monotonic and wall time, from the system or from a replaced clock.
  */
 #include "port/clock.h"
 
@@ -9,7 +9,7 @@
 #include "lib/unit.h"
 #include "lib/vclock.h"
 
-TEST the_systems_clocks_go_forward_in_nanoseconds(void) {
+TEST the_system_clocks_advance_in_nanoseconds(void) {
   uvs_clock_t c = {NULL, NULL, NULL};
   uint64_t before_ns = uv_hrtime(), now_ns = uvs__clock_now(&c), wall_ns = uvs__clock_wall(&c);
   uint64_t seconds = (uint64_t)time(NULL);
@@ -17,13 +17,13 @@ TEST the_systems_clocks_go_forward_in_nanoseconds(void) {
   ASSERT(!uvs__clock_replaced(&c));
   ASSERT(now_ns >= before_ns);
   ASSERT(now_ns <= uv_hrtime());
-  /* A minute of grace: somebody may set the clock just now. */
+  /* A minute of tolerance: somebody may set the clock just now. */
   ASSERT(wall_ns / 1000000000 <= seconds + 60);
   ASSERT(wall_ns / 1000000000 + 60 >= seconds);
   PASS();
 }
 
-TEST a_replaced_clock_is_asked_for_both_times(void) {
+TEST a_replaced_clock_is_used_for_both_times(void) {
   struct vclock v;
   uvs_clock_t c;
 
@@ -43,7 +43,7 @@ static int64_t answer(void *arg) {
   return *(int64_t *)arg;
 }
 
-TEST a_replaced_clock_below_zero_is_at_zero(void) {
+TEST a_negative_time_of_a_replaced_clock_counts_as_zero(void) {
   int64_t ns = -1;
   uvs_clock_t c = {answer, answer, &ns};
 
@@ -59,9 +59,9 @@ TEST a_replaced_clock_below_zero_is_at_zero(void) {
 }
 
 SUITE(clocks) {
-  RUN_TEST(the_systems_clocks_go_forward_in_nanoseconds);
-  RUN_TEST(a_replaced_clock_is_asked_for_both_times);
-  RUN_TEST(a_replaced_clock_below_zero_is_at_zero);
+  RUN_TEST(the_system_clocks_advance_in_nanoseconds);
+  RUN_TEST(a_replaced_clock_is_used_for_both_times);
+  RUN_TEST(a_negative_time_of_a_replaced_clock_counts_as_zero);
 }
 
 TEST_MAIN(RUN_SUITE(clocks));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * delay: the delay queue. After every step uvs__delay_check must hold, the bound must not be after
- * the first deadline, and `upto` must not be after the present. The random programs compare with an
- * array of tasks that is searched from end to end.
+ * delay: the delay queue of tasks. After every step uvs__delay_check must hold, the bound must not
+ * be after the first deadline, and `upto` must not be after the present. The random programs
+ * compare with a linear search of an array.
  *
  * Needs: src/delay/delay.c src/util/{slots,heap}.c src/port/{mem,linux}.c src/task/table.c
  *        test/lib/fault.c
@@ -16,9 +16,9 @@
 #define TICK (UINT64_C(1) << UVS__TICK_BITS)
 #define HOUR_NS (UINT64_C(3600) * 1000000000)
 #define DAY_NS (24 * HOUR_NS)
-/* A day after the machine was started, and not at the border of anything. */
+/* A day after the machine was started, and at no border of any level. */
 #define START_NS (DAY_NS + 123456789)
-#define PLENTY 1000000 /* of steps */
+#define PLENTY 1000000 /* steps */
 
 struct yard {
   struct uvs__table table;
@@ -96,7 +96,7 @@ static void move(struct yard *y, uint32_t slot, uint64_t due_ns) {
   uvs__delay_move(&y->d, slot, due_ns, y->now_ns);
 }
 
-/* The next that is due now; UVS__NONE. It is left out of the queue, and not freed. */
+/* Removes the next task that is due now, without freeing it. UVS__NONE if there is none. */
 static uint32_t take(struct yard *y) {
   int steps = PLENTY;
   uint32_t slot = uvs__delay_take(&y->d, y->now_ns, &steps);
@@ -137,7 +137,7 @@ static uint32_t in_buckets(const struct yard *y) {
 
 /* ---- order ---- */
 
-TEST an_empty_queue_has_no_first_and_no_bound(void) {
+TEST an_empty_delay_queue_has_no_first_task_and_no_bound(void) {
   int steps = 3;
   struct yard y;
 
@@ -153,8 +153,8 @@ TEST an_empty_queue_has_no_first_and_no_bound(void) {
   PASS();
 }
 
-/* Each border of each level, from below and from above, in three orders of arrival. The present
- * goes from one deadline to the next. */
+/* Each border of each level, from below and from above, in three orders of arrival. The clock moves
+ * from one deadline to the next. */
 TEST tasks_at_every_border_come_out_in_order_and_never_early(void) {
   for (int order = 0; order < 3; order++) {
     uint64_t due_ns[UVS__LEVELS * 6 + 4];
@@ -208,7 +208,7 @@ TEST tasks_at_every_border_come_out_in_order_and_never_early(void) {
   PASS();
 }
 
-/* L20: whichever of them are in the front, and whichever in the heap. */
+/* L20: whichever of the tasks are in the front list, and whichever in the heap. */
 TEST equal_deadlines_keep_the_order_of_submission(void) {
   for (int far = 0; far < 2; far++) {
     uint64_t due_ns = START_NS + (far != 0 ? HOUR_NS : 0);
@@ -254,7 +254,7 @@ TEST tasks_due_on_the_same_tick_come_out_by_nanosecond(void) {
   PASS();
 }
 
-/* A task of the past arrives while others are in the front. */
+/* A task of the past arrives while others are in the front list. */
 TEST a_deadline_in_the_past_comes_first(void) {
   uint32_t slot[3];
   struct yard y;
@@ -301,7 +301,7 @@ TEST the_bound_is_exact_without_settling_as_long_as_tasks_only_arrive(void) {
   PASS();
 }
 
-TEST cancelling_any_but_the_first_leaves_the_bound_exact(void) {
+TEST cancelling_any_task_but_the_first_keeps_the_bound_exact(void) {
   uint64_t due_ns = START_NS + HOUR_NS;
   uint32_t slot[10];
   struct yard y;
@@ -324,7 +324,7 @@ TEST cancelling_any_but_the_first_leaves_the_bound_exact(void) {
   PASS();
 }
 
-/* L11: one wake-up for nothing at most. */
+/* L11: at most one wake-up for nothing. */
 TEST after_the_first_was_cancelled_the_bound_is_early_until_settled(void) {
   uint64_t due_ns = (START_NS / TICK + 50) * TICK; /* all in one bucket */
   uint32_t slot[5];
@@ -365,8 +365,8 @@ TEST a_task_that_is_earlier_than_a_stale_bound_makes_it_exact(void) {
   PASS();
 }
 
-/* Only the bucket that comes first is looked at. */
-TEST settling_leaves_later_buckets_alone(void) {
+/* Only the first bucket is looked at. */
+TEST settling_does_not_touch_later_buckets(void) {
   enum { N = 1000 };
   uint64_t due_ns = (START_NS / TICK + 50) * TICK;
   int steps = PLENTY;
@@ -387,7 +387,7 @@ TEST settling_leaves_later_buckets_alone(void) {
   PASS();
 }
 
-/* Of one bucket with many tasks; in between others arrive, leave and move. */
+/* One bucket has many tasks. In between others arrive, leave and move. */
 TEST settling_in_small_parts_ends_with_the_exact_bound(void) {
   enum { N = 1000 };
   uint64_t due_ns = START_NS + 40 * HOUR_NS;
@@ -424,7 +424,7 @@ TEST settling_in_small_parts_ends_with_the_exact_bound(void) {
   PASS();
 }
 
-TEST soonest_is_the_earliest_since_it_was_reset(void) {
+TEST soonest_ns_is_the_earliest_deadline_since_it_was_reset(void) {
   uint32_t slot;
   struct yard y;
 
@@ -444,7 +444,7 @@ TEST soonest_is_the_earliest_since_it_was_reset(void) {
 
 /* ---- moving ---- */
 
-TEST a_push_back_leaves_the_task_in_its_bucket_until_its_time_comes(void) {
+TEST a_postponed_task_stays_in_its_bucket_until_the_old_deadline(void) {
   uint64_t due_ns = (START_NS / TICK + 50) * TICK;
   uint32_t slot, other;
   struct yard y;
@@ -478,8 +478,8 @@ TEST a_push_back_leaves_the_task_in_its_bucket_until_its_time_comes(void) {
   PASS();
 }
 
-/* In a bucket, in the front and in the heap. */
-TEST a_push_back_hides_no_other_task(void) {
+/* In a bucket, in the front list and in the heap. */
+TEST a_postponed_task_hides_no_other_task(void) {
   for (int where = 0; where < 3; where++) {
     uint64_t due_ns = START_NS + (where == 0 ? 50 * TICK : 0);
     uint32_t slot[4];
@@ -507,7 +507,7 @@ TEST a_push_back_hides_no_other_task(void) {
 }
 
 /* The tasks are in order, and in no bucket while some of them wait to be filed again. */
-TEST a_task_can_be_pushed_back_while_its_bucket_is_being_filed(void) {
+TEST a_task_can_be_postponed_while_its_bucket_is_being_filed(void) {
   enum { N = 40 };
   uint64_t due_ns = START_NS + HOUR_NS;
   uint32_t slot[N];
@@ -534,7 +534,7 @@ TEST a_task_can_be_pushed_back_while_its_bucket_is_being_filed(void) {
   PASS();
 }
 
-TEST a_task_that_is_moved_earlier_is_the_first_at_once(void) {
+TEST a_task_that_is_moved_earlier_becomes_the_first_at_once(void) {
   for (int pushed = 0; pushed < 2; pushed++) {
     uint32_t slot, other;
     struct yard y;
@@ -580,7 +580,7 @@ TEST a_task_that_is_moved_far_away_leaves_the_front_and_the_heap(void) {
   PASS();
 }
 
-/* The front stays a list after its last task went out and came back. */
+/* The front stays a list after its last task was removed and came back. */
 TEST a_task_that_returns_to_the_end_of_the_front_keeps_others_out_of_the_heap(void) {
   uint32_t last;
   struct yard y;
@@ -600,7 +600,7 @@ TEST a_task_that_returns_to_the_end_of_the_front_keeps_others_out_of_the_heap(vo
 /* ---- cost ---- */
 
 /* W1 */
-TEST a_task_that_is_far_away_costs_one_link_and_no_heap(void) {
+TEST a_distant_task_costs_one_link_and_no_heap_operation(void) {
   enum { N = 20000 };
   uint64_t random = test_seed;
   struct yard y;
@@ -616,7 +616,7 @@ TEST a_task_that_is_far_away_costs_one_link_and_no_heap(void) {
 }
 
 /* W3 */
-TEST tasks_of_one_instant_are_taken_in_one_step_each_and_never_see_the_heap(void) {
+TEST tasks_of_one_instant_take_one_step_each_and_no_heap_operation(void) {
   enum { N = 5000 };
   uint64_t due_ns = START_NS + 2 * HOUR_NS;
   int steps = N + UVS__LEVELS;
@@ -637,7 +637,7 @@ TEST tasks_of_one_instant_are_taken_in_one_step_each_and_never_see_the_heap(void
   PASS();
 }
 
-TEST tasks_that_come_in_order_never_see_the_heap(void) {
+TEST tasks_that_arrive_in_order_cause_no_heap_operation(void) {
   enum { N = 5000 };
   static uint32_t slot[2 * N];
   struct yard y;
@@ -657,7 +657,7 @@ TEST tasks_that_come_in_order_never_see_the_heap(void) {
   PASS();
 }
 
-/* No call looks at more than a batch beyond its budget, and every call gets on. */
+/* No call looks at more than one batch beyond its budget, and every call makes progress. */
 TEST a_budget_of_steps_is_kept_and_every_call_makes_progress(void) {
   enum { N = 1000 };
   for (int budget = 1; budget <= 64; budget *= 4) {
@@ -695,7 +695,7 @@ TEST a_budget_of_steps_is_kept_and_every_call_makes_progress(void) {
   PASS();
 }
 
-TEST without_steps_nothing_is_taken(void) {
+TEST a_budget_of_zero_steps_takes_no_task(void) {
   int steps = 0;
   struct yard y;
 
@@ -708,7 +708,8 @@ TEST without_steps_nothing_is_taken(void) {
   PASS();
 }
 
-/* While tasks of a bucket are being filed, one of them may be earlier than all in the front. */
+/* While the tasks of a bucket are being filed, one of them may be earlier than all in the front
+ * list. */
 TEST nothing_is_taken_before_all_of_a_bucket_is_filed(void) {
   enum { N = 40 };
   uint64_t from_ns = (START_NS / TICK + 5) * TICK;
@@ -733,7 +734,7 @@ TEST nothing_is_taken_before_all_of_a_bucket_is_filed(void) {
 
 /* ---- time ---- */
 
-TEST years_pass_in_a_few_steps(void) {
+TEST a_clock_jump_of_years_takes_a_few_steps(void) {
   for (unsigned bits = 21; bits < 63; bits++) {
     uint64_t due_ns = START_NS + (UINT64_C(1) << bits) - (bits == 62 ? START_NS : 0);
     int steps = PLENTY;
@@ -755,7 +756,7 @@ TEST years_pass_in_a_few_steps(void) {
   PASS();
 }
 
-/* The time of a put may be a little before that of the last take. */
+/* The time of a put may be slightly before that of the last take. */
 TEST a_put_with_a_time_before_the_last_take_changes_nothing(void) {
   uint32_t slot;
   struct yard y;
@@ -794,7 +795,7 @@ static int naive_first(const struct item *t) {
   return best;
 }
 
-/* Near and far, close to borders, equal to others. */
+/* Near and far times, close to borders, equal to others. */
 static uint64_t some_ns(uint64_t *random, const struct item *t, uint64_t now_ns) {
   unsigned level = (unsigned)test_random_below(random, UVS__LEVELS);
   uint64_t width = TICK << level * UVS__DIGIT_BITS;
@@ -827,7 +828,7 @@ static uint64_t some_ns(uint64_t *random, const struct item *t, uint64_t now_ns)
   return ns >= UVS__NEVER ? UVS__NEVER - 1 : ns;
 }
 
-/* How far the clock goes in one step. */
+/* How far the clock advances in one step. */
 static uint64_t some_pass(uint64_t *random, const struct item *t, uint64_t now_ns, bool hasty) {
   int i = naive_first(t);
 
@@ -849,7 +850,7 @@ static uint64_t some_pass(uint64_t *random, const struct item *t, uint64_t now_n
   }
 }
 
-/* Does any list say that its bound may be early, or are tasks being filed? */
+/* May the bound of a list be early, or are tasks being filed? */
 static bool may_be_early(const struct uvs__delay *d) {
   bool any = d->list[UVS__FALLING].min_ns != UVS__NEVER;
 
@@ -872,7 +873,7 @@ static enum greatest_test_res compare(const struct yard *y, const struct item *t
   PASS();
 }
 
-/* All that is due, in order, or until the steps are used up. */
+/* Takes all due tasks in order, or until the steps are used up. */
 static enum greatest_test_res take_due(struct yard *y, struct item *t, uint64_t *random,
                                        uint32_t *count) {
   int steps = 1 + (int)test_random_below(random, test_random_below(random, 2) == 0 ? 10 : 1000);
@@ -1008,7 +1009,7 @@ static enum greatest_test_res random_run(uint64_t *random, int steps, unsigned k
   PASS();
 }
 
-TEST the_queue_agrees_with_an_array_that_is_searched_from_end_to_end(void) {
+TEST the_delay_queue_agrees_with_a_linear_search(void) {
   uint64_t random = test_seed;
 
   for (unsigned i = 0; i < 60; i++)
@@ -1017,7 +1018,7 @@ TEST the_queue_agrees_with_an_array_that_is_searched_from_end_to_end(void) {
 }
 
 SUITE(order) {
-  RUN_TEST(an_empty_queue_has_no_first_and_no_bound);
+  RUN_TEST(an_empty_delay_queue_has_no_first_task_and_no_bound);
   RUN_TEST(tasks_at_every_border_come_out_in_order_and_never_early);
   RUN_TEST(equal_deadlines_keep_the_order_of_submission);
   RUN_TEST(tasks_due_on_the_same_tick_come_out_by_nanosecond);
@@ -1026,39 +1027,39 @@ SUITE(order) {
 
 SUITE(bound) {
   RUN_TEST(the_bound_is_exact_without_settling_as_long_as_tasks_only_arrive);
-  RUN_TEST(cancelling_any_but_the_first_leaves_the_bound_exact);
+  RUN_TEST(cancelling_any_task_but_the_first_keeps_the_bound_exact);
   RUN_TEST(after_the_first_was_cancelled_the_bound_is_early_until_settled);
   RUN_TEST(a_task_that_is_earlier_than_a_stale_bound_makes_it_exact);
-  RUN_TEST(settling_leaves_later_buckets_alone);
+  RUN_TEST(settling_does_not_touch_later_buckets);
   RUN_TEST(settling_in_small_parts_ends_with_the_exact_bound);
-  RUN_TEST(soonest_is_the_earliest_since_it_was_reset);
+  RUN_TEST(soonest_ns_is_the_earliest_deadline_since_it_was_reset);
 }
 
 SUITE(moves) {
-  RUN_TEST(a_push_back_leaves_the_task_in_its_bucket_until_its_time_comes);
-  RUN_TEST(a_push_back_hides_no_other_task);
-  RUN_TEST(a_task_can_be_pushed_back_while_its_bucket_is_being_filed);
-  RUN_TEST(a_task_that_is_moved_earlier_is_the_first_at_once);
+  RUN_TEST(a_postponed_task_stays_in_its_bucket_until_the_old_deadline);
+  RUN_TEST(a_postponed_task_hides_no_other_task);
+  RUN_TEST(a_task_can_be_postponed_while_its_bucket_is_being_filed);
+  RUN_TEST(a_task_that_is_moved_earlier_becomes_the_first_at_once);
   RUN_TEST(a_task_that_is_moved_far_away_leaves_the_front_and_the_heap);
   RUN_TEST(a_task_that_returns_to_the_end_of_the_front_keeps_others_out_of_the_heap);
 }
 
 SUITE(cost) {
-  RUN_TEST(a_task_that_is_far_away_costs_one_link_and_no_heap);
-  RUN_TEST(tasks_of_one_instant_are_taken_in_one_step_each_and_never_see_the_heap);
-  RUN_TEST(tasks_that_come_in_order_never_see_the_heap);
+  RUN_TEST(a_distant_task_costs_one_link_and_no_heap_operation);
+  RUN_TEST(tasks_of_one_instant_take_one_step_each_and_no_heap_operation);
+  RUN_TEST(tasks_that_arrive_in_order_cause_no_heap_operation);
   RUN_TEST(a_budget_of_steps_is_kept_and_every_call_makes_progress);
-  RUN_TEST(without_steps_nothing_is_taken);
+  RUN_TEST(a_budget_of_zero_steps_takes_no_task);
   RUN_TEST(nothing_is_taken_before_all_of_a_bucket_is_filed);
 }
 
 SUITE(time_passes) {
-  RUN_TEST(years_pass_in_a_few_steps);
+  RUN_TEST(a_clock_jump_of_years_takes_a_few_steps);
   RUN_TEST(a_put_with_a_time_before_the_last_take_changes_nothing);
 }
 
 SUITE(random_programs) {
-  RUN_TEST(the_queue_agrees_with_an_array_that_is_searched_from_end_to_end);
+  RUN_TEST(the_delay_queue_agrees_with_a_linear_search);
 }
 
 TEST_MAIN(RUN_SUITE(order); RUN_SUITE(bound); RUN_SUITE(moves); RUN_SUITE(cost);

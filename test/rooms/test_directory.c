@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The directory: numbers that name something, and stay stale for ever when it is gone. Built twice:
- * test_directory_generation.c has generations of three bits, which are soon used up.
+ * The directory: numbers that name objects and stay stale for ever after the object is closed.
+ * Built twice: test_directory_generation.c has generations of three bits, which are soon used up.
  */
 #include "util/directory.h"
 
@@ -15,7 +15,7 @@
 #define LIVES ((UINT64_C(1) << UVS__GENERATION_BITS) - 1) /* of an entry */
 #define INDEX_OF(number) ((number) & ((UINT64_C(1) << 26) - 1))
 
-/* Found, was there, or never was. */
+/* Whether the number is valid, stale, or was never issued. */
 static int look(uint64_t number, void **ret) {
   bool was;
   void *thing = uvs__directory_hold(number, &was);
@@ -27,7 +27,7 @@ static int look(uint64_t number, void **ret) {
   return thing != NULL ? 2 : was;
 }
 
-TEST a_number_finds_its_thing_until_it_is_closed(void) {
+TEST a_number_finds_its_object_until_it_is_closed(void) {
   uint64_t number = 0;
   void *found;
   bool was;
@@ -48,7 +48,7 @@ TEST a_number_finds_its_thing_until_it_is_closed(void) {
   PASS();
 }
 
-TEST what_never_was_is_told_from_what_was(void) {
+TEST a_number_never_issued_is_distinguished_from_a_stale_one(void) {
   uint64_t number, next;
   int thing;
 
@@ -67,8 +67,8 @@ TEST what_never_was_is_told_from_what_was(void) {
   PASS();
 }
 
-/* Hundreds at once, over the end of several chunks, in any order. */
-TEST many_things_come_and_go(void) {
+/* Hundreds at once, across several chunks, in any order. */
+TEST many_directory_entries_can_be_opened_and_closed(void) {
   enum { MANY = 700 };
 
   static uint64_t numbers[MANY], old[MANY * 20];
@@ -105,8 +105,8 @@ TEST many_things_come_and_go(void) {
   PASS();
 }
 
-/* An entry is used again, with a new number each time; with three bits just seven times. L18 */
-TEST no_number_is_given_twice(void) {
+/* An entry is reused with a new number each time; with three bits only seven times. L18 */
+TEST no_directory_number_is_issued_twice(void) {
   enum { MANY = 600 };
 
   static uint64_t numbers[MANY];
@@ -180,7 +180,7 @@ static void thread_main(void *arg) {
     }
     if (t->alive != 1)
       atomic_fetch_add(&wrong, 1);
-    /* Who takes it out of its place is its owner, and closes it. */
+    /* The thread that takes an object out of its place owns it and closes it. */
     if (test_random_below(&random, 4) == 0 && atomic_compare_exchange_strong(place, &expected, 0)) {
       uvs__directory_close(number);
       let_go(number, t);
@@ -189,7 +189,7 @@ static void thread_main(void *arg) {
   }
 }
 
-TEST things_are_freed_once_by_the_last_who_holds_them(void) {
+TEST objects_are_freed_once_by_their_last_holder(void) {
   uint64_t random = test_seed;
   uint64_t seeds[THREADS];
   uv_thread_t threads[THREADS];
@@ -220,11 +220,11 @@ TEST things_are_freed_once_by_the_last_who_holds_them(void) {
 }
 
 SUITE(directory) {
-  RUN_TEST(a_number_finds_its_thing_until_it_is_closed);
-  RUN_TEST(what_never_was_is_told_from_what_was);
-  RUN_TEST(many_things_come_and_go);
-  RUN_TEST(no_number_is_given_twice);
-  RUN_TEST(things_are_freed_once_by_the_last_who_holds_them);
+  RUN_TEST(a_number_finds_its_object_until_it_is_closed);
+  RUN_TEST(a_number_never_issued_is_distinguished_from_a_stale_one);
+  RUN_TEST(many_directory_entries_can_be_opened_and_closed);
+  RUN_TEST(no_directory_number_is_issued_twice);
+  RUN_TEST(objects_are_freed_once_by_their_last_holder);
 }
 
 TEST_MAIN(RUN_SUITE(directory));

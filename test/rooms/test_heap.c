@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The delay heap, and below it the index of a chunked array and the door to malloc. After every
- * step uvs__heap_check must hold; the random run compares with a plain sorted list.
+ * The delay heap, the index of a chunked array, and the allocation functions. After every step
+ * uvs__heap_check must hold. The random run compares with a sorted list.
  */
 #include "util/heap.h"
 
@@ -9,7 +9,7 @@
 
 #include "lib/unit.h"
 
-/* A heap with links and room for `slots` slots, which in the library are the table's. */
+/* A heap with links and room for `slots` slots. In the library these belong to the table. */
 struct pile {
   struct uvs__heap heap;
   struct uvs__link *links[UVS__CHUNKS];
@@ -60,7 +60,7 @@ static uint32_t head_slot(struct pile *p) {
   return uvs__heap_slot(uvs__heap_head(&p->heap));
 }
 
-/* Takes all out; false unless they come in order. */
+/* Removes all entries. Returns false unless they come in order. */
 static bool drains_in_order(struct pile *p) {
   struct uvs__heap_entry last = {0, 0};
 
@@ -89,7 +89,7 @@ TEST an_empty_heap_has_no_head(void) {
   PASS();
 }
 
-TEST the_first_can_be_removed(void) {
+TEST the_first_entry_of_a_heap_can_be_removed(void) {
   struct pile p;
 
   pile_init(&p, 64);
@@ -105,7 +105,7 @@ TEST the_first_can_be_removed(void) {
   PASS();
 }
 
-TEST the_last_can_be_removed_and_the_only_one(void) {
+TEST the_last_and_the_only_entry_of_a_heap_can_be_removed(void) {
   struct pile p;
 
   pile_init(&p, 64);
@@ -127,9 +127,9 @@ TEST the_last_can_be_removed_and_the_only_one(void) {
   PASS();
 }
 
-/* Positions 0 to 9; the children of 1 are 5 to 8, those of 2 begin at 9. When 5 goes, 9 takes its
- * place, and is earlier than 1 above it. */
-TEST the_replacement_of_a_middle_one_goes_up(void) {
+/* Positions 0 to 9. The children of 1 are 5 to 8, those of 2 begin at 9. When 5 is removed, 9 takes
+ * its place, and is earlier than its parent 1. */
+TEST the_replacement_of_a_middle_heap_entry_moves_up(void) {
   static const uint64_t deadline_ns[] = {0, 100, 10, 20, 30, 101, 102, 103, 104, 11};
   static const uint32_t order[] = {0, 2, 9, 3, 4, 1, 6, 7, 8};
   struct pile p;
@@ -152,7 +152,7 @@ TEST the_replacement_of_a_middle_one_goes_up(void) {
   PASS();
 }
 
-TEST the_replacement_of_a_middle_one_goes_down(void) {
+TEST the_replacement_of_a_middle_heap_entry_moves_down(void) {
   struct pile p;
 
   pile_init(&p, 64);
@@ -167,7 +167,7 @@ TEST the_replacement_of_a_middle_one_goes_down(void) {
   PASS();
 }
 
-TEST each_one_can_be_removed_from_each_size(void) {
+TEST each_entry_can_be_removed_from_a_heap_of_each_size(void) {
   struct pile p;
 
   pile_init(&p, 64);
@@ -185,8 +185,8 @@ TEST each_one_can_be_removed_from_each_size(void) {
   PASS();
 }
 
-/* Removing what is not there is our own mistake, and aborts; who does not know asks first. */
-TEST what_was_removed_is_known_not_to_be_there(void) {
+/* Removing an absent entry is an internal error and aborts, so callers ask first. */
+TEST a_removed_entry_is_no_longer_in_the_heap(void) {
   struct pile p;
 
   pile_init(&p, 64);
@@ -208,9 +208,9 @@ TEST what_was_removed_is_known_not_to_be_there(void) {
   PASS();
 }
 
-/* What one expiry does to others: cancels one that is due too, cancels one that is not, arms a new
- * one that is due at once. */
-TEST removal_and_insertion_during_expiry_keep_the_order(void) {
+/* The effects of one expiry on others: it cancels one that is due too, cancels one that is not due,
+ * and arms one that is due immediately. */
+TEST removal_and_insertion_during_expiry_keep_the_heap_order(void) {
   uint64_t now_ns = 50, last_ns = 0;
   uint32_t fresh = 100, fired = 0, cancelled = 0;
   struct pile p;
@@ -249,8 +249,8 @@ TEST removal_and_insertion_during_expiry_keep_the_order(void) {
   PASS();
 }
 
-/* The later slot number came first, and they are pushed in neither order. */
-TEST equal_deadlines_go_by_sequence_not_by_slot(void) {
+/* The larger slot number came first, and they are pushed in neither order. */
+TEST equal_deadlines_are_ordered_by_sequence_and_not_by_slot(void) {
   struct pile p;
 
   pile_init(&p, 64);
@@ -269,7 +269,7 @@ TEST equal_deadlines_go_by_sequence_not_by_slot(void) {
   PASS();
 }
 
-TEST the_ends_of_time_and_of_the_key_are_in_order(void) {
+TEST the_extreme_deadlines_and_sequences_are_in_order(void) {
   uint64_t last_seq = (UINT64_C(1) << (64 - UVS__SLOT_BITS)) - 1;
   struct pile p;
 
@@ -289,9 +289,9 @@ TEST the_ends_of_time_and_of_the_key_are_in_order(void) {
   PASS();
 }
 
-/* S29 A removed entry is gone at once: the heap holds what is live and nothing else, in the room
- * that it has. */
-TEST eager_removal_keeps_the_heap_no_larger_than_live(void) {
+/* S29 A removed entry leaves the heap immediately: the heap holds only live entries and does not
+ * grow. */
+TEST the_heap_is_never_larger_than_the_number_of_live_entries(void) {
   struct pile p;
 
   pile_init(&p, 64);
@@ -312,7 +312,7 @@ TEST eager_removal_keeps_the_heap_no_larger_than_live(void) {
   PASS();
 }
 
-TEST an_index_has_one_chunk_and_offset(void) {
+TEST each_index_maps_to_one_chunk_and_offset(void) {
   uint32_t index = 0, offset;
 
   for (unsigned k = 0; k < UVS__CHUNKS; k++) {
@@ -368,7 +368,7 @@ TEST an_allocation_whose_size_overflows_is_refused(void) {
   PASS();
 }
 
-TEST without_an_allocator_it_is_malloc(void) {
+TEST without_an_allocator_malloc_is_used(void) {
   struct fault fault;
   uvs_allocator_t mem = {NULL, NULL, NULL}, own;
   void *block;
@@ -387,7 +387,7 @@ TEST without_an_allocator_it_is_malloc(void) {
   PASS();
 }
 
-/* The naive one: a sorted array. */
+/* The naive model: a sorted array. */
 #define SLOTS 300u
 
 struct naive {
@@ -418,7 +418,7 @@ static bool naive_remove(struct naive *v, uint32_t slot, struct uvs__heap_entry 
   return false;
 }
 
-/* Deadlines from a narrow range, for equal ones, or from all of time. */
+/* Deadlines from a narrow range, to get equal ones, or from all of time. */
 static uint64_t some_deadline(uint64_t *random, bool narrow) {
   return narrow ? test_random_below(random, 20) : test_random(random) >> 1;
 }
@@ -457,7 +457,7 @@ static enum greatest_test_res random_steps(struct pile *p, struct naive *v, uint
   PASS();
 }
 
-TEST a_random_run_agrees_with_a_sorted_list(void) {
+TEST a_random_heap_agrees_with_a_sorted_list(void) {
   uint64_t random = test_seed;
 
   for (int narrow = 0; narrow < 2; narrow++) {
@@ -476,7 +476,7 @@ TEST a_random_run_agrees_with_a_sorted_list(void) {
   PASS();
 }
 
-TEST every_change_is_counted_once_and_a_look_is_none(void) {
+TEST every_heap_operation_is_counted_once_and_a_peek_is_not(void) {
   struct pile p;
 
   pile_init(&p, 64);
@@ -494,24 +494,24 @@ TEST every_change_is_counted_once_and_a_look_is_none(void) {
 
 SUITE(heap) {
   RUN_TEST(an_empty_heap_has_no_head);
-  RUN_TEST(every_change_is_counted_once_and_a_look_is_none);
-  RUN_TEST(the_first_can_be_removed);
-  RUN_TEST(the_last_can_be_removed_and_the_only_one);
-  RUN_TEST(the_replacement_of_a_middle_one_goes_up);
-  RUN_TEST(the_replacement_of_a_middle_one_goes_down);
-  RUN_TEST(each_one_can_be_removed_from_each_size);
-  RUN_TEST(what_was_removed_is_known_not_to_be_there);
-  RUN_TEST(removal_and_insertion_during_expiry_keep_the_order);
-  RUN_TEST(equal_deadlines_go_by_sequence_not_by_slot);
-  RUN_TEST(the_ends_of_time_and_of_the_key_are_in_order);
-  RUN_TEST(eager_removal_keeps_the_heap_no_larger_than_live);
-  RUN_TEST(a_random_run_agrees_with_a_sorted_list);
+  RUN_TEST(every_heap_operation_is_counted_once_and_a_peek_is_not);
+  RUN_TEST(the_first_entry_of_a_heap_can_be_removed);
+  RUN_TEST(the_last_and_the_only_entry_of_a_heap_can_be_removed);
+  RUN_TEST(the_replacement_of_a_middle_heap_entry_moves_up);
+  RUN_TEST(the_replacement_of_a_middle_heap_entry_moves_down);
+  RUN_TEST(each_entry_can_be_removed_from_a_heap_of_each_size);
+  RUN_TEST(a_removed_entry_is_no_longer_in_the_heap);
+  RUN_TEST(removal_and_insertion_during_expiry_keep_the_heap_order);
+  RUN_TEST(equal_deadlines_are_ordered_by_sequence_and_not_by_slot);
+  RUN_TEST(the_extreme_deadlines_and_sequences_are_in_order);
+  RUN_TEST(the_heap_is_never_larger_than_the_number_of_live_entries);
+  RUN_TEST(a_random_heap_agrees_with_a_sorted_list);
 }
 
 SUITE(chunks_and_memory) {
-  RUN_TEST(an_index_has_one_chunk_and_offset);
+  RUN_TEST(each_index_maps_to_one_chunk_and_offset);
   RUN_TEST(an_allocation_whose_size_overflows_is_refused);
-  RUN_TEST(without_an_allocator_it_is_malloc);
+  RUN_TEST(without_an_allocator_malloc_is_used);
 }
 
 TEST_MAIN(RUN_SUITE(heap); RUN_SUITE(chunks_and_memory));

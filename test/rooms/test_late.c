@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How the time between due and start is split: every part where it belongs, and nothing lost.
+ * How the time between due and start is split: each part goes to its cause, and nothing is lost.
  */
 #include "task/late.h"
 
@@ -12,7 +12,7 @@
 
 static int64_t by[UVS_LATE_CAUSES];
 
-/* Due at 100 ms, and everything that can come between: 10 ms later each. */
+/* Due at 100 ms, followed by every possible delay, 10 ms each. */
 static struct uvs__late late_in_every_way(void) {
   return (struct uvs__late){
       .due_ns = 100 * MS,
@@ -27,7 +27,7 @@ static struct uvs__late late_in_every_way(void) {
   };
 }
 
-TEST each_part_goes_to_its_cause(void) {
+TEST each_part_of_a_lateness_is_attributed_to_its_cause(void) {
   struct uvs__late l = late_in_every_way();
 
   ASSERT_RC(UVS_LATE_RUNNERS, uvs__late_split(&l, by));
@@ -49,14 +49,13 @@ TEST each_part_goes_to_its_cause(void) {
   uvs__late_split(&l, by);
   ASSERT_U64(10 * MS, by[UVS_LATE_LOOP]);
   ASSERT_U64(20 * MS, by[UVS_LATE_BUDGET]);  /* handed over late, and carried over again */
-  ASSERT_U64(20 * MS, by[UVS_LATE_RUNNERS]); /* a body that outlasted the turn, and the rest */
+  ASSERT_U64(20 * MS, by[UVS_LATE_RUNNERS]); /* a body that outlasted the pass, and the rest */
   PASS();
 }
 
-/* Due at 100; the body of the run before returned at 110, its `after` began at 140 and ended at
- * 145.
- */
-TEST waiting_for_the_after_of_the_run_before_is_the_loops_doing(void) {
+/* Due at 100. The body of the previous run returned at 110, its `after` started at 140 and ended at
+ * 145. */
+TEST waiting_for_the_previous_runs_after_is_attributed_to_the_loop(void) {
   struct uvs__late l = {.due_ns = 100 * MS, .ended_ns = 110 * MS, .after_ns = 140 * MS};
 
   l.since_ns = l.turn_ns = l.ready_ns = l.start_ns = 145 * MS;
@@ -66,7 +65,7 @@ TEST waiting_for_the_after_of_the_run_before_is_the_loops_doing(void) {
   PASS();
 }
 
-TEST what_is_on_time_has_no_culprit(void) {
+TEST a_start_on_time_has_no_culprit(void) {
   struct uvs__late l = late_in_every_way();
 
   l.start_ns = l.due_ns;
@@ -90,8 +89,8 @@ TEST the_timer_is_blamed_only_for_the_wait_for_the_loop(void) {
   PASS();
 }
 
-/* Whatever the instants: no part is negative, and together they are the lateness. */
-TEST the_parts_add_up(void) {
+/* For any times: no part is negative, and the sum is the lateness. */
+TEST the_parts_of_a_lateness_add_up(void) {
   uint64_t x = test_seed | 1;
 
   for (int n = 0; n < 200000; n++) {
@@ -130,11 +129,11 @@ TEST the_parts_add_up(void) {
 }
 
 SUITE(late) {
-  RUN_TEST(each_part_goes_to_its_cause);
-  RUN_TEST(waiting_for_the_after_of_the_run_before_is_the_loops_doing);
-  RUN_TEST(what_is_on_time_has_no_culprit);
+  RUN_TEST(each_part_of_a_lateness_is_attributed_to_its_cause);
+  RUN_TEST(waiting_for_the_previous_runs_after_is_attributed_to_the_loop);
+  RUN_TEST(a_start_on_time_has_no_culprit);
   RUN_TEST(the_timer_is_blamed_only_for_the_wait_for_the_loop);
-  RUN_TEST(the_parts_add_up);
+  RUN_TEST(the_parts_of_a_lateness_add_up);
 }
 
 TEST_MAIN(RUN_SUITE(late));

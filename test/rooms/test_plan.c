@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * plan: does another run follow, and when? A table of single ends of runs for each kind and each
- * policy, then jitter, then long lives of random tasks. Their model knows no division: it goes
- * along the grid point by point.
+ * plan: does another run follow, and when? A table of ends of runs for each kind and each policy,
+ * then jitter, then long random sequences. Their model does no division: it walks along the grid
+ * point by point.
  *
  * Needs: src/task/{plan,recur}.c test/lib/fault.c
  */
@@ -42,7 +42,7 @@ struct row {
 enum { CATCH_UP = UVS_MISSED_CATCH_UP, MERGE = UVS_MISSED_ONCE, SKIP = UVS_MISSED_SKIP };
 enum { STOP = UVS_FAIL_STOP, GO_ON = UVS_FAIL_CONTINUE, RETRY = UVS_FAIL_RETRY };
 
-/* The first wait of a retry is 10, the longest 35; no chance. */
+/* The first wait of a retry is 10, the longest 35, without jitter. */
 static const struct row rows[] = {
 #define TASK(k, p, f, period, until, max_r, max_f) \
   .kind = (k), .policy = (p), .failure = (f), .period_ns = (period), .until_ns = (until), \
@@ -197,7 +197,7 @@ static void make(const struct row *r, struct uvs__task *t, struct uvs__extra *x)
 #define ASSERT_ROW(r, expected, got) \
   ASSERT_EQ_FMTm((r)->what, (unsigned long long)(expected), (unsigned long long)(got), "%llu")
 
-TEST each_end_of_a_run_is_followed_by_what_its_row_says(void) {
+TEST the_plan_after_a_run_matches_its_table_row(void) {
   for (size_t i = 0; i < N(rows); i++) {
     const struct row *r = &rows[i];
     struct uvs__run_end e = {r->status, r->end_ns, r->over_ns, r->wall_ns};
@@ -213,7 +213,7 @@ TEST each_end_of_a_run_is_followed_by_what_its_row_says(void) {
     ASSERT_ROW(r, r->goes_on ? r->due_ns : r->ideal_ns, t.due_ns);
     ASSERT_ROW(r, 0, x.jitter_now_ns);
     ASSERT_ROW(r, r->goes_on ? r->missed : 0, p.missed);
-    ASSERT_ROW(r, 7 + p.missed, x.missed_next); /* added to what nobody was told of yet */
+    ASSERT_ROW(r, 7 + p.missed, x.missed_next); /* added to the points that were not reported yet */
     if (p.missed > 0)
       ASSERT_ROW(r, r->reason, p.reason);
     if (r->status != UVS_STOP) {
@@ -224,7 +224,7 @@ TEST each_end_of_a_run_is_followed_by_what_its_row_says(void) {
   PASS();
 }
 
-/* Everything that is not a time of the next run stays as it is. */
+/* Everything except the times of the next run stays unchanged. */
 TEST the_plan_changes_only_times_and_counts_of_its_task(void) {
   for (size_t i = 0; i < N(rows); i++) {
     struct uvs__run_end e = {rows[i].status, rows[i].end_ns, rows[i].over_ns, rows[i].wall_ns};
@@ -262,7 +262,7 @@ TEST jitter_is_the_same_for_the_same_seed_task_and_run_and_differs_otherwise(voi
   PASS();
 }
 
-TEST every_jitter_up_to_the_greatest_is_equally_likely(void) {
+TEST every_jitter_up_to_the_maximum_is_equally_likely(void) {
   unsigned n[11] = {0};
 
   for (uint64_t run = 0; run < 11000; run++) {
@@ -278,7 +278,7 @@ TEST every_jitter_up_to_the_greatest_is_equally_likely(void) {
   PASS();
 }
 
-/* The grid must not drift with it, and the end of time is not passed. */
+/* The grid must not drift with jitter, and the end of time is not exceeded. */
 TEST jitter_is_added_to_the_deadline_and_not_to_the_ideal_time(void) {
   struct row r = {"", TASK(UVS_FIXED_RATE, CATCH_UP, STOP, 1000, NEVER, 0, 0),
                   RUN(0, 0, 5000, 0, 0, 0, 0)};
@@ -335,7 +335,7 @@ TEST jitter_may_pass_the_end_time_and_a_retry_has_none(void) {
   PASS();
 }
 
-TEST chance_takes_off_up_to_retry_jitter_percent_of_a_wait(void) {
+TEST retry_jitter_shortens_a_wait_by_up_to_its_percentage(void) {
   struct row r = {"", TASK(UVS_ONE_SHOT, 0, RETRY, 0, NEVER, 0, 0), RUN(1, 0, 50, 0, 0, 60, 60)};
   struct uvs__run_end bad = {UV_EIO, 60, 60, 0};
   uint64_t least = UINT64_MAX, greatest = 0;
@@ -376,7 +376,7 @@ static uint64_t naive_wait(uint32_t failures) {
   return wait_ns < 35 ? wait_ns : 35;
 }
 
-/* What follows a run that stood for `ideal` and `merged` points after it. */
+/* What follows a run that stood for `ideal` and for `merged` later points. */
 static void naive_next(struct model *m, const struct uvs__task *t, const struct uvs__extra *x,
                        uint64_t ideal_ns, uint64_t merged, const struct uvs__run_end *e) {
   bool was_retry = x->failure == UVS_FAIL_RETRY && m->failures > 0;
@@ -400,7 +400,7 @@ static void naive_next(struct model *m, const struct uvs__task *t, const struct 
     m->grid_ns = point_ns;
   }
   if (e->status < 0 && x->failure == UVS_FAIL_RETRY) {
-    /* As long ago as the body returned, by the clock in question. */
+    /* When the body returned, by the task's clock. */
     uint64_t from_ns = (e->wall_ns != 0 ? e->wall_ns : e->over_ns) - (e->over_ns - e->end_ns);
 
     m->ideal_ns = from_ns + naive_wait(m->failures);
@@ -482,7 +482,7 @@ static enum greatest_test_res random_life(uint64_t *random) {
   PASS();
 }
 
-TEST a_random_life_agrees_with_a_walk_along_the_grid(void) {
+TEST a_random_task_agrees_with_a_walk_along_the_grid(void) {
   uint64_t random = test_seed;
 
   for (int i = 0; i < 50000; i++)
@@ -491,14 +491,14 @@ TEST a_random_life_agrees_with_a_walk_along_the_grid(void) {
 }
 
 SUITE(plan) {
-  RUN_TEST(each_end_of_a_run_is_followed_by_what_its_row_says);
+  RUN_TEST(the_plan_after_a_run_matches_its_table_row);
   RUN_TEST(the_plan_changes_only_times_and_counts_of_its_task);
   RUN_TEST(jitter_is_the_same_for_the_same_seed_task_and_run_and_differs_otherwise);
-  RUN_TEST(every_jitter_up_to_the_greatest_is_equally_likely);
+  RUN_TEST(every_jitter_up_to_the_maximum_is_equally_likely);
   RUN_TEST(jitter_is_added_to_the_deadline_and_not_to_the_ideal_time);
   RUN_TEST(jitter_may_pass_the_end_time_and_a_retry_has_none);
-  RUN_TEST(chance_takes_off_up_to_retry_jitter_percent_of_a_wait);
-  RUN_TEST(a_random_life_agrees_with_a_walk_along_the_grid);
+  RUN_TEST(retry_jitter_shortens_a_wait_by_up_to_its_percentage);
+  RUN_TEST(a_random_task_agrees_with_a_walk_along_the_grid);
 }
 
 TEST_MAIN(RUN_SUITE(plan));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * ready: which of the ready tasks starts next. Within a class the earliest key; among the classes
- * 8 : 4 : 1. After every step of the random programs uvs__ready_check must hold, and the first must
- * be the one that a search through all tasks finds.
+ * ready: which of the ready tasks starts next. Within a class the earliest key; among the classes 8
+ * : 4 : 1. After every step of the random programs uvs__ready_check must hold, and the first task
+ * must be the one that a linear search finds.
  *
  * Needs: src/core/ready.c src/util/{slots,heap}.c src/port/{mem,linux}.c src/task/table.c
  *        test/lib/fault.c
@@ -50,8 +50,8 @@ static void make_room(struct bench *b, bool extras) {
   uvs__table_attach(&b->table, s, &c);
 }
 
-/* A task that is READY, but not yet among the ready tasks. With an extra record the key is there,
- * and due_ns and seq say something else. */
+/* A READY task that is not yet among the ready tasks. With an extra record the key is there, and
+ * due_ns and seq have other values. */
 static uint32_t fresh(struct bench *b, unsigned class, uint64_t key_ns, uint64_t key_seq,
                       bool extra) {
   struct uvs__task *t;
@@ -90,7 +90,7 @@ static void drop(struct bench *b, uint32_t slot) {
   uvs__table_give(&b->table, slot);
 }
 
-/* As a runner does it. Returns the class; UVS__NONE. */
+/* Starts a task as a runner does. Returns its class, or UVS__NONE. */
 static unsigned start(struct bench *b) {
   uint32_t slot = uvs__ready_first(&b->table, &b->ready);
   unsigned class;
@@ -103,7 +103,7 @@ static unsigned start(struct bench *b) {
   return class;
 }
 
-/* So many starts, in letters; '.' if there is none. */
+/* The classes of n starts as letters; '.' if there is no task. */
 static const char *starts(struct bench *b, unsigned n) {
   static char text[256];
 
@@ -136,7 +136,7 @@ static void turn_to(struct bench *b, unsigned turn) {
 
 /* ---- classes ---- */
 
-TEST with_all_three_classes_the_sequence_is_exact(void) {
+TEST with_all_three_priorities_the_sequence_is_exact(void) {
   struct bench b;
 
   bench_init(&b);
@@ -146,12 +146,13 @@ TEST with_all_three_classes_the_sequence_is_exact(void) {
   PASS();
 }
 
-TEST a_class_without_tasks_leaves_its_turns_to_the_highest_that_has_some(void) {
+TEST slots_of_an_empty_priority_go_to_the_highest_with_tasks(void) {
   struct bench b;
 
   bench_init(&b);
   fill(&b, 0, 10, 10);
-  ASSERT_STR_EQ("NNNNNNNNNNLLLLLLLLLL.", starts(&b, 21)); /* turn 12 came after N was empty */
+  ASSERT_STR_EQ("NNNNNNNNNNLLLLLLLLLL.",
+                starts(&b, 21)); /* slot 12 of the cycle came after N was empty */
   turn_to(&b, 0);
   fill(&b, 0, 20, 10);
   ASSERT_STR_EQ("NNNNNNNNNNNNL", starts(&b, 13));
@@ -187,9 +188,9 @@ TEST of_any_13_starts_8_are_high_4_normal_and_1_low(void) {
   PASS();
 }
 
-/* At every turn, with every mixture of the others, also while more of them arrive. The bounds are
- * reached, so they are the best. */
-TEST the_first_of_a_class_is_overtaken_by_2_or_3_or_12_others_at_most(void) {
+/* At every position of the cycle, with every mixture of other tasks, also while more arrive. The
+ * bounds are reached, so they are tight. */
+TEST the_first_task_of_a_priority_is_overtaken_by_at_most_2_3_or_12_others(void) {
   static const unsigned bounds[UVS__CLASSES] = {2, 3, 12};
   struct bench b;
 
@@ -230,7 +231,7 @@ TEST the_first_of_a_class_is_overtaken_by_2_or_3_or_12_others_at_most(void) {
   PASS();
 }
 
-TEST a_removal_ends_no_turn_and_the_first_stays_until_it_is_removed(void) {
+TEST a_removal_does_not_advance_the_cycle_of_priorities(void) {
   uint32_t slot[6];
   struct bench b;
 
@@ -266,7 +267,7 @@ static uint32_t in_heap(const struct bench *b) {
   return n;
 }
 
-TEST tasks_that_come_in_order_are_a_list_also_with_equal_keys(void) {
+TEST ready_tasks_that_arrive_in_order_form_a_list(void) {
   uint32_t slot[100];
   struct bench b;
 
@@ -283,7 +284,7 @@ TEST tasks_that_come_in_order_are_a_list_also_with_equal_keys(void) {
   PASS();
 }
 
-TEST tasks_that_come_in_reverse_order_start_by_key(void) {
+TEST ready_tasks_that_arrive_in_reverse_order_start_by_key(void) {
   uint32_t slot[100];
   struct bench b;
 
@@ -303,8 +304,8 @@ TEST tasks_that_come_in_reverse_order_start_by_key(void) {
   PASS();
 }
 
-/* L20: a task that was submitted earlier, though it became ready later. */
-TEST equal_instants_start_by_sequence_among_list_and_heap(void) {
+/* L20: a task that was submitted earlier but became ready later. */
+TEST equal_keys_start_by_sequence_in_list_and_heap(void) {
   struct bench b;
   uint32_t slot[4];
 
@@ -325,8 +326,8 @@ TEST equal_instants_start_by_sequence_among_list_and_heap(void) {
   PASS();
 }
 
-/* The list begins again with any key; the heap still has its tasks. */
-TEST an_empty_list_takes_any_key_while_the_heap_keeps_its_tasks(void) {
+/* The empty list accepts any key. The heap still has its tasks. */
+TEST an_empty_list_accepts_any_key_while_the_heap_has_tasks(void) {
   uint32_t early, late, middle;
   struct bench b;
 
@@ -344,8 +345,8 @@ TEST an_empty_list_takes_any_key_while_the_heap_keeps_its_tasks(void) {
   PASS();
 }
 
-/* Every shape of up to 6 tasks by order of arrival, and every one of them removed. */
-TEST any_task_of_a_small_heap_can_be_removed(void) {
+/* Every shape of up to 6 tasks by order of arrival; each of them is removed. */
+TEST any_task_can_be_removed_from_every_small_heap(void) {
   enum { N = 6 };
 
   for (unsigned code = 0; code < 720; code++) {
@@ -384,7 +385,7 @@ TEST any_task_of_a_small_heap_can_be_removed(void) {
   PASS();
 }
 
-/* A rank has five bits. The right side of a heap of n has at most log2(n + 1) tasks. */
+/* A rank has five bits. The right spine of a heap of n has at most log2(n + 1) tasks. */
 TEST ranks_stay_logarithmic_with_many_tasks(void) {
   enum { N = 100000 };
   uint64_t random = test_seed;
@@ -445,7 +446,7 @@ static int naive_first(const struct item *t, unsigned turn) {
   return i;
 }
 
-/* kind: how often a task comes in order, 0 to 4 of 4. */
+/* kind: how often a task arrives in order, 0 to 4 of 4. */
 static enum greatest_test_res random_run(uint64_t *random, int steps, unsigned kind) {
   static struct item t[TASKS];
   uint64_t now_ns = 1000, numbers = 0;
@@ -500,7 +501,7 @@ static enum greatest_test_res random_run(uint64_t *random, int steps, unsigned k
   PASS();
 }
 
-TEST the_first_is_the_one_that_a_search_through_all_tasks_finds(void) {
+TEST the_first_ready_task_agrees_with_a_linear_search(void) {
   uint64_t random = test_seed;
 
   for (unsigned i = 0; i < 30; i++)
@@ -509,24 +510,24 @@ TEST the_first_is_the_one_that_a_search_through_all_tasks_finds(void) {
 }
 
 SUITE(classes) {
-  RUN_TEST(with_all_three_classes_the_sequence_is_exact);
-  RUN_TEST(a_class_without_tasks_leaves_its_turns_to_the_highest_that_has_some);
+  RUN_TEST(with_all_three_priorities_the_sequence_is_exact);
+  RUN_TEST(slots_of_an_empty_priority_go_to_the_highest_with_tasks);
   RUN_TEST(of_any_13_starts_8_are_high_4_normal_and_1_low);
-  RUN_TEST(the_first_of_a_class_is_overtaken_by_2_or_3_or_12_others_at_most);
-  RUN_TEST(a_removal_ends_no_turn_and_the_first_stays_until_it_is_removed);
+  RUN_TEST(the_first_task_of_a_priority_is_overtaken_by_at_most_2_3_or_12_others);
+  RUN_TEST(a_removal_does_not_advance_the_cycle_of_priorities);
 }
 
 SUITE(keys) {
-  RUN_TEST(tasks_that_come_in_order_are_a_list_also_with_equal_keys);
-  RUN_TEST(tasks_that_come_in_reverse_order_start_by_key);
-  RUN_TEST(equal_instants_start_by_sequence_among_list_and_heap);
-  RUN_TEST(an_empty_list_takes_any_key_while_the_heap_keeps_its_tasks);
-  RUN_TEST(any_task_of_a_small_heap_can_be_removed);
+  RUN_TEST(ready_tasks_that_arrive_in_order_form_a_list);
+  RUN_TEST(ready_tasks_that_arrive_in_reverse_order_start_by_key);
+  RUN_TEST(equal_keys_start_by_sequence_in_list_and_heap);
+  RUN_TEST(an_empty_list_accepts_any_key_while_the_heap_has_tasks);
+  RUN_TEST(any_task_can_be_removed_from_every_small_heap);
   RUN_TEST(ranks_stay_logarithmic_with_many_tasks);
 }
 
 SUITE(random_programs) {
-  RUN_TEST(the_first_is_the_one_that_a_search_through_all_tasks_finds);
+  RUN_TEST(the_first_ready_task_agrees_with_a_linear_search);
 }
 
 TEST_MAIN(RUN_SUITE(classes); RUN_SUITE(keys); RUN_SUITE(random_programs));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * "When next?": tables for each policy, the ends of time, no drift, and what must hold whatever
- * happens. Below it the saturating arithmetic.
+ * recur: the time of the next run. Tables for each policy, the ends of time, no drift, invariants
+ * for random sequences, and the saturating arithmetic.
  */
 #include "task/recur.h"
 
@@ -29,7 +29,7 @@ static struct uvs__recur rate(int policy, uint32_t max_burst, uint64_t period_ns
   return (struct uvs__recur){UVS_FIXED_RATE, policy, max_burst, period_ns};
 }
 
-TEST later_saturates_and_what_is_not_positive_is_now(void) {
+TEST adding_a_delay_saturates_and_a_negative_delay_is_now(void) {
   static const struct {
     uint64_t now_ns;
     int64_t delay_ns;
@@ -62,7 +62,7 @@ TEST later_saturates_and_what_is_not_positive_is_now(void) {
   PASS();
 }
 
-TEST steps_later_saturates(void) {
+TEST adding_periods_saturates(void) {
   static const struct {
     uint64_t a_ns, n, step_ns, expected_ns;
   } rows[] = {
@@ -90,7 +90,7 @@ TEST steps_later_saturates(void) {
   PASS();
 }
 
-TEST once_is_never_moved(void) {
+TEST the_due_time_of_a_one_shot_does_not_move(void) {
   struct uvs__recur r = {UVS_ONE_SHOT, UVS_MISSED_SKIP, 3,
                          0}; /* what the other fields say is nothing to it */
   static const uint64_t now_ns[] = {0, 99, 100, 101, 1000000, UVS__NEVER};
@@ -128,8 +128,8 @@ TEST catch_up_runs_every_point(void) {
   PASS();
 }
 
-/* Of the points that are due, 1000 included, the newest max_burst are run. */
-TEST catch_up_leaves_out_all_but_the_newest_max_burst(void) {
+/* Of the points that are due, including 1000, the newest max_burst are run. */
+TEST catch_up_skips_all_but_the_newest_max_burst_points(void) {
   static const struct {
     uint32_t burst;
     uint64_t now_ns, ideal_ns, missed;
@@ -171,7 +171,7 @@ TEST once_merges_the_points_that_passed(void) {
   for (size_t i = 0; i < N(rows); i++) {
     ASSERT_POINT("due", i, 1000, 0, uvs__recur_due(&r, 1000, rows[i].now_ns));
     ASSERT_POINT("start", i, 1000, rows[i].merged, uvs__recur_start(&r, 1000, rows[i].now_ns));
-    /* What passes during the run is for the next one to merge, however long the run was. */
+    /* Points that pass during the run are merged by the next run, however long this run was. */
     ASSERT_POINT("next", i, rows[i].next_ns, 0,
                  uvs__recur_next(&r, 1000, rows[i].merged, rows[i].now_ns + 1));
     ASSERT_POINT("next", i, rows[i].next_ns, 0, uvs__recur_next(&r, 1000, rows[i].merged, 1000000));
@@ -191,13 +191,13 @@ TEST skip_leaves_out_a_run_that_is_a_whole_period_late(void) {
   for (size_t i = 0; i < N(rows); i++) {
     ASSERT_POINT("due", i, rows[i].ideal_ns, rows[i].missed,
                  uvs__recur_due(&r, 1000, rows[i].now_ns));
-    /* Once it was taken up it is run, whatever it had to wait for. */
+    /* A run that was accepted is made, however long it waited. */
     ASSERT_POINT("start", i, 1000, 0, uvs__recur_start(&r, 1000, rows[i].now_ns));
   }
   PASS();
 }
 
-TEST skip_goes_on_at_the_first_point_that_is_not_before_the_end(void) {
+TEST skip_continues_at_the_first_point_not_before_the_end(void) {
   static const struct {
     uint64_t end_ns, ideal_ns, missed;
   } rows[] = {
@@ -234,7 +234,7 @@ TEST the_end_of_time_is_reached_but_not_passed(void) {
   PASS();
 }
 
-/* All of time was slept through, at one point per nanosecond. */
+/* All of time passed, with one point per nanosecond. */
 TEST the_largest_backlog_is_counted(void) {
   struct uvs__recur once = rate(UVS_MISSED_ONCE, 0, 1);
   struct uvs__recur burst = rate(UVS_MISSED_CATCH_UP, 1, 1);
@@ -252,7 +252,7 @@ TEST the_largest_backlog_is_counted(void) {
   PASS();
 }
 
-/* An awkward period, a million runs that start late and end at any time within it: not one
+/* An awkward period, and a million runs that start late and end at any time within it: not one
  * nanosecond is lost. */
 TEST a_million_periods_do_not_drift(void) {
   static const int policy[] = {UVS_MISSED_CATCH_UP, UVS_MISSED_ONCE, UVS_MISSED_SKIP};
@@ -279,7 +279,7 @@ TEST a_million_periods_do_not_drift(void) {
   PASS();
 }
 
-/* One task through a random life: late starts, long runs. What must hold for every policy at every
+/* One task through random late starts and long runs, with the invariants of every policy at every
  * step. */
 static enum greatest_test_res random_life(int policy, uint32_t burst, uint64_t *random) {
   uint64_t period_ns = 1 + test_random_below(random, 1000);
@@ -336,7 +336,7 @@ static enum greatest_test_res random_life(int policy, uint32_t burst, uint64_t *
     left_out += p.missed;
     ideal_ns = p.ideal_ns;
     now_ns = end_ns;
-    /* Every point of the grid was run, or is counted. */
+    /* Every point of the grid was run or is counted. */
     ASSERT_U64(ideal_ns, first_ns + (runs + left_out) * period_ns);
   }
   if (policy == UVS_MISSED_CATCH_UP && burst == 0)
@@ -357,12 +357,12 @@ TEST every_point_of_the_grid_is_run_or_counted(void) {
   PASS();
 }
 
-/* Any times at all, from small to the largest. */
+/* Any times, from small to the largest. */
 static uint64_t some_time(uint64_t *random) {
   return test_random(random) >> (1 + test_random_below(random, 63));
 }
 
-TEST no_times_however_extreme_go_back_or_beyond_the_end(void) {
+TEST extreme_times_never_go_back_or_beyond_the_end_of_time(void) {
   uint64_t random = test_seed;
 
   for (int i = 0; i < 100000; i++) {
@@ -392,23 +392,23 @@ TEST no_times_however_extreme_go_back_or_beyond_the_end(void) {
 }
 
 SUITE(arithmetic) {
-  RUN_TEST(later_saturates_and_what_is_not_positive_is_now);
-  RUN_TEST(steps_later_saturates);
+  RUN_TEST(adding_a_delay_saturates_and_a_negative_delay_is_now);
+  RUN_TEST(adding_periods_saturates);
 }
 
 SUITE(recur) {
-  RUN_TEST(once_is_never_moved);
+  RUN_TEST(the_due_time_of_a_one_shot_does_not_move);
   RUN_TEST(fixed_delay_counts_from_the_end_of_the_run);
   RUN_TEST(catch_up_runs_every_point);
-  RUN_TEST(catch_up_leaves_out_all_but_the_newest_max_burst);
+  RUN_TEST(catch_up_skips_all_but_the_newest_max_burst_points);
   RUN_TEST(once_merges_the_points_that_passed);
   RUN_TEST(skip_leaves_out_a_run_that_is_a_whole_period_late);
-  RUN_TEST(skip_goes_on_at_the_first_point_that_is_not_before_the_end);
+  RUN_TEST(skip_continues_at_the_first_point_not_before_the_end);
   RUN_TEST(the_end_of_time_is_reached_but_not_passed);
   RUN_TEST(the_largest_backlog_is_counted);
   RUN_TEST(a_million_periods_do_not_drift);
   RUN_TEST(every_point_of_the_grid_is_run_or_counted);
-  RUN_TEST(no_times_however_extreme_go_back_or_beyond_the_end);
+  RUN_TEST(extreme_times_never_go_back_or_beyond_the_end_of_time);
 }
 
 TEST_MAIN(RUN_SUITE(arithmetic); RUN_SUITE(recur));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * slots and table. A slots table hands out an element that is free, and a new one only if no other
- * is free; so the model is an array of flags. After every step of the random programs
- * uvs__slots_check must hold.
+ * slots and table. A slots table returns a free element, and creates a new one only if none is
+ * free; so the model is an array of flags. After every step of the random programs uvs__slots_check
+ * must hold.
  *
  * The table of tasks is built on two slots tables. Its part here is the generation: an id that has
  * become stale stays stale.
@@ -27,7 +27,7 @@ struct store {
   uvs_allocator_t mem;
 };
 
-/* With so many bytes for each element, and so many that lie apart. */
+/* With this many bytes for each element, and that many bytes in a separate array. */
 static void store_init(struct store *s, size_t element_size, size_t side_size) {
   memset(s, 0, sizeof *s);
   fault_init(&s->fault);
@@ -50,7 +50,7 @@ static int grow(struct store *s) {
   return rc;
 }
 
-/* Take one; the table grows if it has to. */
+/* Takes an element. The table grows if necessary. */
 static uint32_t take(struct store *s, bool *ret_new) {
   if (uvs__slots_room(&s->slots) == 0 && grow(s) < 0)
     abort();
@@ -59,7 +59,7 @@ static uint32_t take(struct store *s, bool *ret_new) {
 
 /* ---- slots ---- */
 
-TEST elements_are_taken_in_order_of_their_index_over_every_chunk_border(void) {
+TEST slots_are_taken_in_index_order_across_chunk_borders(void) {
   struct store s;
   bool is_new;
 
@@ -77,7 +77,7 @@ TEST elements_are_taken_in_order_of_their_index_over_every_chunk_border(void) {
   PASS();
 }
 
-TEST neighbours_are_taken_one_after_the_other_in_whatever_order_they_came_back(void) {
+TEST freed_slots_are_taken_in_index_order_whatever_the_order_of_freeing(void) {
   uint64_t random = test_seed;
   static uint32_t index[MANY];
   struct store s;
@@ -116,7 +116,7 @@ TEST neighbours_are_taken_one_after_the_other_in_whatever_order_they_came_back(v
 }
 
 /* The borders of words and of chunks. */
-TEST one_free_element_is_found_wherever_it_is(void) {
+TEST a_single_free_slot_is_found_wherever_it_is(void) {
   static const uint32_t near[] = {0,    1,    62,   63,   64,    65,    127,   128,  191,
                                   192,  447,  448,  4031, 4032,  4095,  4096,  4097, 8127,
                                   8128, 8191, 8192, 8193, 12223, 12224, 16319, 16320};
@@ -154,9 +154,9 @@ static unsigned char *side_at(const struct store *s, uint32_t index) {
   return (unsigned char *)s->slots.side[k] + (size_t)offset * s->slots.side_size;
 }
 
-/* All bytes are written, those that lie apart as well, so that they would spoil the map or each
- * other. */
-TEST elements_are_aligned_and_neither_overlap_nor_move(void) {
+/* All bytes are written, including those in the separate array, so that an overlap would spoil the
+ * map or another element. */
+TEST slots_are_aligned_and_neither_overlap_nor_move(void) {
   enum { N = 5000, SIZE = 192, SIDE = 24 }; /* no powers of two */
   static unsigned char *at[N];
   struct store s;
@@ -189,7 +189,7 @@ TEST elements_are_aligned_and_neither_overlap_nor_move(void) {
   PASS();
 }
 
-TEST a_chunk_that_the_table_has_already_is_not_attached(void) {
+TEST a_chunk_that_the_table_already_has_is_not_attached_again(void) {
   struct uvs__slots_chunk first = {0, NULL}, second = {0, NULL}, later = {0, NULL};
   struct store s;
 
@@ -213,7 +213,7 @@ TEST a_chunk_that_the_table_has_already_is_not_attached(void) {
   PASS();
 }
 
-TEST a_failed_allocation_changes_nothing_and_there_is_no_chunk_after_the_last(void) {
+TEST a_failed_growth_changes_nothing_and_the_last_chunk_is_the_limit(void) {
   struct uvs__slots_chunk c = {0, NULL};
   struct store s;
 
@@ -230,8 +230,8 @@ TEST a_failed_allocation_changes_nothing_and_there_is_no_chunk_after_the_last(vo
   PASS();
 }
 
-/* What is reserved is still free: only the room that others see shrinks. */
-TEST reserved_elements_are_not_room_and_are_there_when_they_are_taken(void) {
+/* Reserved elements are still free, but do not count as room for others. */
+TEST reserved_slots_do_not_count_as_room_and_can_be_taken(void) {
   struct store s;
   bool is_new;
 
@@ -256,7 +256,7 @@ TEST reserved_elements_are_not_room_and_are_there_when_they_are_taken(void) {
   PASS();
 }
 
-/* It grows, stays and shrinks, by single elements and by many. */
+/* The number of elements grows, stays and shrinks, by one and by many. */
 static enum greatest_test_res random_run(uint64_t *random, uint32_t most, int steps) {
   static bool taken[2 * MANY];
   static uint32_t held[2 * MANY];
@@ -425,7 +425,7 @@ TEST no_slot_has_the_same_generation_twice_and_stale_ids_find_nothing(void) {
 }
 
 /* L18 */
-TEST a_slot_lives_six_times_and_then_the_next_takes_over(void) {
+TEST a_slot_is_used_six_times_and_then_never_again(void) {
   uint32_t found;
   struct yard y;
 
@@ -446,7 +446,7 @@ TEST a_slot_lives_six_times_and_then_the_next_takes_over(void) {
   PASS();
 }
 
-TEST an_id_that_never_was_finds_nothing(void) {
+TEST an_id_that_was_never_issued_finds_nothing(void) {
   volatile uvs_id_t most = UINT64_MAX; /* or the compiler warns of what is never reached */
   uint32_t found;
   struct yard y;
@@ -465,7 +465,7 @@ TEST an_id_that_never_was_finds_nothing(void) {
   PASS();
 }
 
-TEST a_growth_that_fails_leaves_the_table_as_it_was(void) {
+TEST a_failed_growth_does_not_change_the_task_table(void) {
   struct yard y;
 
   yard_init(&y);
@@ -481,7 +481,7 @@ TEST a_growth_that_fails_leaves_the_table_as_it_was(void) {
   PASS();
 }
 
-TEST of_two_threads_that_grow_one_keeps_its_chunk_to_give_back(void) {
+TEST of_two_threads_that_grow_the_table_one_frees_its_chunk(void) {
   for (int extras = 0; extras < 2; extras++) {
     struct uvs__slots_chunk first, second;
     struct yard y;
@@ -500,9 +500,9 @@ TEST of_two_threads_that_grow_one_keeps_its_chunk_to_give_back(void) {
   PASS();
 }
 
-/* Links and heap entries lie in the same pieces as the records: each has its own bytes. Every slot
- * is in the delay heap, every extra record in the wall-clock heap and the heap of limits. */
-TEST links_and_heap_entries_of_all_slots_have_bytes_of_their_own(void) {
+/* Links and heap entries are in the same memory blocks as the records, without overlap. Every slot
+ * is in the delay heap, every extra record in the wall-clock heap and in the heap of limits. */
+TEST links_and_heap_entries_of_slots_do_not_overlap(void) {
   enum { N = 64 + 128 + 256 }; /* all of three chunks */
   struct yard y;
 
@@ -543,23 +543,23 @@ TEST links_and_heap_entries_of_all_slots_have_bytes_of_their_own(void) {
 }
 
 SUITE(slots) {
-  RUN_TEST(elements_are_taken_in_order_of_their_index_over_every_chunk_border);
-  RUN_TEST(neighbours_are_taken_one_after_the_other_in_whatever_order_they_came_back);
-  RUN_TEST(one_free_element_is_found_wherever_it_is);
-  RUN_TEST(elements_are_aligned_and_neither_overlap_nor_move);
-  RUN_TEST(a_chunk_that_the_table_has_already_is_not_attached);
-  RUN_TEST(a_failed_allocation_changes_nothing_and_there_is_no_chunk_after_the_last);
-  RUN_TEST(reserved_elements_are_not_room_and_are_there_when_they_are_taken);
+  RUN_TEST(slots_are_taken_in_index_order_across_chunk_borders);
+  RUN_TEST(freed_slots_are_taken_in_index_order_whatever_the_order_of_freeing);
+  RUN_TEST(a_single_free_slot_is_found_wherever_it_is);
+  RUN_TEST(slots_are_aligned_and_neither_overlap_nor_move);
+  RUN_TEST(a_chunk_that_the_table_already_has_is_not_attached_again);
+  RUN_TEST(a_failed_growth_changes_nothing_and_the_last_chunk_is_the_limit);
+  RUN_TEST(reserved_slots_do_not_count_as_room_and_can_be_taken);
   RUN_TEST(slots_agree_with_an_array_of_flags);
 }
 
 SUITE(table) {
   RUN_TEST(no_slot_has_the_same_generation_twice_and_stale_ids_find_nothing);
-  RUN_TEST(a_slot_lives_six_times_and_then_the_next_takes_over);
-  RUN_TEST(an_id_that_never_was_finds_nothing);
-  RUN_TEST(a_growth_that_fails_leaves_the_table_as_it_was);
-  RUN_TEST(of_two_threads_that_grow_one_keeps_its_chunk_to_give_back);
-  RUN_TEST(links_and_heap_entries_of_all_slots_have_bytes_of_their_own);
+  RUN_TEST(a_slot_is_used_six_times_and_then_never_again);
+  RUN_TEST(an_id_that_was_never_issued_finds_nothing);
+  RUN_TEST(a_failed_growth_does_not_change_the_task_table);
+  RUN_TEST(of_two_threads_that_grow_the_table_one_frees_its_chunk);
+  RUN_TEST(links_and_heap_entries_of_slots_do_not_overlap);
 }
 
 TEST_MAIN(RUN_SUITE(slots); RUN_SUITE(table));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The room stats: what a cell counts, where the buckets are, what a reader finds while others
- * write, and the quantiles.
+ * Statistics: what a cell counts, the bounds of the buckets, reading while other threads write, and
+ * quantiles.
  */
 #include <limits.h>
 #include <math.h>
@@ -26,7 +26,7 @@ static uint64_t lower_ns(unsigned bucket) {
   return bucket == 0 ? 0 : (uint64_t)uvs_bucket_ns(bucket - 1);
 }
 
-/* The slow way: by the bounds. */
+/* The slow way: by comparing with the bounds. */
 static unsigned bucket_of(uint64_t ns) {
   unsigned bucket = 0;
 
@@ -43,7 +43,7 @@ static uint64_t sum_of_buckets(const uvs_histogram_t *h) {
   return n;
 }
 
-/* As many digits as bits, so that every bucket gets some. */
+/* Values of every number of bits, so that every bucket gets some. */
 static uint64_t any_ns(uint64_t *seed) {
   return test_random(seed) >> test_random_below(seed, 64);
 }
@@ -65,7 +65,7 @@ TEST four_buckets_end_in_each_power_of_two(void) {
   PASS();
 }
 
-/* The first of its size sets a new maximum, which is another path than the second takes. */
+/* The first value of its size sets a new maximum, which takes another path than the second. */
 static enum greatest_test_res is_counted_right(uint64_t ns) {
   static struct uvs__cell c;
   uvs_histogram_t h;
@@ -104,7 +104,7 @@ TEST a_value_is_in_the_bucket_whose_bounds_it_lies_between(void) {
   PASS();
 }
 
-TEST the_last_bucket_does_not_draw_others_in(void) {
+TEST the_last_bucket_does_not_count_smaller_values(void) {
   static const uint64_t ns[] = {
       UINT64_C(1) << 50, UINT64_C(1) << 39, (UINT64_C(1) << 40) - 1, (UINT64_C(1) << 41) + 7, 5000,
       UINT64_C(1) << 40};
@@ -130,7 +130,7 @@ TEST the_last_bucket_does_not_draw_others_in(void) {
 
 /* ---------------------------------------------------------------------- cells --- */
 
-TEST a_start_and_an_end_are_counted_where_they_belong(void) {
+TEST a_start_and_an_end_are_counted_in_their_histograms(void) {
   static struct uvs__cell c;
 
   memset(&c, 0, sizeof c);
@@ -167,7 +167,7 @@ TEST a_lateness_is_counted_once_with_its_culprit(void) {
   PASS();
 }
 
-TEST causes_have_names(void) {
+TEST causes_of_lateness_have_names(void) {
   static const char *const names[] = {"timer",   "loop",  "budget", "runners",
                                       "overlap", "clock", "submit", "retry"};
 
@@ -230,7 +230,7 @@ static uvs_histogram_t read_all(int which) {
   return h;
 }
 
-/* Is what was found possible, after what was found before? */
+/* Is this reading possible after the previous one? */
 static enum greatest_test_res is_sane(const uvs_histogram_t *h, const uvs_histogram_t *before) {
   uint64_t least_ns = 0;
   unsigned highest = 0;
@@ -250,7 +250,7 @@ static enum greatest_test_res is_sane(const uvs_histogram_t *h, const uvs_histog
   PASS();
 }
 
-TEST readers_see_nothing_impossible_while_four_threads_write(void) {
+TEST readers_see_consistent_statistics_while_four_threads_write(void) {
   static uvs_histogram_t before[UVS__STATS];
   uv_thread_t threads[WRITERS];
   unsigned looks = 0;
@@ -296,8 +296,8 @@ TEST readers_see_nothing_impossible_while_four_threads_write(void) {
   PASS();
 }
 
-/* A reader looks at this bucket last but one, and at the sum right after: if the writer did it the
- * other way round, it would show. */
+/* A reader reads this bucket last but one, and the sum right after: if the writer wrote them in the
+ * wrong order, the test would see it. */
 #define HIGH_NS (UINT64_C(7) << 37)
 #define MANY 1000000
 
@@ -307,7 +307,7 @@ static void write_high_values(void *arg) {
   atomic_fetch_sub(&writing, 1);
 }
 
-TEST what_is_counted_is_in_the_sum_already(void) {
+TEST every_counted_value_is_already_in_the_sum(void) {
   static struct uvs__cell c;
   uv_thread_t thread;
 
@@ -406,15 +406,15 @@ TEST quantiles_are_at_most_a_quarter_too_large(void) {
 SUITE(buckets) {
   RUN_TEST(four_buckets_end_in_each_power_of_two);
   RUN_TEST(a_value_is_in_the_bucket_whose_bounds_it_lies_between);
-  RUN_TEST(the_last_bucket_does_not_draw_others_in);
+  RUN_TEST(the_last_bucket_does_not_count_smaller_values);
 }
 
 SUITE(cells) {
-  RUN_TEST(a_start_and_an_end_are_counted_where_they_belong);
+  RUN_TEST(a_start_and_an_end_are_counted_in_their_histograms);
   RUN_TEST(a_lateness_is_counted_once_with_its_culprit);
-  RUN_TEST(causes_have_names);
-  RUN_TEST(readers_see_nothing_impossible_while_four_threads_write);
-  RUN_TEST(what_is_counted_is_in_the_sum_already);
+  RUN_TEST(causes_of_lateness_have_names);
+  RUN_TEST(readers_see_consistent_statistics_while_four_threads_write);
+  RUN_TEST(every_counted_value_is_already_in_the_sum);
 }
 
 SUITE(quantiles) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The store of a delay queue: values in due order, items that may be stale but never dangle.
- * inspect_values_check holds after every step; the random run compares with a plain list.
+ * The value store of a delay queue: values in due order, items that may be stale but never dangle.
+ * inspect_values_check holds after every step. The random run compares with a plain list.
  */
 #include "queue/values.h"
 
@@ -69,8 +69,8 @@ TEST equal_times_come_in_the_order_of_insertion(void) {
   PASS();
 }
 
-/* Also where slots are used again, so that the order of slots is not that of insertion. D24 */
-TEST of_the_same_pointer_twice_the_first_in_order_is_found(void) {
+/* Also after slots were reused, when slot order is not insertion order. D24 */
+TEST a_pointer_inserted_twice_is_found_in_due_order(void) {
   struct store s;
   uvs_item_t a, b, c;
 
@@ -146,7 +146,7 @@ TEST a_failed_reserve_changes_nothing_and_can_be_repeated(void) {
   PASS();
 }
 
-TEST room_that_is_free_again_is_used_again(void) {
+TEST freed_room_in_the_value_store_is_reused(void) {
   struct store s;
 
   store_init(&s);
@@ -162,7 +162,7 @@ TEST room_that_is_free_again_is_used_again(void) {
   PASS();
 }
 
-TEST more_than_there_are_numbers_for_is_refused(void) {
+TEST more_values_than_item_numbers_are_refused(void) {
   struct store s;
 
   store_init(&s);
@@ -189,7 +189,7 @@ struct model {
   uint64_t last;
 };
 
-/* Of all, or of those with this pointer; `count` if there is none. */
+/* The first of all values, or of those with this pointer; `count` if there is none. */
 static size_t model_first(const struct model *m, const void *value) {
   size_t first = m->count;
 
@@ -204,7 +204,7 @@ static size_t model_first(const struct model *m, const void *value) {
   return first;
 }
 
-/* A look at all, and a look for one pointer, find what the list has. */
+/* The head and a search for one pointer agree with the list. */
 static bool agrees(const struct store *s, const struct model *m, const void *value) {
   uint32_t slot = uvs__values_find_value(&s->v, value);
   size_t first = model_first(m, value);
@@ -225,7 +225,7 @@ static void model_remove(struct model *m, size_t i) {
 }
 
 /* D6 D12 D24 */
-TEST a_random_run_agrees_with_a_plain_list(void) {
+TEST a_random_value_store_agrees_with_a_plain_list(void) {
   static struct model m;
   uint64_t random = test_seed;
   struct store s;
@@ -278,12 +278,12 @@ TEST a_random_run_agrees_with_a_plain_list(void) {
 SUITE(values) {
   RUN_TEST(an_empty_store_has_no_head_and_finds_nothing);
   RUN_TEST(equal_times_come_in_the_order_of_insertion);
-  RUN_TEST(of_the_same_pointer_twice_the_first_in_order_is_found);
+  RUN_TEST(a_pointer_inserted_twice_is_found_in_due_order);
   RUN_TEST(an_item_is_stale_as_soon_as_its_value_is_taken_out);
   RUN_TEST(a_failed_reserve_changes_nothing_and_can_be_repeated);
-  RUN_TEST(room_that_is_free_again_is_used_again);
-  RUN_TEST(more_than_there_are_numbers_for_is_refused);
-  RUN_TEST(a_random_run_agrees_with_a_plain_list);
+  RUN_TEST(freed_room_in_the_value_store_is_reused);
+  RUN_TEST(more_values_than_item_numbers_are_refused);
+  RUN_TEST(a_random_value_store_agrees_with_a_plain_list);
 }
 
 TEST_MAIN(RUN_SUITE(values));

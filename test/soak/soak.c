@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * soak [seconds]       as much as the machine holds, for so long (600): everything is accounted
- * for, nothing drifts, memory stays flat soak pending [n]     n tasks at once (10^7): at most 120
- * bytes of the process each
+ *   soak [seconds]    maximum load for this long (600): every task is accounted for, nothing
+ *                     drifts, memory stays constant
+ *   soak pending [n]  n tasks at once (10^7): at most 120 bytes of the process each
  *
- * Two producers submit as fast as they can, of every kind; above a bound they are refused. A
+ * Two producers submit tasks of every kind as fast as they can. Above a bound they are refused. A
  * million tasks are pending all the time, half of all tasks are cancelled, lanes are opened and
- * disposed, and beside it schedulers are opened and closed on another loop. A thread takes values
- * out of a queue.
+ * disposed, and schedulers are opened and closed on another loop. A thread takes values out of a
+ * queue.
  *
- * THE ACCOUNT. Each task has a number. Who submits it adds the number, scrambled, to a sum of what
- * was accepted; its `done` adds it to another, its body to a third, and a cancel with the receipt
- * that it never runs to a fourth. In the end what was accepted is what was done; and what was
- * accepted and not taken back has run. One that is lost, comes twice, or is mistaken for another
- * shows in a sum.
+ * THE ACCOUNT. Each task has a number. Its submitter adds the number, scrambled, to the sum of
+ * accepted tasks. Its `done` adds it to a second sum, its body to a third, and a cancel that
+ * reports "never runs" to a fourth. At the end the first two sums must be equal, and the accepted
+ * tasks that were not cancelled must have run. A task that is lost, ends twice, or is mistaken for
+ * another changes a sum.
  *
- * SEED=n repeats the choices of the producers; the threads run as they like. The exit status is 0
- * if all is well. BREAK=lose, twice, leak, drift, early or room breaks the account on purpose; then
- * it is 0 if just that was noticed. */
+ * SEED=n repeats the choices of the producers, but not the timing of the threads. The exit status
+ * is 0 if everything is right. BREAK=lose, twice, leak, drift, early or room breaks the account on
+ * purpose; then the exit status is 0 if exactly that error was noticed. */
 #include <inttypes.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@
 #include "uvsched/queue.h"
 
 #define PRODUCERS 2
-#define RICH_MAX 4000 /* tasks with a record of their own, at once, of each producer */
+#define RICH_MAX 4000 /* tasks with a record of their own at a time, per producer */
 #define QUEUED_MAX 10000
 #define LONG_LIVED 20
 #define CELLS 64
@@ -45,9 +45,9 @@ static uint64_t seed;
 static double seconds = 600;
 static size_t standing = 1000000; /* pending all the time */
 static enum way { NOTHING, LOSE, TWICE, LEAK, DRIFT, EARLY, ROOM } broken;
-static _Atomic int failures, noticed; /* noticed: of what is broken on purpose */
+static _Atomic int failures, noticed; /* noticed: errors made on purpose */
 
-/* By `enum way`: its name, and what is said of it. */
+/* By `enum way`: its name, and its message. */
 static const struct {
   const char *name, *says;
 } ways[] = {{"", ""},
@@ -57,7 +57,7 @@ static const struct {
             {"drift", "beside its grid"},
             {"early", "early"},
             {"room", "more than"}};
-static const char *wanted; /* of these */
+static const char *wanted; /* the error to be noticed */
 
 __attribute__((format(printf, 1, 2))) static void wrong(const char *format, ...) {
   char text[256];
@@ -113,7 +113,7 @@ static void same(const char *what, const struct tally *a, const struct tally *b)
           b->count, a->sum, b->sum);
 }
 
-/* Of runs: by runner, so that they do not get into each other's way. */
+/* Sums of runs, one per runner to avoid contention. */
 static struct {
   _Atomic uint64_t count, sum, mixed;
   char apart[40];
@@ -140,7 +140,7 @@ static struct tally runs_of_all(void) {
 
 /* ---------------------------------------------------------------- the world --- */
 
-/* One of those that are pending all the time. */
+/* One of the tasks that are pending all the time. */
 struct standing {
   uvs_id_t id;
   uint64_t number;
@@ -166,18 +166,18 @@ static struct producer producers[PRODUCERS];
 static _Atomic bool stop;
 static _Atomic int producing;
 
-/* The loop's. */
+/* Used by the loop only. */
 static struct tally done, rich_done;
 static uint64_t completed, cancelled, sides;
 static uv_timer_t sampler;
 static uint64_t began_ns, drain_ns;
 static bool closing;
 
-/* The consumer's, and the loop's when that is over. */
+/* Used by the consumer, and by the loop after the consumer has ended. */
 static struct tally taken;
 static _Atomic bool consuming;
 
-/* Of periodic tasks. */
+/* Points of periodic tasks. */
 static _Atomic uint64_t points;
 static _Atomic int64_t drift_ns;
 
@@ -236,7 +236,7 @@ static uvs_task_t plain(struct producer *p, int64_t delay_ns) {
   return t;
 }
 
-/* 0 if it was refused. */
+/* Returns 0 if the task was refused. */
 static uvs_id_t submit(struct producer *p, const uvs_task_t *t) {
   uvs_id_t id = 0;
   int rc = uvs_submit(S, t, &id);
@@ -251,7 +251,7 @@ static uvs_id_t submit(struct producer *p, const uvs_task_t *t) {
   return id;
 }
 
-/* Of a plain one, once. */
+/* Cancels a plain task, once. */
 static void cancel(struct producer *p, uvs_id_t id, uint64_t number) {
   int rc = uvs_cancel(S, id, 0);
 
@@ -277,8 +277,8 @@ static void submit_near(struct producer *p) {
     cancel(p, id, p->number);
 }
 
-/* In the place of another, once there are enough. Half of those are cancelled, the others are
- * called in: due soon. */
+/* Replaces a pending task once there are enough. Half of the replaced ones are cancelled, the
+ * others rescheduled to be due soon. */
 static void submit_far(struct producer *p) {
   struct standing *far = p->far;
   size_t i = p->far_count < p->far_room ? p->far_count : draw(p, p->far_room);
@@ -385,7 +385,7 @@ static void done_rich(uvs_t *s, uvs_id_t id, int status, void *arg) {
   free(r);
 }
 
-/* Its record goes with `done`, which may come before this returns: 0 if it was refused. */
+/* The task's record is freed in `done`, which may run before this returns. Returns 0 if refused. */
 static uvs_id_t submit_rich(struct producer *p, uvs_task_t *t, uint64_t expected) {
   struct rich *r = calloc(1, sizeof *r);
   uint64_t number = ++p->number;
@@ -456,7 +456,7 @@ static void submit_to_lane(struct producer *p) {
   submit_rich(p, &t, 1);
 }
 
-/* Its outcome is asked for, and given back. */
+/* A task whose outcome is waited for and forgotten. */
 static void submit_kept(struct producer *p) {
   uvs_task_t t;
   uvs_id_t id;
@@ -640,7 +640,7 @@ static double most_resident_bytes(void) {
   return number_after("/proc/self/status", "VmHWM:") * 1024;
 }
 
-/* Bytes per second over the second half: the line that fits best. */
+/* Bytes per second over the second half: the slope of the best-fitting line. */
 static double slope(double *ret_mean) {
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
 
@@ -664,9 +664,9 @@ static struct life {
 } lives[LONG_LIVED];
 static int lives_over;
 
-/* Each point of the grid is a run, or missed, and never both: so the place of this one is just
- * behind what was counted before it, or as much later as it says were missed. (Those may also have
- * passed since, while it was ready.) */
+/* Each point of the grid is a run or is missed, never both. So the position of this run is right
+ * after what was counted before it, plus the points that it reports as missed. (More points may
+ * have passed since, while it was ready.) */
 static int work_life(uvs_run_t *run) {
   struct life *l = run->arg;
   uint64_t place = (uint64_t)((run->ideal_ns - l->base_ns) / l->period_ns);
@@ -790,8 +790,7 @@ static void open_world(void) {
     die("uvs_queue_open", rc);
 }
 
-/* All the room that there will ever be is made before the first sample: up to the bound, and back.
- */
+/* Takes all memory before the first sample: fills up to the bound, and drains again. */
 static void fill(void) {
   size_t cap = standing + standing / 5;
 
@@ -864,7 +863,8 @@ static void judge(double took) {
   printf("account: %016" PRIx64 " accepted and not taken back, %016" PRIx64 " run\n", accepted.sum,
          runs.sum);
   printf("periodic: %" PRIu64 " runs, drift %" PRId64 " ns\n", points, drift_ns);
-  /* What grows by more than 1 % in the second half (and more than 4 MB: the heap breathes). */
+  /* Growth by more than 1 % in the second half (and by more than 4 MB, since the heap's size
+   * varies). */
   grown = per_second * (sampled == 0 ? 0 : samples[sampled - 1].at - samples[sampled / 2].at);
   printf("memory: %.1f MB, slope of the second half %+.3f MB/min, which is %+.2f MB in it (%u "
          "samples)\n",

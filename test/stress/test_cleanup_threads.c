@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Clean-up actions on many threads at once, on libuv's pool and on the real clock. Producers submit
- * tasks of all kinds, to lanes and without, attach to their own and to others' tasks whenever it
- * comes to their mind (it comes from a seed), cancel, finish, forget and dispose them, while bodies
- * attach to themselves and the scheduler is closed. In the end every action that was accepted was
- * called once, on the loop, before the close callback; none too early, none of a body's own after
- * `done`.
+ * Clean-up actions on many threads, with libuv's pool and the real clock. Producers submit tasks of
+ * all kinds, with and without lanes. At random (from a seed) they attach actions to their own and
+ * others' tasks, cancel, finish, forget and dispose, while bodies attach to their own tasks and the
+ * scheduler is closed. At the end every accepted action was called once, on the loop, before the
+ * close callback; none too early, and none that a body attached to its own task after `done`.
  *
- * A second; with UVS_STRESS=long half a minute.
+ * Takes a second; with UVS_STRESS=long half a minute.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -21,7 +20,7 @@ enum { PRODUCERS = 3, JOBS = 400, LANES = 4, ACTIONS = 6000 };
 
 #define PATIENCE_NS UVS_SEC(100)
 
-/* What was seen to go wrong. */
+/* Errors that were seen. */
 enum {
   CALLED_TWICE = 1,
   WRONG_THREAD = 2,
@@ -52,7 +51,7 @@ struct producer {
   struct job jobs[JOBS];
   int used;
   struct action actions[ACTIONS];
-  _Atomic int attached; /* so many of them; bodies attach as well */
+  _Atomic int attached; /* number of actions; bodies attach as well */
 };
 
 static struct world {
@@ -87,7 +86,7 @@ static void on_cleanup(uvs_t *s, void *arg) {
     blame(AFTER_CLOSE);
 }
 
-/* job NULL: to the lane. */
+/* job NULL: attach to the lane. */
 static void attach(struct producer *p, struct job *job, uvs_id_t id, uvs_lane_t lane, bool settled,
                    bool by_body) {
   int n = atomic_fetch_add(&p->attached, 1);
@@ -277,7 +276,8 @@ static enum greatest_test_res play(uint64_t seed) {
   int close_at;
 
   CHECK_CALL(open_world(&random));
-  close_at = (int)test_random_below(&random, PRODUCERS * ACTIONS); /* so many, or all */
+  close_at =
+      (int)test_random_below(&random, PRODUCERS * ACTIONS); /* after this many actions, or all */
   uvs_retain(world.s);
   for (int i = 0; i < PRODUCERS; i++) {
     world.producers[i].random = test_random(&random) | 1;
@@ -305,7 +305,7 @@ static enum greatest_test_res play(uint64_t seed) {
 }
 
 /* R23 R24 R32 R33 F12b L17 */
-TEST every_action_is_called_once_whoever_does_what(void) {
+TEST every_accepted_clean_up_is_called_exactly_once_under_load(void) {
   const char *how = getenv("UVS_STRESS");
   bool is_long = how != NULL && strcmp(how, "long") == 0;
   uint64_t end_ns = uv_hrtime() + (uint64_t)(is_long ? UVS_SEC(30) : UVS_SEC(1));
@@ -327,7 +327,7 @@ TEST every_action_is_called_once_whoever_does_what(void) {
 }
 
 SUITE(cleanup_threads) {
-  RUN_TEST(every_action_is_called_once_whoever_does_what);
+  RUN_TEST(every_accepted_clean_up_is_called_exactly_once_under_load);
 }
 
 TEST_MAIN(RUN_SUITE(cleanup_threads));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Executors with real threads: own ones of a scheduler or a lane, a pool that several share and
+ * Executors with real threads: own threads of a scheduler or a lane, a pool that several share and
  * that is resized, and all of it under load.
  */
 #include <string.h>
@@ -16,13 +16,14 @@ static int do_nothing(void *arg) {
   return 0;
 }
 
-/* All that there are. A sanitizer makes one of its own along with the first. */
+/* All threads of the process. A sanitizer starts one of its own along with the first. */
 static int count_threads(void) {
   elsewhere(do_nothing, NULL);
   return count_named("");
 }
 
-/* No more than there were. One that was joined before we counted may have been counted. */
+/* Waits until there are no more threads than before. A thread that was joined before the first
+ * count may have been counted. */
 static bool await_no_more_than(int before) {
   uint64_t end_ns = uv_hrtime() + (uint64_t)PATIENCE_NS;
 
@@ -65,7 +66,7 @@ static enum greatest_test_res no_body_in_libuvs_pool(struct fixture *f) {
 /* ------------------------------------------------------------------ own threads --- */
 
 /* L2 */
-TEST own_threads_of_a_scheduler_run_its_bodies_have_names_and_end_with_it(void) {
+TEST a_schedulers_own_threads_are_named_and_end_with_it(void) {
   struct fixture f;
   int before = count_threads();
 
@@ -131,7 +132,7 @@ TEST own_threads_of_a_lane_end_when_it_is_quiet(void) {
   PASS();
 }
 
-/* A lane is closed while its bodies run: they are awaited. */
+/* A lane is disposed while its bodies run: it waits for them. */
 TEST a_lane_with_own_threads_is_quiet_only_when_its_bodies_have_returned(void) {
   struct fixture f;
   uvs_lane_options_t o;
@@ -165,7 +166,7 @@ TEST a_lane_with_own_threads_is_quiet_only_when_its_bodies_have_returned(void) {
   PASS();
 }
 
-TEST a_scheduler_with_own_threads_is_closed_while_bodies_run(void) {
+TEST a_scheduler_with_own_threads_can_be_closed_while_bodies_run(void) {
   struct fixture f;
   int before = count_threads();
 
@@ -188,7 +189,7 @@ TEST a_scheduler_with_own_threads_is_closed_while_bodies_run(void) {
 
 /* ------------------------------------------------------------- a pool of somebody's --- */
 
-TEST a_pool_that_was_handed_in_outlives_the_scheduler_and_its_lanes(void) {
+TEST a_user_supplied_pool_outlives_the_scheduler_and_its_lanes(void) {
   struct fixture f;
   uvs_threads_t *p;
   uvs_lane_t lane;
@@ -217,8 +218,8 @@ TEST a_pool_that_was_handed_in_outlives_the_scheduler_and_its_lanes(void) {
   PASS();
 }
 
-/* Resize, and nothing else: the bodies at once are as many as threads. */
-TEST the_bodies_at_once_follow_the_size_of_the_pool(void) {
+/* Only the resize changes how many bodies run at once. */
+TEST the_number_of_running_bodies_follows_the_size_of_the_pool(void) {
   for (int own_lane = 0; own_lane < 2; own_lane++) {
     struct fixture f;
     uvs_threads_t *p;
@@ -305,7 +306,7 @@ static void note_other_closed(uvs_t *s) {
   atomic_store(&other_closed, 1);
 }
 
-/* The pool bounds them all together. */
+/* The pool limits all of them together. */
 TEST schedulers_and_lanes_share_one_pool(void) {
   struct fixture f;
   uvs_threads_t *p;
@@ -381,7 +382,7 @@ static void counts_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
     atomic_fetch_add(&((struct numbered *)arg)->lane->done, 1);
 }
 
-/* Libuv's pool, own threads, a pool handed in, inline, and an executor of the scheduler's. R7 */
+/* libuv's pool, own threads, a user-supplied pool, inline, and the scheduler's executor. R7 */
 TEST lanes_on_all_kinds_of_executors_keep_order_and_do_not_overlap(void) {
   for (int libuv = 0; libuv < 2; libuv++) {
     struct fixture f;
@@ -461,7 +462,7 @@ TEST the_width_of_a_lane_holds_on_its_own_threads(void) {
 
 /* -------------------------------------------------------------- keeping the loop --- */
 
-/* On the real clock, by the loop's own judgement. L1 */
+/* With the real clock, as uv_run sees it. L1 */
 TEST uv_run_returns_for_an_unrefd_delay_and_stays_for_a_refd_one(void) {
   for (int own = 0; own < 2; own++) {
     struct fixture f;
@@ -485,7 +486,7 @@ TEST uv_run_returns_for_an_unrefd_delay_and_stays_for_a_refd_one(void) {
     ASSERT_U64(1, live_tasks(f.s));
     t = fixture_once(&f, 'b', UVS_MS(5));
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
-    t = fixture_once(&f, 'c', UVS_MS(10)); /* nobody hears of that but the counts */
+    t = fixture_once(&f, 'c', UVS_MS(10)); /* only the counts show its end */
     t.done = NULL;
     ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
     ASSERT(fixture_run(&f, UV_RUN_DEFAULT, &dones));
@@ -527,7 +528,7 @@ static void many_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   many.status[i] = status;
 }
 
-/* Takes every second one. */
+/* Accepts every second job. */
 struct half {
   uvs_executor_t table;
   uvs_threads_t *pool;
@@ -553,8 +554,8 @@ static void on_refused(uvs_t *s, uvs_id_t id, int status, void *arg) {
     *(int *)uvs_data(s) = -1000000;
 }
 
-/* Each ends in one `done`, with its run or with the refusal. R27 */
-TEST of_ten_thousand_tasks_on_a_pool_that_refuses_every_second_time_none_is_lost(void) {
+/* Each task has one `done`, with its run or with the refusal. R27 */
+TEST a_pool_that_refuses_every_second_time_loses_none_of_ten_thousand_tasks(void) {
   struct fixture f;
   struct half h = {.asked = 0};
   int errors = 0, refused = 0;
@@ -611,9 +612,9 @@ static void keep_resizing(void *pool) {
   }
 }
 
-/* The runner's last steps against the close: at once, or when the body has just ended; and somebody
- * resizes the pool all the time, which wakes who follows it. L2 */
-TEST close_races_with_runners_that_come_home(void) {
+/* The runner's last steps race the close: immediately, or when the body has just ended. Another
+ * thread resizes the pool all the time, which wakes its schedulers. L2 */
+TEST close_survives_races_with_returning_runners(void) {
   uint64_t random = test_seed;
   uv_thread_t resizer;
   uvs_threads_t *p;
@@ -660,7 +661,7 @@ TEST close_races_with_runners_that_come_home(void) {
   PASS();
 }
 
-/* Threads that submit, cancel, open lanes with threads or on the pool, and dispose them; one that
+/* Threads that submit, cancel, open lanes with threads or on the pool, and dispose them; one thread
  * resizes the pool. */
 #define HANDS 3
 #define DEEDS 300
@@ -745,7 +746,7 @@ static void crowd_main(void *arg) {
   uvs_clock_changed(crowd.s);
 }
 
-TEST a_crowd_on_executors_of_all_kinds_loses_nothing(void) {
+TEST many_threads_on_executors_of_all_kinds_lose_no_task(void) {
   uint64_t random = test_seed;
 
   for (int round = 0; round < rounds(4); round++) {
@@ -788,15 +789,15 @@ TEST a_crowd_on_executors_of_all_kinds_loses_nothing(void) {
 }
 
 SUITE(own) {
-  RUN_TEST(own_threads_of_a_scheduler_run_its_bodies_have_names_and_end_with_it);
+  RUN_TEST(a_schedulers_own_threads_are_named_and_end_with_it);
   RUN_TEST(own_threads_of_a_lane_end_when_it_is_quiet);
   RUN_TEST(a_lane_with_own_threads_is_quiet_only_when_its_bodies_have_returned);
-  RUN_TEST(a_scheduler_with_own_threads_is_closed_while_bodies_run);
+  RUN_TEST(a_scheduler_with_own_threads_can_be_closed_while_bodies_run);
 }
 
 SUITE(handed_in) {
-  RUN_TEST(a_pool_that_was_handed_in_outlives_the_scheduler_and_its_lanes);
-  RUN_TEST(the_bodies_at_once_follow_the_size_of_the_pool);
+  RUN_TEST(a_user_supplied_pool_outlives_the_scheduler_and_its_lanes);
+  RUN_TEST(the_number_of_running_bodies_follows_the_size_of_the_pool);
   RUN_TEST(a_concurrency_that_was_set_does_not_follow_the_pool);
   RUN_TEST(schedulers_and_lanes_share_one_pool);
   RUN_TEST(lanes_on_all_kinds_of_executors_keep_order_and_do_not_overlap);
@@ -805,9 +806,9 @@ SUITE(handed_in) {
 }
 
 SUITE(load) {
-  RUN_TEST(of_ten_thousand_tasks_on_a_pool_that_refuses_every_second_time_none_is_lost);
-  RUN_TEST(close_races_with_runners_that_come_home);
-  RUN_TEST(a_crowd_on_executors_of_all_kinds_loses_nothing);
+  RUN_TEST(a_pool_that_refuses_every_second_time_loses_none_of_ten_thousand_tasks);
+  RUN_TEST(close_survives_races_with_returning_runners);
+  RUN_TEST(many_threads_on_executors_of_all_kinds_lose_no_task);
 }
 
 TEST_MAIN(RUN_SUITE(own); RUN_SUITE(handed_in); RUN_SUITE(load));

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lanes on libuv's pool, with many threads at them, on the real clock: they open, submit, cancel,
- * move, finish and dispose, whatever comes to their mind (it comes from a seed), and close in the
- * middle of it.
+ * Lanes on libuv's pool with many threads, on the real clock: threads open, submit, cancel,
+ * reschedule, finish and dispose at random (from a seed), and close in the middle.
  *
- * What a lane owns is plain memory, which its bodies share without a lock, and which `quiet` frees:
- * ThreadSanitizer and AddressSanitizer look on. A second or two; with UVS_STRESS=long a minute, and
- * the million hops.
+ * A lane's data is plain memory that its bodies share without a lock and that `quiet` frees, so
+ * ThreadSanitizer and AddressSanitizer detect errors. Takes a second or two; with UVS_STRESS=long a
+ * minute, and the million hops.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -26,7 +25,7 @@ static bool is_long(void) {
   return stress != NULL && strcmp(stress, "long") == 0;
 }
 
-/* What was seen to be wrong. */
+/* Errors that were seen. */
 enum {
   OVERLAP = 1,
   TWICE = 4,      /* a `done` or a `quiet` */
@@ -123,7 +122,7 @@ static void check_sum(struct world *w) {
 
 enum { LANES = 3, CHAINS = 4 };
 
-/* Plain: written by one body, seen by the next, whatever thread that is on. */
+/* Plain memory: written by one body, read by the next, whatever thread that runs on. */
 struct hops {
   struct world *w;
   uvs_lane_t lane;
@@ -282,7 +281,7 @@ struct actor {
   bool over; /* the scheduler is shut down */
 };
 
-/* Numbers only: whoever uses one does not know whether the lane still is. */
+/* Only numbers: a thread that uses one does not know whether the lane still exists. */
 static struct {
   _Atomic uvs_lane_t lane;
   _Atomic(struct owned *) owned; /* for a submit that its owner makes */
@@ -324,8 +323,8 @@ static void open_one(struct actor *a, size_t place) {
   atomic_store(&places[place].lane, lane);
 }
 
-/* A job belongs to its lane: only who keeps the lane from being quiet may make one. So a place is
- * in one thread's hands while it submits there: it takes the number out. */
+/* A job belongs to its lane: only a thread that keeps the lane from being quiet may create one. So
+ * a thread takes the lane's number out of the table while it submits. */
 static void submit_some(struct actor *a, size_t place) {
   uvs_lane_t lane = atomic_exchange(&places[place].lane, 0);
   struct owned *o = atomic_load(&places[place].owned);
@@ -339,7 +338,7 @@ static void submit_some(struct actor *a, size_t place) {
     int rc;
 
     j->lane = lane;
-    j->o = o; /* only the library knows whether it is still there; nobody looks before it runs */
+    j->o = o; /* only the library knows whether the lane exists; read only in a run */
     j->random = test_random(&a->random) | 1;
     uvs_task_init(&t);
     t.work = job_work;
@@ -435,7 +434,7 @@ static enum greatest_test_res let_them_act(struct world *w, int rounds, uint64_t
 }
 
 /* R7 R15 R17 R18 R19 R22 R23 R34 R35 */
-TEST everything_at_once_and_every_lane_is_quiet_in_the_end(void) {
+TEST under_mixed_load_every_lane_becomes_quiet(void) {
   static struct world w;
   uint64_t random = test_seed;
 
@@ -446,7 +445,7 @@ TEST everything_at_once_and_every_lane_is_quiet_in_the_end(void) {
     CHECK_CALL(let_them_act(&w, 1500, &random, false));
     for (size_t i = 0; i < PLACES; i++)
       ASSERT_RC(0, uvs_lane_dispose(atomic_load(&places[i].lane), 0));
-    /* Without another word: the loop ends them all, whoever cancelled what. */
+    /* Nothing more is called: the loop ends all lanes, whoever cancelled what. */
     while (atomic_load(&w.quiet) < atomic_load(&w.opened) && uv_hrtime() < end_ns)
       uv_sleep(1);
     ASSERT_RC(atomic_load(&w.opened), atomic_load(&w.quiet));
@@ -457,8 +456,8 @@ TEST everything_at_once_and_every_lane_is_quiet_in_the_end(void) {
   PASS();
 }
 
-/* L17 R18: numbers of lanes in many hands while everything ends. */
-TEST a_close_in_the_middle_ends_every_lane(void) {
+/* L17 R18: many threads hold lane ids while everything ends. */
+TEST closing_under_load_ends_every_lane(void) {
   static struct world w;
   uint64_t random = test_seed;
 
@@ -511,7 +510,7 @@ static int short_work(uvs_run_t *run) {
 }
 
 /* R19 R23 */
-TEST two_dispose_one_lane_at_the_same_time(void) {
+TEST two_threads_may_dispose_one_lane_at_the_same_time(void) {
   static struct world w;
   uv_barrier_t barrier;
 
@@ -558,7 +557,7 @@ TEST two_dispose_one_lane_at_the_same_time(void) {
 
 /* -------------------------------------------------------------------- the first --- */
 
-/* Another thread submits as soon as it sees the number of the first lane there ever was. */
+/* Another thread submits as soon as it sees the number of the process's first lane. */
 struct first {
   struct world w;
   _Atomic uvs_lane_t number; /* relaxed: it orders nothing */
@@ -616,7 +615,7 @@ static void submitter_main(void *arg) {
 }
 
 /* R2 R7 */
-TEST tasks_of_the_first_lane_keep_its_rules_at_once(void) {
+TEST tasks_of_the_first_lane_keep_order_from_the_start(void) {
   for (int round = 0; round < 40; round++) {
     static struct first f;
     uv_thread_t submitter;
@@ -642,10 +641,10 @@ TEST tasks_of_the_first_lane_keep_its_rules_at_once(void) {
 
 SUITE(lane_threads) {
   RUN_TEST(bodies_of_one_lane_share_plain_memory_over_a_million_hops);
-  RUN_TEST(everything_at_once_and_every_lane_is_quiet_in_the_end);
-  RUN_TEST(a_close_in_the_middle_ends_every_lane);
-  RUN_TEST(two_dispose_one_lane_at_the_same_time);
-  RUN_TEST(tasks_of_the_first_lane_keep_its_rules_at_once);
+  RUN_TEST(under_mixed_load_every_lane_becomes_quiet);
+  RUN_TEST(closing_under_load_ends_every_lane);
+  RUN_TEST(two_threads_may_dispose_one_lane_at_the_same_time);
+  RUN_TEST(tasks_of_the_first_lane_keep_order_from_the_start);
 }
 
 TEST_MAIN(RUN_SUITE(lane_threads));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Many threads on one delay queue, on the real clock: they put, take, poll, drain, remove, clear,
- * abandon each other, ref, unref, and close, whatever comes to their mind (it comes from a seed).
- * Each value keeps account of who got it: exactly one, and not before its time.
+ * Many threads on one delay queue, on the real clock: at random (from a seed) they put, take, poll,
+ * drain, remove, clear, abandon each other, ref, unref, and close. Each value records who got it:
+ * exactly one thread, and not before its time.
  *
- * About a second; with UVS_STRESS=long a minute. Under ThreadSanitizer only the library orders what
- * the producer wrote into a value before what the consumer reads there.
+ * Takes about a second; with UVS_STRESS=long a minute. Under ThreadSanitizer only the library
+ * orders the producer's writes into a value before the consumer's reads.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 enum { VALUES = 1500, PRODUCERS = 3, ACTORS = 12 };
 
-/* What was seen to be wrong. */
+/* Errors that were seen. */
 enum {
   EARLY = 1,
   TWICE = 2,
@@ -92,7 +92,7 @@ static void account(struct world *w, const uvs_entry_t *e) {
   atomic_fetch_add_explicit(&w->got, 1, memory_order_relaxed);
 }
 
-/* One that comes out before its time, because somebody asked for it. */
+/* A value that comes out before its time, because a thread removed it. */
 static void account_undue(struct world *w, const uvs_entry_t *e) {
   struct value *v = e->value;
 
@@ -127,7 +127,7 @@ static void consumed(uvs_queue_t *q, const uvs_entry_t *e, void *arg) {
 
 /* ------------------------------------------------------------------ the actors --- */
 
-/* Did this answer end it? */
+/* Does this answer mean that the queue was closed? */
 static bool is_over(struct actor *a, int rc) {
   if (rc == UV_ESHUTDOWN || rc == UV_ECANCELED)
     return true;
@@ -362,7 +362,7 @@ static bool all_out(struct world *w) {
   return atomic_load(&w->got) == atomic_load(&w->accepted);
 }
 
-/* Ends the queue one way or the other, waits for everybody, and looks at the books. */
+/* Closes the queue or its scheduler, joins all threads, and checks the accounts. */
 static enum greatest_test_res world_close(struct world *w, int first, int casted) {
   if (w->closes_itself)
     uv_async_send(&w->close_async);
@@ -385,7 +385,7 @@ static enum greatest_test_res world_close(struct world *w, int first, int casted
     for (int i = 0; i < VALUES; i++)
       ASSERT_EQ_FMT((int)values[p][i].accepted, atomic_load(&values[p][i].out), "%d");
   }
-  /* Who was called out has left for that reason; some more were called out before they came. */
+  /* Abandoned threads left for that reason. Some more were abandoned before they waited. */
   ASSERT(atomic_load(&w->left_by_request) >= atomic_load(&w->called_out));
   PASS();
 }
@@ -396,13 +396,13 @@ static int rounds(int n) {
   return stress != NULL && strcmp(stress, "long") == 0 ? n * 10 : n;
 }
 
-/* Everything that can be done, at once. */
+/* All roles at once. */
 static const role everybody[ACTORS] = {
     produce, produce, produce,        take,           take,    poll_with_patience,
     take,    take,    poll_and_drain, look_and_clear, abandon, poll_with_patience};
 
 /* D21 */
-TEST draining_while_others_insert_loses_and_doubles_nothing(void) {
+TEST draining_while_others_insert_loses_and_duplicates_nothing(void) {
   static struct world w;
   uint64_t random = test_seed;
 
@@ -418,8 +418,9 @@ TEST draining_while_others_insert_loses_and_doubles_nothing(void) {
   PASS();
 }
 
-/* With takers alone the loop must bring every value that is not due when it is put. D18 D19 D23 */
-TEST the_loop_brings_every_value_to_those_who_wait(void) {
+/* With takers only, the loop must hand over every value that is not due when it is put. D18 D19
+ * D23 */
+TEST the_loop_hands_every_value_to_a_waiting_thread(void) {
   static struct world w;
   uint64_t random = test_seed;
 
@@ -436,7 +437,7 @@ TEST the_loop_brings_every_value_to_those_who_wait(void) {
 }
 
 /* D18 D19 D21 D23 */
-TEST everything_at_once_and_each_value_has_one_owner(void) {
+TEST under_mixed_load_each_queue_value_has_one_owner(void) {
   static struct world w;
   uint64_t random = test_seed;
 
@@ -452,8 +453,8 @@ TEST everything_at_once_and_each_value_has_one_owner(void) {
   PASS();
 }
 
-/* The queue, or its scheduler, is closed in the middle of it. D21 L12 L17 */
-TEST a_close_in_the_middle_gives_back_what_nobody_has(void) {
+/* The queue, or its scheduler, is closed in the middle. D21 L12 L17 */
+TEST closing_under_load_gives_back_every_remaining_value(void) {
   static struct world w;
   uint64_t random = test_seed;
 
@@ -490,8 +491,8 @@ static void open_and_close(void *arg) {
   }
 }
 
-/* On several threads, while the loop looks at them all. */
-TEST queues_come_and_go(void) {
+/* On several threads, while the loop serves all queues. */
+TEST queues_can_be_opened_and_closed_under_load(void) {
   static struct crowd crowd[4];
   static struct world w;
   uint64_t random = test_seed;
@@ -517,11 +518,11 @@ TEST queues_come_and_go(void) {
 SUITE(queue_threads) {
   for (int i = 0; i < ACTORS; i++)
     uvs_waiter_init(&actors[i].waiter);
-  RUN_TEST(draining_while_others_insert_loses_and_doubles_nothing);
-  RUN_TEST(the_loop_brings_every_value_to_those_who_wait);
-  RUN_TEST(everything_at_once_and_each_value_has_one_owner);
-  RUN_TEST(a_close_in_the_middle_gives_back_what_nobody_has);
-  RUN_TEST(queues_come_and_go);
+  RUN_TEST(draining_while_others_insert_loses_and_duplicates_nothing);
+  RUN_TEST(the_loop_hands_every_value_to_a_waiting_thread);
+  RUN_TEST(under_mixed_load_each_queue_value_has_one_owner);
+  RUN_TEST(closing_under_load_gives_back_every_remaining_value);
+  RUN_TEST(queues_can_be_opened_and_closed_under_load);
 }
 
 TEST_MAIN(RUN_SUITE(queue_threads));

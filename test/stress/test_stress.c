@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Many threads at once, on libuv's pool and on the real clock. Four producers do whatever comes to
- * their mind (it comes from a seed) with one or two schedulers on one loop, while these run, are
- * reconfigured, shut down and closed, and a while longer. Each task keeps account of what is done
- * with it, and in the end the books must balance.
+ * Many threads, with libuv's pool and the real clock. Four producers call one or two schedulers on
+ * one loop at random (from a seed), while these run, are reconfigured, shut down and closed, and a
+ * while longer. Each task records what happens to it, and at the end the accounts must balance.
  *
- * Two seconds; with UVS_STRESS=long a minute. What the accounts need is relaxed atomics and no
- * lock: under ThreadSanitizer only the library itself orders one run after the other (S64).
+ * Takes two seconds; with UVS_STRESS=long a minute. The accounts use relaxed atomics and no lock:
+ * under ThreadSanitizer only the library itself orders one run after the other (S64).
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@ enum { PRODUCERS = 4, JOBS = 1500, SIDES = 2 };
 
 #define LONG_PATIENCE_NS UVS_SEC(100)
 
-/* What a task was seen to do wrong. */
+/* Errors of a task that were seen. */
 enum {
   OVERLAPPED = 1,     /* two runs at once, or a run and its `after` */
   RAN_AFTER_DONE = 2, /* or `after` or `done` came after `done` */
@@ -46,9 +45,9 @@ struct job {
   _Atomic int busy, runs, dones, status, wrong, handed_back;
   _Atomic int never; /* a cancel was answered "never runs" */
   _Atomic int cancelled;
-  _Atomic int awaits; /* pending: who turns it 0 finishes it */
+  _Atomic int awaits; /* pending: the thread that sets it to 0 finishes the run */
   _Atomic uvs_id_t run_id;
-  int plain; /* written by each run, by nobody else: the library must order them */
+  int plain; /* written by runs only: the library must order them */
 };
 
 struct side {
@@ -177,7 +176,7 @@ static void terminated(uvs_t *s) {
   uvs_counts(s, &side->at_end);
 }
 
-/* Any answer, and some that are none. */
+/* Any valid answer, and some invalid ones. */
 static int rejected(uvs_t *s, const uvs_task_t *t, size_t n, int code) {
   (void)s;
   (void)n;
@@ -197,7 +196,8 @@ static uint64_t any(struct producer *p, uint64_t n) {
   return test_random_below(&p->random, n);
 }
 
-/* rc must be one of those allowed, or UV_ESHUTDOWN since somebody may have closed it. */
+/* rc must be one of the allowed codes, or UV_ESHUTDOWN, since another thread may have closed the
+ * scheduler. */
 static void expect(struct producer *p, const char *call, int rc, int a, int b, int c) {
   if (rc == a || rc == b || rc == c || rc == UV_ESHUTDOWN)
     return;
@@ -391,7 +391,7 @@ static void act(struct producer *p) {
 static void producer_main(void *arg) {
   struct producer *p = arg;
 
-  /* A reference for each was taken for us before we were started. */
+  /* For each scheduler a reference was taken before this thread was started. */
   while (!get(p->over))
     act(p);
   for (int i = 0; i < p->side_count; i++) {
@@ -413,7 +413,7 @@ static void producer_main(void *arg) {
 
 /* --------------------------------------------------------------------- guests --- */
 
-/* Schedulers that come and go on the same loop meanwhile. */
+/* Schedulers that are opened and closed on the same loop meanwhile. */
 struct guests {
   int opened, closed, dones, wrong;
 };
@@ -468,7 +468,7 @@ static void on_beat(uv_timer_t *h) {
   (void)h; /* it only bounds how long one uv_run takes */
 }
 
-/* What is pending is finished, so that shutdown and close need not wait for a producer. */
+/* Finishes pending runs, so that shutdown and close need not wait for a producer. */
 static void finish_all(struct producer *producers, int *wrong) {
   for (int i = 0; i < PRODUCERS; i++)
     for (int k = 0; k < JOBS; k++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Many tasks are due at one instant: they go to the loop's list a part at a time, and are run while
- * they are in the cache. Nobody may notice but by the clock.
+ * Bursts: many tasks due at the same instant. They move to the loop's list in batches, and each
+ * batch runs while it is in the cache. Only timing may differ from tasks that come one by one.
  */
 #include <limits.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 enum { N = 5000, PER_TURN = 1024 + 63 };
 
-/* A clock that goes on by 1 us with each look: the parts of a lateness are never all 0. */
+/* A clock that advances by 1 us each time it is read, so that no part of a lateness is 0. */
 static _Atomic int64_t now_ns;
 
 static int64_t tick_on(void *arg) {
@@ -25,7 +25,7 @@ static int64_t wall_of(void *arg) {
 
 struct item {
   _Atomic unsigned runs;
-  unsigned place; /* which of its kind was it? */
+  unsigned place; /* its position among the runs of its kind */
   unsigned pass;
   bool adds_up;
   int64_t by_loop_ns;
@@ -69,15 +69,15 @@ static enum greatest_test_res open_ticking(struct fixture *f, int64_t budget_ns)
   PASS();
 }
 
-/* L7 L20 S66 V9: on the loop and on the pool alternately; `pool_too` false: all on the loop. With a
- * cold record each third has another way. */
+/* L7 L20 S66 V9: tasks run alternately on the loop and on the pool; with `pool_too` false, all on
+ * the loop. Of three tasks with a cold record, each takes a different way. */
 static enum greatest_test_res burst(bool pool_too) {
   uv_prepare_t counter;
   struct fixture f;
   uv_poll_t poll;
   int fds[2];
 
-  CHECK_CALL(open_ticking(&f, UVS_SEC(1))); /* more than all of it takes */
+  CHECK_CALL(open_ticking(&f, UVS_SEC(1))); /* longer than the whole burst takes */
   ASSERT_RC(0, pipe(fds));
   ASSERT_RC(1, (int)write(fds[1], "x", 1)); /* always readable: the program's I/O */
   ASSERT_RC(0, uv_poll_init(&f.loop, &poll, fds[0]));
@@ -122,7 +122,7 @@ static enum greatest_test_res burst(bool pool_too) {
     ASSERT_EQ(!pool_too || i % 2 == 0, it->on_loop);
     ASSERT_U64(next[it->on_loop]++, it->place); /* in order, each kind by itself */
     ASSERT(it->adds_up);
-    /* From the instant it was due to the first of the turns; the rest is the budget's. */
+    /* From the due time to the first loop pass. The rest of the lateness is the budget's. */
     ASSERT_I64(items[0].by_loop_ns, it->by_loop_ns);
     if (!it->on_loop)
       continue;
@@ -140,17 +140,17 @@ static enum greatest_test_res burst(bool pool_too) {
   PASS();
 }
 
-TEST a_burst_on_the_loop_lets_others_have_their_turn(void) {
+TEST a_burst_on_the_loop_does_not_starve_other_io(void) {
   CHECK_CALL(burst(false));
   PASS();
 }
 
-TEST a_burst_on_loop_and_pool_keeps_its_order(void) {
+TEST a_burst_on_loop_and_pool_keeps_the_order_of_each_kind(void) {
   CHECK_CALL(burst(true));
   PASS();
 }
 
-/* P11: those that still wait can be cancelled by those that run first, and then never run. */
+/* P11: tasks that run first can cancel those that still wait, and these never run. */
 static struct fixture *cancelling;
 static uvs_id_t ids[N];
 
@@ -162,10 +162,10 @@ static int cancel_another(uvs_run_t *run) {
   return note_run(run);
 }
 
-TEST the_first_half_cancels_the_second(void) {
+TEST a_burst_whose_first_half_cancels_the_second_runs_only_the_first(void) {
   struct fixture f;
 
-  CHECK_CALL(open_ticking(&f, UVS_SEC(1))); /* more than all of it takes */
+  CHECK_CALL(open_ticking(&f, UVS_SEC(1))); /* longer than the whole burst takes */
   cancelling = &f;
   for (int i = 0; i < N; i++) {
     uvs_task_t t;
@@ -202,9 +202,9 @@ static int look_how_many(uvs_run_t *run) {
   return note_run(run);
 }
 
-/* L7 P11: bodies of the loop that take long are no reason to leave what comes after them, but is of
- * a higher class, or the pool's, in the queue. */
-TEST a_slow_burst_holds_nobody_else_up(void) {
+/* L7 P11: slow bodies on the loop do not delay later tasks of a higher class, nor tasks for the
+ * pool. */
+TEST a_slow_burst_on_the_loop_delays_neither_higher_priorities_nor_the_pool(void) {
   struct fixture f;
 
   CHECK_CALL(open_ticking(&f, UVS_MS(1)));
@@ -224,7 +224,7 @@ TEST a_slow_burst_holds_nobody_else_up(void) {
   ran_before = UINT_MAX;
   for (int i = 0; i < 10; i++)
     uv_run(&f.loop, UV_RUN_NOWAIT);
-  ASSERT(ran_before < 50); /* a few turns of a few runs each */
+  ASSERT(ran_before < 50); /* a few loop passes of a few runs each */
   ASSERT_U64(1, atomic_load(&items[N - 1].runs));
   ASSERT(places[1] < 200);
   fixture_turn(&f);
@@ -235,10 +235,10 @@ TEST a_slow_burst_holds_nobody_else_up(void) {
 }
 
 SUITE(burst_of_due_tasks) {
-  RUN_TEST(a_burst_on_the_loop_lets_others_have_their_turn);
-  RUN_TEST(a_burst_on_loop_and_pool_keeps_its_order);
-  RUN_TEST(the_first_half_cancels_the_second);
-  RUN_TEST(a_slow_burst_holds_nobody_else_up);
+  RUN_TEST(a_burst_on_the_loop_does_not_starve_other_io);
+  RUN_TEST(a_burst_on_loop_and_pool_keeps_the_order_of_each_kind);
+  RUN_TEST(a_burst_whose_first_half_cancels_the_second_runs_only_the_first);
+  RUN_TEST(a_slow_burst_on_the_loop_delays_neither_higher_priorities_nor_the_pool);
 }
 
 TEST_MAIN(RUN_SUITE(burst_of_due_tasks));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A run that is late says why: one culprit after the other is planted, and must be found in the
- * run, in `after`, and in uvs_info.
+ * A late run reports why it is late. Each test creates one cause and expects to find it in the run,
+ * in `after`, and in uvs_info.
  */
 #include "lib/bodies.h"
 
 #define RUNS 64
 
-/* What the runs of one task said of themselves. */
+/* What the runs of one task reported about themselves. */
 struct said {
   unsigned count;
   uvs_run_t run[RUNS];
@@ -33,7 +33,7 @@ static void listen_to(uvs_task_t *t, struct said *said) {
   probe_of(t)->data = said;
 }
 
-/* Run n was late for one reason only. */
+/* Run n was late for exactly one reason. */
 static enum greatest_test_res check_only(const struct said *said, unsigned n, int cause,
                                          int64_t late_ns) {
   const uvs_run_t *r = &said->run[n];
@@ -54,7 +54,7 @@ static int64_t sum_of(const int64_t by_ns[UVS_LATE_CAUSES]) {
   return sum;
 }
 
-/* A task that keeps more than the plain kind does. */
+/* A named task: it needs a cold record. */
 static uvs_task_t named(uvs_task_t t) {
   t.name = "named";
   return t;
@@ -98,7 +98,7 @@ TEST a_loop_that_was_held_up_is_blamed(void) {
   ASSERT_RC(0, uvs_submit(f.s, &b, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &c, NULL));
   ASSERT_RC(0, uvs_submit(f.s, &d, NULL));
-  fixture_jump_ms(&f, 60); /* no turn meanwhile */
+  fixture_jump_ms(&f, 60); /* no loop pass meanwhile */
   CHECK_CALL(check_only(&plain, 0, UVS_LATE_LOOP, UVS_MS(50)));
   CHECK_CALL(check_only(&kept, 0, UVS_LATE_LOOP, UVS_MS(50)));
   CHECK_CALL(check_only(&periodic, 0, UVS_LATE_LOOP, UVS_MS(50)));
@@ -130,7 +130,7 @@ TEST runners_that_were_all_busy_are_blamed(void) {
   PASS();
 }
 
-TEST a_run_that_its_predecessor_overlaps_says_so(void) {
+TEST a_run_delayed_by_its_previous_run_reports_overlap(void) {
   struct fixture f;
   struct said said;
   struct look seen;
@@ -159,7 +159,7 @@ TEST a_run_that_its_predecessor_overlaps_says_so(void) {
   PASS();
 }
 
-/* `after` belongs to the run, and so to what the next one waits for. */
+/* `after` belongs to the run, so the next run waits for it too. */
 static int slow_after(uvs_run_t *run) {
   struct probe *p = run->arg;
 
@@ -168,7 +168,7 @@ static int slow_after(uvs_run_t *run) {
   return 0;
 }
 
-TEST the_previous_run_includes_its_after_which_sees_the_same(void) {
+TEST lateness_caused_by_the_previous_after_is_reported_as_overlap(void) {
   struct fixture f;
   uvs_run_t seen;
 
@@ -188,8 +188,9 @@ TEST the_previous_run_includes_its_after_which_sees_the_same(void) {
   PASS();
 }
 
-/* 25 ms late: 10 because of its own run before, 15 because the loop did not hear of its end. */
-TEST a_lateness_of_many_causes_is_split(void) {
+/* 25 ms late: 10 ms because of the task's previous run, 15 ms because the loop noticed its end
+ * late. */
+TEST lateness_with_several_causes_is_split_among_them(void) {
   struct fixture f;
   struct said said;
 
@@ -217,7 +218,7 @@ TEST a_lateness_of_many_causes_is_split(void) {
   PASS();
 }
 
-/* Somebody else's callback, between two turns of ours. */
+/* Another user's callback on the loop, between two passes of the scheduler. */
 static void dawdle_once(uv_idle_t *h) {
   struct fixture *f = h->data;
 
@@ -227,8 +228,8 @@ static void dawdle_once(uv_idle_t *h) {
   }
 }
 
-/* L7. Bodies on the loop use the turn's budget up: what follows is carried over, and others have
- * the loop meanwhile. */
+/* L7. Bodies on the loop use up the budget of the pass. The remaining tasks are carried over to the
+ * next pass, and other users of the loop run in between. */
 TEST tasks_of_the_loop_are_carried_over_when_the_budget_is_used_up(void) {
   struct fixture f;
   struct said said[3];
@@ -247,9 +248,10 @@ TEST tasks_of_the_loop_are_carried_over_when_the_budget_is_used_up(void) {
   }
   fixture_advance_ms(&f, 30);
   ASSERT_RC(-1, said[0].run[0].culprit);
-  /* In the same turn: the loop was busy with the one before. */
+  /* In the same pass: the loop was busy with the previous task. */
   CHECK_CALL(check_only(&said[1], 0, UVS_LATE_RUNNERS, UVS_US(600)));
-  /* In the next one: our own budget of 1 ms ended the turn, but for a body that took 1.6 more. */
+  /* In the next pass: the budget of 1 ms ended the first pass, but another body took 1.6 ms
+   * more. */
   ASSERT_I64(UVS_US(7600), said[2].run[0].late_ns);
   ASSERT_I64(UVS_US(1600), said[2].run[0].late_by_ns[UVS_LATE_RUNNERS]);
   ASSERT_I64(UVS_MS(6), said[2].run[0].late_by_ns[UVS_LATE_BUDGET]);
@@ -259,7 +261,7 @@ TEST tasks_of_the_loop_are_carried_over_when_the_budget_is_used_up(void) {
   PASS();
 }
 
-/* A clock that moves with each look at it, so that a burst of expiries takes time. */
+/* A clock that advances each time it is read, so that a burst of expiries takes time. */
 static bool clock_drags;
 
 static int64_t dragging_now(void *arg) {
@@ -268,8 +270,8 @@ static int64_t dragging_now(void *arg) {
   return vclock_now(arg);
 }
 
-/* L7. More are due at once than one turn may hand over. */
-TEST a_burst_that_is_too_much_for_a_turn_is_the_budgets_doing(void) {
+/* L7. More tasks are due at once than one loop pass may hand over. */
+TEST a_burst_larger_than_one_loop_pass_blames_the_budget(void) {
   enum { MANY = 3000 };
   struct said first, last;
   struct fixture f;
@@ -297,15 +299,15 @@ TEST a_burst_that_is_too_much_for_a_turn_is_the_budgets_doing(void) {
   ASSERT_U64(1, first.count);
   ASSERT_U64(1, last.count);
   ASSERT_I64(0, first.run[0].late_by_ns[UVS_LATE_BUDGET]);
-  ASSERT(last.run[0].late_by_ns[UVS_LATE_BUDGET] > 3 * UVS_MS(1)); /* several turns */
+  ASSERT(last.run[0].late_by_ns[UVS_LATE_BUDGET] > 3 * UVS_MS(1)); /* several loop passes */
   ASSERT_I64(first.run[0].late_by_ns[UVS_LATE_LOOP], last.run[0].late_by_ns[UVS_LATE_LOOP]);
   ASSERT_I64(last.run[0].late_ns, sum_of(last.run[0].late_by_ns));
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
 
-/* S71. The wall clock is set forward past the instant: nobody was slow. */
-TEST a_step_of_the_wall_clock_is_no_ones_fault(void) {
+/* S71. The wall clock is set forward past the instant: nothing was slow. */
+TEST a_step_of_the_wall_clock_is_not_lateness(void) {
   struct fixture f;
   struct said stepped, waited;
 
@@ -330,7 +332,7 @@ TEST a_step_of_the_wall_clock_is_no_ones_fault(void) {
   PASS();
 }
 
-TEST what_was_due_before_it_was_submitted_says_so(void) {
+TEST a_task_that_was_due_before_its_submission_says_so(void) {
   struct fixture f;
   struct said instant, wall, rate;
 
@@ -359,9 +361,9 @@ TEST what_was_due_before_it_was_submitted_says_so(void) {
   PASS();
 }
 
-/* Runners that have gone home can only be called out by the loop: 20 ms they were busy, 280 ms the
- * loop was. */
-TEST a_loop_that_does_not_call_out_the_runners_is_blamed(void) {
+/* Only the loop can send runners to the pool again. The runner was busy for 20 ms, the loop for 280
+ * ms. */
+TEST a_loop_that_starts_no_runner_is_blamed(void) {
   struct fixture f;
   struct said said;
 
@@ -376,7 +378,7 @@ TEST a_loop_that_does_not_call_out_the_runners_is_blamed(void) {
   ASSERT_RC(0, uvs_submit(f.s, &b, NULL));
   fakepool_hold();
   fixture_jump_ms(&f, 10);
-  ASSERT(fakepool_step()); /* 'a', and its runner goes home: its budget is used up */
+  ASSERT(fakepool_step()); /* 'a'; its runner returns, since its budget is used up */
   vclock_advance_ns(&f.clock, UVS_MS(280));
   fakepool_release();
   fixture_turn(&f);
@@ -388,8 +390,8 @@ TEST a_loop_that_does_not_call_out_the_runners_is_blamed(void) {
   PASS();
 }
 
-/* The body has ended long since, but the loop does not come to call `after`. */
-TEST a_loop_that_is_late_for_after_is_blamed_for_the_next_run(void) {
+/* The body ended long ago, but the loop is late to call `after`. */
+TEST a_loop_that_calls_after_late_is_blamed_for_the_next_run(void) {
   struct fixture f;
   struct said said;
 
@@ -412,8 +414,8 @@ TEST a_loop_that_is_late_for_after_is_blamed_for_the_next_run(void) {
   PASS();
 }
 
-/* Points that were left out are not waited for: only the rest of the lateness is split. */
-TEST points_left_out_take_their_share_with_them(void) {
+/* Skipped points are not waited for: only the rest of the lateness is split. */
+TEST skipped_points_are_not_part_of_the_lateness(void) {
   struct fixture f;
   struct said burst, merged;
 
@@ -436,7 +438,7 @@ TEST points_left_out_take_their_share_with_them(void) {
   PASS();
 }
 
-TEST info_of_a_task_that_has_not_run_knows_no_culprit(void) {
+TEST info_of_a_task_that_has_not_run_shows_no_culprit(void) {
   struct fixture f;
   struct look seen;
   uvs_id_t id;
@@ -453,8 +455,9 @@ TEST info_of_a_task_that_has_not_run_knows_no_culprit(void) {
   PASS();
 }
 
-/* Each run once in each: on runners, on the loop, and finished by another. */
-TEST the_histograms_know_every_run(void) {
+/* Each histogram counts each run once: runs on runners, on the loop, and runs finished by another
+ * thread. */
+TEST the_histograms_count_every_run_once(void) {
   struct fixture f;
   uvs_histogram_t h;
   uvs_id_t plain, kept;
@@ -506,8 +509,8 @@ static void hold_up(uv_timer_t *h) {
   uv_sleep(30);
 }
 
-/* The loop is blocked for 30 ms by somebody's timer at the very time that ours is due. */
-TEST a_loop_that_is_really_held_up_is_blamed(void) {
+/* Another user's timer blocks the loop for 30 ms just when the scheduler's timer is due. */
+TEST a_loop_that_is_blocked_in_real_time_is_blamed(void) {
   struct fixture f;
   struct said said;
   uv_timer_t blocker;
@@ -530,7 +533,7 @@ TEST a_loop_that_is_really_held_up_is_blamed(void) {
   PASS();
 }
 
-/* What is due at once does not wait for the timer. */
+/* A task that is due at once does not wait for the timer. */
 TEST a_task_that_is_due_at_once_never_blames_the_timer(void) {
   struct fixture f;
   struct said said;
@@ -553,9 +556,9 @@ TEST a_task_that_is_due_at_once_never_blames_the_timer(void) {
   PASS();
 }
 
-/* On a loop that is idle it is the timer that rounds up. On a busy machine the loop may never be
- * idle in time: then once more. */
-TEST the_timer_is_known_by_what_it_rounds(void) {
+/* On an idle loop the timer causes the lateness, because it rounds up. On a busy machine the loop
+ * may never be idle in time: then the test tries again. */
+TEST on_an_idle_loop_the_timer_is_blamed_for_its_rounding(void) {
   int64_t timer_ns = 0;
 
   for (int round = 0; round < 50 && timer_ns == 0; round++) {
@@ -586,21 +589,21 @@ SUITE(culprit) {
   RUN_TEST(a_run_on_time_has_no_culprit);
   RUN_TEST(a_loop_that_was_held_up_is_blamed);
   RUN_TEST(runners_that_were_all_busy_are_blamed);
-  RUN_TEST(a_run_that_its_predecessor_overlaps_says_so);
-  RUN_TEST(the_previous_run_includes_its_after_which_sees_the_same);
-  RUN_TEST(a_lateness_of_many_causes_is_split);
+  RUN_TEST(a_run_delayed_by_its_previous_run_reports_overlap);
+  RUN_TEST(lateness_caused_by_the_previous_after_is_reported_as_overlap);
+  RUN_TEST(lateness_with_several_causes_is_split_among_them);
   RUN_TEST(tasks_of_the_loop_are_carried_over_when_the_budget_is_used_up);
-  RUN_TEST(a_burst_that_is_too_much_for_a_turn_is_the_budgets_doing);
-  RUN_TEST(a_step_of_the_wall_clock_is_no_ones_fault);
-  RUN_TEST(what_was_due_before_it_was_submitted_says_so);
-  RUN_TEST(a_loop_that_does_not_call_out_the_runners_is_blamed);
-  RUN_TEST(a_loop_that_is_late_for_after_is_blamed_for_the_next_run);
-  RUN_TEST(points_left_out_take_their_share_with_them);
-  RUN_TEST(info_of_a_task_that_has_not_run_knows_no_culprit);
-  RUN_TEST(the_histograms_know_every_run);
-  RUN_TEST(a_loop_that_is_really_held_up_is_blamed);
+  RUN_TEST(a_burst_larger_than_one_loop_pass_blames_the_budget);
+  RUN_TEST(a_step_of_the_wall_clock_is_not_lateness);
+  RUN_TEST(a_task_that_was_due_before_its_submission_says_so);
+  RUN_TEST(a_loop_that_starts_no_runner_is_blamed);
+  RUN_TEST(a_loop_that_calls_after_late_is_blamed_for_the_next_run);
+  RUN_TEST(skipped_points_are_not_part_of_the_lateness);
+  RUN_TEST(info_of_a_task_that_has_not_run_shows_no_culprit);
+  RUN_TEST(the_histograms_count_every_run_once);
+  RUN_TEST(a_loop_that_is_blocked_in_real_time_is_blamed);
   RUN_TEST(a_task_that_is_due_at_once_never_blames_the_timer);
-  RUN_TEST(the_timer_is_known_by_what_it_rounds);
+  RUN_TEST(on_an_idle_loop_the_timer_is_blamed_for_its_rounding);
 }
 
 TEST_MAIN(RUN_SUITE(culprit));

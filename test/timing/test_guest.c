@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A guest among others: who is called on which thread, several schedulers, how one leaves.
+ * The scheduler as a guest on a loop: which callback runs on which thread, several schedulers on
+ * one loop, and how a scheduler leaves the loop.
  */
 #include <dirent.h>
 
@@ -35,7 +36,7 @@ static void close_walks(uvs_t *s) {
 }
 
 /* L2 */
-TEST in_the_close_callback_the_loop_has_no_handle_of_ours_and_then_closes(void) {
+TEST in_the_close_callback_the_scheduler_has_no_handle_left_on_the_loop(void) {
   uvs_options_t o;
   uvs_task_t t;
   struct fault fault;
@@ -76,7 +77,7 @@ TEST in_the_close_callback_the_loop_has_no_handle_of_ours_and_then_closes(void) 
 }
 
 /* L2 */
-TEST a_scheduler_that_never_turned_closes_as_well(void) {
+TEST a_scheduler_on_a_loop_that_never_ran_can_be_closed(void) {
   uv_loop_t loop;
   uvs_t *s;
 
@@ -96,7 +97,7 @@ static int each_logs(uvs_t *s, const uvs_info_t *info, void *arg) {
 }
 
 /* L3 */
-TEST each_callback_runs_on_the_thread_that_the_table_names(void) {
+TEST each_callback_runs_on_its_documented_thread(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -226,7 +227,7 @@ static void crowd_main(void *arg) {
 }
 
 /* L3 */
-TEST every_call_for_any_thread_is_safe_from_all_of_them_at_once(void) {
+TEST calls_for_any_thread_are_safe_on_many_threads_at_once(void) {
   static struct crowd c;
   uv_thread_t thread[CALLERS];
   struct fixture f;
@@ -271,13 +272,13 @@ static int act_await(struct probe *p, uvs_run_t *run) {
 }
 
 /* L4 */
-TEST a_wait_on_the_loop_thread_or_in_a_body_says_deadlock(void) {
+TEST a_wait_on_the_loop_thread_or_in_a_body_returns_edeadlk(void) {
   struct fixture f;
 
   fixture_init(&f);
   CHECK_CALL(fixture_open(&f));
   ASSERT_RC(UVS_EDEADLK,
-            uvs_wait_terminated(f.s, UVS_MS(1))); /* before the first turn: the opener's */
+            uvs_wait_terminated(f.s, UVS_MS(1))); /* before the first pass: the opener's thread */
   fixture_turn(&f);
   ASSERT_RC(UVS_EDEADLK, uvs_wait_terminated(f.s, UVS_MS(1)));
   ASSERT_RC(UV_ETIMEDOUT, uvs_wait_terminated(f.s, 0)); /* it only looks */
@@ -430,7 +431,7 @@ static void env_main(void *arg) {
 }
 
 /* L5 */
-TEST two_loops_in_two_threads_each_have_a_scheduler_and_one_may_go_in_mid_flight(void) {
+TEST two_loops_have_a_scheduler_each_and_one_may_close_while_tasks_run(void) {
   for (int torn = 0; torn < 4; torn++) {
     static struct env e[2];
 
@@ -455,13 +456,13 @@ TEST two_loops_in_two_threads_each_have_a_scheduler_and_one_may_go_in_mid_flight
 }
 
 SUITE(guest) {
-  RUN_TEST(in_the_close_callback_the_loop_has_no_handle_of_ours_and_then_closes);
-  RUN_TEST(a_scheduler_that_never_turned_closes_as_well);
-  RUN_TEST(each_callback_runs_on_the_thread_that_the_table_names);
-  RUN_TEST(every_call_for_any_thread_is_safe_from_all_of_them_at_once);
-  RUN_TEST(a_wait_on_the_loop_thread_or_in_a_body_says_deadlock);
+  RUN_TEST(in_the_close_callback_the_scheduler_has_no_handle_left_on_the_loop);
+  RUN_TEST(a_scheduler_on_a_loop_that_never_ran_can_be_closed);
+  RUN_TEST(each_callback_runs_on_its_documented_thread);
+  RUN_TEST(calls_for_any_thread_are_safe_on_many_threads_at_once);
+  RUN_TEST(a_wait_on_the_loop_thread_or_in_a_body_returns_edeadlk);
   RUN_TEST(schedulers_on_one_loop_do_not_disturb_each_other);
-  RUN_TEST(two_loops_in_two_threads_each_have_a_scheduler_and_one_may_go_in_mid_flight);
+  RUN_TEST(two_loops_have_a_scheduler_each_and_one_may_close_while_tasks_run);
 }
 
 TEST_MAIN(RUN_SUITE(guest));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Turns of somebody's loop: what keeps it alive, how long one takes, what wakes it and ends it.
+ * The scheduler and the passes of its loop: what keeps the loop alive, how long a pass takes, what
+ * wakes the loop up, and when uv_run returns.
  *
- * The program is linked with uv_cond_wait in between, to know when a thread really waits.
+ * The program wraps uv_cond_wait, to know when a thread really waits.
  */
 #include "lib/bodies.h"
 #include "lib/fixture.h"
@@ -128,7 +129,7 @@ TEST a_loop_body_may_unref_its_own_task(void) {
 }
 
 /* L1 */
-TEST auto_holds_the_loop_for_a_foreign_submission_once_it_has_taken_it_in(void) {
+TEST keep_alive_auto_holds_the_loop_for_tasks_of_other_threads(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -146,7 +147,7 @@ TEST auto_holds_the_loop_for_a_foreign_submission_once_it_has_taken_it_in(void) 
 }
 
 /* L1 */
-TEST what_is_submitted_before_the_first_turn_is_taken_in_by_uv_run(void) {
+TEST uv_run_runs_tasks_submitted_before_its_first_pass(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -164,7 +165,7 @@ TEST what_is_submitted_before_the_first_turn_is_taken_in_by_uv_run(void) {
 }
 
 /* L1 */
-TEST a_call_of_the_loops_before_its_first_turn_lets_nothing_be_forgotten(void) {
+TEST a_call_on_the_loop_thread_before_the_first_pass_loses_no_task(void) {
   for (int i = 0; i < 4; i++) {
     struct fixture f;
     int64_t due_ns;
@@ -192,7 +193,7 @@ TEST a_call_of_the_loops_before_its_first_turn_lets_nothing_be_forgotten(void) {
 }
 
 /* L1 */
-TEST always_holds_the_loop_until_terminated(void) {
+TEST keep_alive_always_holds_the_loop_until_terminated(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -214,7 +215,7 @@ TEST always_holds_the_loop_until_terminated(void) {
 }
 
 /* L1 */
-TEST never_holds_the_loop_only_while_libuv_has_a_request_of_ours(void) {
+TEST keep_alive_never_holds_the_loop_only_while_a_request_is_in_the_pool(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -236,7 +237,7 @@ TEST never_holds_the_loop_only_while_libuv_has_a_request_of_ours(void) {
 }
 
 /* L1 */
-TEST closing_holds_the_loop_whatever_the_keep_alive(void) {
+TEST close_holds_the_loop_with_every_keep_alive(void) {
   for (int keep = UVS_KEEP_ALIVE_AUTO; keep <= UVS_KEEP_ALIVE_NEVER; keep++) {
     struct fixture f;
 
@@ -259,7 +260,8 @@ TEST closing_holds_the_loop_whatever_the_keep_alive(void) {
 
 /* ---------------------------------------------------------------------- L7 --- */
 
-/* Somebody else on the loop: asks for a turn again and again, and measures how long it takes. */
+/* Another user of the loop: asks for a loop pass again and again, and measures how long it
+ * waits. */
 struct neighbour {
   struct fixture *f;
   uv_async_t async;
@@ -355,7 +357,7 @@ TEST a_burst_of_loop_bodies_keeps_io_waiting_no_longer_than_the_budget(void) {
   PASS();
 }
 
-/* Each look at the clock costs: so the handing over itself takes time. */
+/* Each read of the clock costs time, so handing tasks over takes time too. */
 static int64_t costly_now(void *arg) {
   struct vclock *c = arg;
 
@@ -393,7 +395,7 @@ TEST a_burst_of_expiries_for_the_pool_keeps_io_waiting_no_longer_than_the_budget
   b.t.from = UVS_FROM_MONOTONIC;
   b.t.first_ns = VCLOCK_START_NS + UVS_SEC(10);
   b.t.work = work_nothing;
-  ASSERT_RC(0, elsewhere(submit_burst, &b)); /* nobody woke the loop for these */
+  ASSERT_RC(0, elsewhere(submit_burst, &b)); /* these did not wake the loop */
   fakepool_hold();
   neighbour_open(&n, &f);
   uvs_clock_changed(f.s);
@@ -403,7 +405,7 @@ TEST a_burst_of_expiries_for_the_pool_keeps_io_waiting_no_longer_than_the_budget
   n.worst_ns = 0;
   n.turns = 0;
   uvs_clock_changed(f.s);
-  fixture_turn(&f); /* hands them over */
+  fixture_turn(&f); /* hands the tasks to the pool */
   ASSERT(n.worst_ns <= UVS_US(200) + UVS_US(10) * 12);
   ASSERT(n.turns >= 7);
   neighbour_close(&n);
@@ -427,7 +429,7 @@ static int act_again(struct probe *p, uvs_run_t *run) {
 }
 
 /* L9 */
-TEST in_one_pass_nothing_fires_twice(void) {
+TEST no_task_fires_twice_in_one_loop_pass(void) {
   static const uv_run_mode modes[] = {UV_RUN_NOWAIT, UV_RUN_ONCE};
 
   for (int i = 0; i < 2; i++) {
@@ -462,7 +464,7 @@ TEST in_one_pass_nothing_fires_twice(void) {
 }
 
 /* L9 */
-TEST in_one_pass_nothing_fires_twice_also_when_the_timer_was_late(void) {
+TEST no_task_fires_twice_in_one_loop_pass_after_a_late_timer(void) {
   static const uv_run_mode modes[] = {UV_RUN_NOWAIT, UV_RUN_ONCE};
 
   for (int i = 0; i < 2; i++) {
@@ -606,9 +608,10 @@ TEST when_the_last_ref_d_task_is_cancelled_the_timer_stops_and_uv_run_returns(vo
   PASS();
 }
 
-/* L11. One is cancelled elsewhere, and does not wake the loop since it is not the last; then the
- * last is cancelled here, and the first is still on its way. */
-TEST the_last_that_is_cancelled_here_lets_go_of_those_cancelled_elsewhere(void) {
+/* L11. First a task is cancelled on another thread. This does not wake the loop, because the task
+ * is not the last. Then the last task is cancelled on the loop, before the loop has processed the
+ * first cancel. */
+TEST cancelling_the_last_task_on_the_loop_frees_those_cancelled_on_other_threads(void) {
   struct fixture f;
   uvs_id_t id[3];
 
@@ -631,9 +634,9 @@ TEST the_last_that_is_cancelled_here_lets_go_of_those_cancelled_elsewhere(void) 
   PASS();
 }
 
-/* L11. The other way round: the last one is cancelled elsewhere, and some of those before it were
- * counted by the loop alone. */
-TEST the_last_that_is_cancelled_elsewhere_wakes_the_loop(void) {
+/* L11. The other way round: the last task is cancelled on another thread, and some earlier ones
+ * were cancelled on the loop. */
+TEST cancelling_the_last_task_on_another_thread_wakes_the_loop(void) {
   struct fixture f;
   uvs_id_t id[3];
 
@@ -659,9 +662,9 @@ TEST the_last_that_is_cancelled_elsewhere_wakes_the_loop(void) {
   PASS();
 }
 
-/* L13 S6. Many at once, between two turns: the timer is armed for the first of them, whichever that
- * is; and if one is due now, the loop is woken. */
-TEST many_at_once_arm_the_timer_for_the_first_of_them(void) {
+/* L13 S6. A batch is submitted between two passes. The timer is armed for its first deadline,
+ * wherever that task is in the batch. If a task is due now, the loop is woken. */
+TEST a_batch_arms_the_timer_for_its_first_deadline(void) {
   struct fixture f;
   uvs_task_t t[3];
   uvs_id_t id[3];
@@ -722,8 +725,9 @@ TEST a_cancel_off_the_loop_wakes_a_loop_that_sleeps(void) {
   PASS();
 }
 
-/* Five heads are cancelled, the first of them in good time before it is due. *ret_in_time: all
- * were; else the machine was slower than this, and nothing was seen. */
+/* Cancels five heads of the queue, the first in good time before it is due. *ret_in_time says
+ * whether all were cancelled in time. If not, the machine was too slow, and nothing was
+ * observed. */
 static enum greatest_test_res cancel_heads(bool off_loop, int64_t due_ns, bool *ret_in_time) {
   struct fixture f;
   uvs_id_t id[5];
@@ -778,8 +782,8 @@ static int submit_and_cancel(struct probe *p, uvs_run_t *run) {
   return rc < 0 ? rc : uvs_cancel(run->scheduler, id, 0);
 }
 
-/* L11. The loop is not armed for it, and forgets that it might have been. */
-TEST one_that_came_and_went_in_a_pass_causes_no_wake_up(void) {
+/* L11. The timer was not armed for the task, and the scheduler remembers nothing of it. */
+TEST a_task_submitted_and_cancelled_within_a_pass_causes_no_wake_up(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -857,8 +861,8 @@ static int do_await(void *s) {
   return uvs_wait_terminated(s, UVS_NEVER);
 }
 
-/* L12: by uvs_wait_terminated; uvs_wait for a single task comes later */
-TEST close_releases_those_who_wait_before_the_memory_goes(void) {
+/* L12: for uvs_wait_terminated. */
+TEST close_releases_waiting_threads_before_freeing_memory(void) {
   struct fixture f;
   struct errand w[WAITERS];
   uv_thread_t threads[WAITERS];
@@ -894,21 +898,22 @@ SUITE(keep_alive) {
   RUN_TEST(unref_d_work_does_not_keep_the_loop_alive_and_runs_all_the_same);
   RUN_TEST(ref_and_unref_change_the_state_while_armed);
   RUN_TEST(a_loop_body_may_unref_its_own_task);
-  RUN_TEST(auto_holds_the_loop_for_a_foreign_submission_once_it_has_taken_it_in);
-  RUN_TEST(what_is_submitted_before_the_first_turn_is_taken_in_by_uv_run);
-  RUN_TEST(a_call_of_the_loops_before_its_first_turn_lets_nothing_be_forgotten);
-  RUN_TEST(always_holds_the_loop_until_terminated);
-  RUN_TEST(never_holds_the_loop_only_while_libuv_has_a_request_of_ours);
-  RUN_TEST(closing_holds_the_loop_whatever_the_keep_alive);
+  RUN_TEST(keep_alive_auto_holds_the_loop_for_tasks_of_other_threads);
+  RUN_TEST(uv_run_runs_tasks_submitted_before_its_first_pass);
+  RUN_TEST(a_call_on_the_loop_thread_before_the_first_pass_loses_no_task);
+  RUN_TEST(keep_alive_always_holds_the_loop_until_terminated);
+  RUN_TEST(keep_alive_never_holds_the_loop_only_while_a_request_is_in_the_pool);
+  RUN_TEST(close_holds_the_loop_with_every_keep_alive);
 }
 
 static int submit_far(void *arg) {
   return uvs_schedule(arg, UVS_SEC(1500), work_nothing, NULL, NULL);
 }
 
-/* L1: a task of another thread's, too far off to wake the loop for its time, keeps it all the same:
- * also if it is on its way when the last other one that kept it is cancelled, or unref'd. */
-TEST a_far_task_from_elsewhere_keeps_the_loop(void) {
+/* L1: a task from another thread is too far off to wake the loop for its deadline. It keeps the
+ * loop alive nevertheless, even if the last other task that did so is cancelled or unref'd while
+ * this one is in the inbox. */
+TEST a_far_task_from_another_thread_keeps_the_loop_alive(void) {
   for (int how = 0; how < 3; how++) {
     struct fixture f;
     uvs_id_t a = 0;
@@ -944,21 +949,21 @@ TEST a_far_task_from_elsewhere_keeps_the_loop(void) {
 }
 
 SUITE(turns) {
-  RUN_TEST(a_far_task_from_elsewhere_keeps_the_loop);
+  RUN_TEST(a_far_task_from_another_thread_keeps_the_loop_alive);
   RUN_TEST(a_burst_of_loop_bodies_keeps_io_waiting_no_longer_than_the_budget);
   RUN_TEST(a_burst_of_expiries_for_the_pool_keeps_io_waiting_no_longer_than_the_budget);
-  RUN_TEST(in_one_pass_nothing_fires_twice);
-  RUN_TEST(in_one_pass_nothing_fires_twice_also_when_the_timer_was_late);
+  RUN_TEST(no_task_fires_twice_in_one_loop_pass);
+  RUN_TEST(no_task_fires_twice_in_one_loop_pass_after_a_late_timer);
   RUN_TEST(every_mode_of_uv_run_makes_progress);
   RUN_TEST(when_the_last_ref_d_task_is_cancelled_the_timer_stops_and_uv_run_returns);
-  RUN_TEST(the_last_that_is_cancelled_here_lets_go_of_those_cancelled_elsewhere);
-  RUN_TEST(the_last_that_is_cancelled_elsewhere_wakes_the_loop);
-  RUN_TEST(many_at_once_arm_the_timer_for_the_first_of_them);
+  RUN_TEST(cancelling_the_last_task_on_the_loop_frees_those_cancelled_on_other_threads);
+  RUN_TEST(cancelling_the_last_task_on_another_thread_wakes_the_loop);
+  RUN_TEST(a_batch_arms_the_timer_for_its_first_deadline);
   RUN_TEST(a_cancel_off_the_loop_wakes_a_loop_that_sleeps);
   RUN_TEST(a_cancelled_head_causes_at_most_one_empty_wake_up);
-  RUN_TEST(one_that_came_and_went_in_a_pass_causes_no_wake_up);
+  RUN_TEST(a_task_submitted_and_cancelled_within_a_pass_causes_no_wake_up);
   RUN_TEST(an_idle_scheduler_never_wakes_the_loop);
-  RUN_TEST(close_releases_those_who_wait_before_the_memory_goes);
+  RUN_TEST(close_releases_waiting_threads_before_freeing_memory);
 }
 
 TEST_MAIN(RUN_SUITE(keep_alive); RUN_SUITE(turns));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Points of the grid that pass without a run: who is told, when, and why they passed. A script says
- * how each run ends: "xx." fails twice.
+ * how each run ends: "xx." fails twice and then succeeds.
  */
 #include <limits.h>
 
@@ -11,7 +11,7 @@
 
 #define TOLD 1024
 
-/* What the hook was told; the log has it too, as EV_USER 'm' with the count as its status. */
+/* What the hook was told. The log has it too, as EV_USER 'm' with the count as its status. */
 static struct {
   struct {
     uvs_id_t id;
@@ -66,8 +66,9 @@ static void let_points_pass(struct fixture *f, enum cause cause) {
   }
 }
 
-/* V3. Each policy, each reason: so many, because of this, before the next run. */
-TEST missed_points_are_told_with_their_reason(void) {
+/* V3. For each policy and each reason: the hook is told the count and the reason before the next
+ * run. */
+TEST missed_points_are_reported_with_their_reason(void) {
   static const int reasons[] = {UVS_LATE_OVERLAP, UVS_LATE_LOOP, UVS_LATE_RUNNERS, UVS_LATE_SUBMIT};
   static const struct {
     int missed;
@@ -117,8 +118,8 @@ TEST missed_points_are_told_with_their_reason(void) {
   PASS();
 }
 
-/* All that is told adds up to what is counted, whatever happens to a task and to the loop. */
-TEST what_is_told_adds_up_to_what_is_counted(void) {
+/* The reported points add up to the counted ones, whatever happens to the task and to the loop. */
+TEST reported_missed_points_add_up_to_the_count(void) {
   uint64_t random = test_seed;
 
   for (int round = 0; round < 20; round++) {
@@ -167,8 +168,9 @@ TEST what_is_told_adds_up_to_what_is_counted(void) {
   PASS();
 }
 
-/* The task's end comes before its news could be told: they still are, and before `done`. */
-TEST missed_points_are_told_before_the_end(void) {
+/* The task ends before its missed points were reported. They are still reported, and before
+ * `done`. */
+TEST missed_points_are_reported_before_done(void) {
   enum { LAST_RUN, CANCEL, ELSEWHERE, LISTED, NOW, END };
 
   for (int by = LAST_RUN; by < END; by++)
@@ -187,7 +189,7 @@ TEST missed_points_are_told_before_the_end(void) {
       fixture_turn(&f);
       fakepool_hold();
       fixture_jump_ms(&f, 350);
-      ASSERT(fakepool_step()); /* the second run is over, and the loop has not turned since */
+      ASSERT(fakepool_step()); /* the second run has ended, and the loop has not run since */
       if (by == CANCEL)
         ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
       if (by == LISTED)
@@ -212,8 +214,8 @@ TEST missed_points_are_told_before_the_end(void) {
 
 /* -------------------------------------------------------- back to the grid --- */
 
-/* V3 V4. Points that pass while it is retried are missed, whatever the policy; the next run is on
- * the grid. */
+/* V3 V4. Points that pass during retries are missed under every policy. The next run is on the
+ * grid. */
 TEST after_a_retry_that_succeeds_the_task_is_back_on_its_grid(void) {
   static const struct {
     const char *script, *runs;
@@ -253,8 +255,8 @@ TEST after_a_retry_that_succeeds_the_task_is_back_on_its_grid(void) {
   PASS();
 }
 
-/* Points that had passed before it failed are used up as well, and only counted once: those that
- * were merged into the run that failed are not counted again. */
+/* Points that passed before the failure are missed as well, and counted once: points that were
+ * merged into the failed run are not counted again. */
 TEST points_from_before_the_failure_are_counted_once(void) {
   for (int missed = UVS_MISSED_CATCH_UP; missed <= UVS_MISSED_ONCE; missed++) {
     bool merged = missed == UVS_MISSED_ONCE;
@@ -279,8 +281,8 @@ TEST points_from_before_the_failure_are_counted_once(void) {
   PASS();
 }
 
-/* The end of a retry just on a point: that point is not missed. */
-TEST a_retry_that_ends_on_a_point_leaves_it_its_run(void) {
+/* A retry that ends exactly on a point does not miss that point. */
+TEST a_retry_that_ends_on_a_grid_point_does_not_miss_it(void) {
   struct fixture f;
 
   CHECK_CALL(open_with(&f, 1));
@@ -294,7 +296,7 @@ TEST a_retry_that_ends_on_a_point_leaves_it_its_run(void) {
   PASS();
 }
 
-/* What was missed before a run that could not even start is for the next one to learn. */
+/* Points missed before a run that could not start are reported to the next run. */
 TEST a_run_that_never_started_hides_no_missed_points(void) {
   struct fixture f;
 
@@ -372,7 +374,7 @@ struct crowd {
   uvs_id_t ids[CROWD];
 };
 
-/* Moves and cancels tasks while they run, fail, and wait to be retried. */
+/* Reschedules and cancels tasks while they run, fail, and wait to be retried. */
 static int meddle(void *arg) {
   struct crowd *c = arg;
   uint64_t random = test_seed;
@@ -388,8 +390,9 @@ static int meddle(void *arg) {
   return 0;
 }
 
-/* V4 S64. Every failure is told once, but for those of runs that were cancelled while they ran. */
-TEST nothing_is_lost_between_threads(void) {
+/* V4 S64. Every failure is reported once, except failures of runs that were cancelled while they
+ * ran. */
+TEST no_failure_and_no_missed_point_is_lost_between_threads(void) {
   struct errand e;
   struct fixture f;
   struct crowd c;
@@ -438,16 +441,16 @@ TEST nothing_is_lost_between_threads(void) {
 }
 
 SUITE(hook) {
-  RUN_TEST(missed_points_are_told_with_their_reason);
-  RUN_TEST(what_is_told_adds_up_to_what_is_counted);
-  RUN_TEST(missed_points_are_told_before_the_end);
-  RUN_TEST(nothing_is_lost_between_threads);
+  RUN_TEST(missed_points_are_reported_with_their_reason);
+  RUN_TEST(reported_missed_points_add_up_to_the_count);
+  RUN_TEST(missed_points_are_reported_before_done);
+  RUN_TEST(no_failure_and_no_missed_point_is_lost_between_threads);
 }
 
 SUITE(grid) {
   RUN_TEST(after_a_retry_that_succeeds_the_task_is_back_on_its_grid);
   RUN_TEST(points_from_before_the_failure_are_counted_once);
-  RUN_TEST(a_retry_that_ends_on_a_point_leaves_it_its_run);
+  RUN_TEST(a_retry_that_ends_on_a_grid_point_does_not_miss_it);
   RUN_TEST(a_run_that_never_started_hides_no_missed_points);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks that run again and again: the grid of a fixed rate, the gaps of a fixed delay, what happens
- * to points that passed, how such a task ends, and runs that end later (UVS_PENDING). log_runs
- * shows a task's runs in one line: "0 450(400+3)" started at 0 and 450 ms, the second stood for the
- * point at 400 ms, and three points were missed.
+ * Periodic tasks: the grid of a fixed rate, the gaps of a fixed delay, missed points, how a
+ * periodic task ends, and pending runs (UVS_PENDING). log_runs shows a task's runs in one line: "0
+ * 450(400+3)" started at 0 and 450 ms; the second run stood for the point at 400 ms, and three
+ * points were missed.
  */
 #include <stdlib.h>
 
@@ -34,7 +34,7 @@ static uint64_t missed_of(struct fixture *f, uvs_id_t id) {
 /* ------------------------------------------------------------ rate and delay --- */
 
 /* S6 */
-TEST fixed_rate_keeps_its_grid_whatever_a_body_takes(void) {
+TEST fixed_rate_keeps_its_grid_however_long_bodies_take(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -50,7 +50,7 @@ TEST fixed_rate_keeps_its_grid_whatever_a_body_takes(void) {
 }
 
 /* S7 */
-TEST fixed_delay_starts_anew_from_each_end(void) {
+TEST fixed_delay_counts_from_the_end_of_each_run(void) {
   static const struct slow slow = {2, UVS_MS(370)};
   struct fixture f;
 
@@ -63,7 +63,7 @@ TEST fixed_delay_starts_anew_from_each_end(void) {
   fixture_advance_ms(&f, 150); /* the second run ends at 520 */
   fixture_advance_to(&f, VCLOCK_START_NS + UVS_MS(720));
   ASSERT_STR_EQ("50 150 620 720", log_runs(&f, EV_WORK, 'a'));
-  /* Late, and no reason to hurry afterwards. */
+  /* A late run does not shorten the next delay. */
   fixture_jump_ms(&f, 1000);
   fixture_advance_ms(&f, 100);
   ASSERT_STR_EQ("50 150 620 720 1720(820) 1820", log_runs(&f, EV_WORK, 'a'));
@@ -167,7 +167,7 @@ TEST a_late_fixed_rate_task_catches_up_back_to_back(void) {
 }
 
 /* S66 S64 */
-TEST a_slow_run_is_caught_up_with_and_not_overlapped(void) {
+TEST after_a_slow_run_the_missed_runs_follow_without_overlap(void) {
   static const struct slow slow = {1, UVS_MS(250)};
   struct fixture f;
 
@@ -186,7 +186,7 @@ TEST a_slow_run_is_caught_up_with_and_not_overlapped(void) {
 }
 
 /* S66 */
-TEST the_short_call_for_a_fixed_rate_catches_up(void) {
+TEST uvs_schedule_at_fixed_rate_catches_up(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -194,14 +194,14 @@ TEST the_short_call_for_a_fixed_rate_catches_up(void) {
   ASSERT_RC(
       0, uvs_schedule_at_fixed_rate(f.s, 0, UVS_MS(10), probe_work, fixture_probe(&f, 'a'), NULL));
   fixture_jump_ms(&f, 35);
-  /* The first look came with the jump's turn before it: that run was on time. */
+  /* The jump's loop pass came before its look at the clock, so the first run was on time. */
   ASSERT_STR_EQ("0 35(10) 35(20) 35(30)", log_runs(&f, EV_WORK, 'a'));
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
 
 /* V3 */
-TEST catching_up_runs_at_most_the_newest_max_burst_of_them(void) {
+TEST catching_up_runs_only_the_newest_max_burst_points(void) {
   static const char *const expected[] = {
       "0 450(100) 450(200) 450(300) 450(400) 500", /* 0: no bound */
       "0 450(400+3) 500",                          /* 1 */
@@ -230,7 +230,7 @@ TEST catching_up_runs_at_most_the_newest_max_burst_of_them(void) {
 }
 
 /* V3 */
-TEST once_runs_one_for_all_that_passed_and_says_how_many_more(void) {
+TEST missed_once_runs_once_for_all_passed_points_and_counts_the_others(void) {
   struct fixture f;
   uvs_id_t id;
   uvs_counts_t c;
@@ -260,7 +260,7 @@ TEST once_runs_one_for_all_that_passed_and_says_how_many_more(void) {
 }
 
 /* V3 */
-TEST once_after_a_slow_run_is_due_at_once_for_the_points_it_slept_through(void) {
+TEST missed_once_runs_immediately_after_a_slow_run(void) {
   static const struct slow slow = {1, UVS_MS(250)};
   struct fixture f;
 
@@ -384,7 +384,7 @@ TEST a_periodic_body_that_fails_runs_no_more_and_its_failure_is_the_outcome(void
   PASS();
 }
 
-/* V4. The header: error. Whoever has a `done` sees the failure there. */
+/* V4. A failure goes to `done` if the task has one, else to the error hook. */
 TEST a_failure_reaches_the_error_hook_unless_done_sees_it(void) {
   struct fixture f;
   struct probe *p;
@@ -477,7 +477,7 @@ TEST stop_ends_a_periodic_task_as_a_success(void) {
 }
 
 /* the header: max_runs */
-TEST max_runs_ends_it_as_a_success_after_so_many_started_runs(void) {
+TEST max_runs_ends_the_task_as_a_success_after_that_many_runs(void) {
   struct fixture f;
 
   for (uint32_t n = 1; n <= 3; n++) {
@@ -572,7 +572,7 @@ TEST until_counts_ideal_times_and_not_starts(void) {
 }
 
 /* the header: until_ns */
-TEST skip_that_finds_no_point_before_until_ends_it_as_a_success(void) {
+TEST skip_with_no_point_left_before_until_ends_the_task_as_a_success(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -651,9 +651,9 @@ static int step_clock(struct probe *p, uvs_run_t *run) {
   return 0;
 }
 
-/* the header: jitter_ns, UVS_MISSED_SKIP. Points are left out while it waits (the clock jumps), and
- * when it was ready already (another's body takes long): the grid stays where it is. */
-TEST what_is_left_out_does_not_take_the_jitter_with_it(void) {
+/* the header: jitter_ns, UVS_MISSED_SKIP. Points are skipped while the task waits (the clock
+ * jumps), and when it was ready already (another body takes long). The grid does not move. */
+TEST skipped_points_do_not_shift_the_grid_by_their_jitter(void) {
   for (int ready = 0; ready < 2; ready++) {
     struct fixture f;
 
@@ -694,9 +694,9 @@ static int do_move(void *arg) {
   return uvs_reschedule(m->s, m->id, UVS_MS(50));
 }
 
-/* the header: uvs_reschedule. It is asked for an instant: that has no jitter, nor a part of the old
- * one, and is the grid's new beginning. */
-TEST what_is_moved_runs_just_then_whatever_its_jitter_was(void) {
+/* the header: uvs_reschedule. The caller names an instant: it gets no jitter, not even a part of
+ * the old one, and the grid starts there. */
+TEST a_rescheduled_task_runs_exactly_then_without_jitter(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     for (int kind = UVS_FIXED_RATE; kind <= UVS_FIXED_DELAY; kind++) {
       struct fixture f;
@@ -746,7 +746,7 @@ TEST jitter_of_a_whole_period_is_an_argument_error(void) {
 /* --------------------------------------------------------------------- after --- */
 
 /* the header: after */
-TEST after_follows_each_run_on_the_loop_and_sees_what_became_of_it(void) {
+TEST after_follows_each_run_on_the_loop_and_sees_its_status(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -792,7 +792,7 @@ TEST after_can_stop_or_fail_a_task_whose_work_succeeded(void) {
   uvs_task_t fail = fixture_delay(&f, 'f', 0, UVS_MS(10));
   uvs_task_t once = fixture_once(&f, 'o', 0);
   stop.after = fail.after = once.after = probe_after;
-  once.done = NULL; /* nobody but the hook sees that */
+  once.done = NULL; /* only the hook sees that */
   probe_of(&stop)->after_ret = UVS_STOP;
   probe_of(&stop)->after_from = 2;
   probe_of(&fail)->after_ret = UV_EPIPE;
@@ -814,7 +814,7 @@ TEST after_can_stop_or_fail_a_task_whose_work_succeeded(void) {
 }
 
 /* the header: after */
-TEST what_after_returns_does_not_count_if_work_failed_or_stopped(void) {
+TEST the_answer_of_after_is_ignored_if_work_failed_or_stopped(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -1205,19 +1205,19 @@ TEST pending_runs_end_once_under_any_order_of_the_pool(void) {
 }
 
 SUITE(rate_and_delay) {
-  RUN_TEST(fixed_rate_keeps_its_grid_whatever_a_body_takes);
-  RUN_TEST(fixed_delay_starts_anew_from_each_end);
+  RUN_TEST(fixed_rate_keeps_its_grid_however_long_bodies_take);
+  RUN_TEST(fixed_delay_counts_from_the_end_of_each_run);
   RUN_TEST(a_periodic_loop_task_keeps_its_grid_on_the_loop);
   RUN_TEST(runs_never_overlap_and_each_sees_what_the_one_before_wrote);
 }
 
 SUITE(missed_runs) {
   RUN_TEST(a_late_fixed_rate_task_catches_up_back_to_back);
-  RUN_TEST(a_slow_run_is_caught_up_with_and_not_overlapped);
-  RUN_TEST(the_short_call_for_a_fixed_rate_catches_up);
-  RUN_TEST(catching_up_runs_at_most_the_newest_max_burst_of_them);
-  RUN_TEST(once_runs_one_for_all_that_passed_and_says_how_many_more);
-  RUN_TEST(once_after_a_slow_run_is_due_at_once_for_the_points_it_slept_through);
+  RUN_TEST(after_a_slow_run_the_missed_runs_follow_without_overlap);
+  RUN_TEST(uvs_schedule_at_fixed_rate_catches_up);
+  RUN_TEST(catching_up_runs_only_the_newest_max_burst_points);
+  RUN_TEST(missed_once_runs_once_for_all_passed_points_and_counts_the_others);
+  RUN_TEST(missed_once_runs_immediately_after_a_slow_run);
   RUN_TEST(skip_leaves_out_a_run_that_is_a_whole_period_late);
   RUN_TEST(skip_after_a_slow_run_goes_on_at_the_next_point_of_the_grid);
   RUN_TEST(a_run_never_misses_a_point_by_a_nanosecond);
@@ -1228,24 +1228,24 @@ SUITE(ends) {
   RUN_TEST(a_failure_reaches_the_error_hook_unless_done_sees_it);
   RUN_TEST(an_unknown_positive_answer_is_a_failure);
   RUN_TEST(stop_ends_a_periodic_task_as_a_success);
-  RUN_TEST(max_runs_ends_it_as_a_success_after_so_many_started_runs);
+  RUN_TEST(max_runs_ends_the_task_as_a_success_after_that_many_runs);
   RUN_TEST(max_runs_counts_runs_and_not_points);
   RUN_TEST(no_run_has_an_ideal_time_later_than_until);
   RUN_TEST(until_counts_ideal_times_and_not_starts);
-  RUN_TEST(skip_that_finds_no_point_before_until_ends_it_as_a_success);
+  RUN_TEST(skip_with_no_point_left_before_until_ends_the_task_as_a_success);
 }
 
 SUITE(jitter) {
   RUN_TEST(jitter_stays_within_its_bounds_never_accumulates_and_follows_the_seed);
-  RUN_TEST(what_is_left_out_does_not_take_the_jitter_with_it);
-  RUN_TEST(what_is_moved_runs_just_then_whatever_its_jitter_was);
+  RUN_TEST(skipped_points_do_not_shift_the_grid_by_their_jitter);
+  RUN_TEST(a_rescheduled_task_runs_exactly_then_without_jitter);
   RUN_TEST(jitter_of_a_whole_period_is_an_argument_error);
 }
 
 SUITE(after) {
-  RUN_TEST(after_follows_each_run_on_the_loop_and_sees_what_became_of_it);
+  RUN_TEST(after_follows_each_run_on_the_loop_and_sees_its_status);
   RUN_TEST(after_can_stop_or_fail_a_task_whose_work_succeeded);
-  RUN_TEST(what_after_returns_does_not_count_if_work_failed_or_stopped);
+  RUN_TEST(the_answer_of_after_is_ignored_if_work_failed_or_stopped);
 }
 
 SUITE(pending) {

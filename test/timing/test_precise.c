@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The option precise_ns: a timerfd instead of the uv_timer. On the real clock, so of times only one
- * thing is asserted: that nothing comes early. What the library asks of the system comes here
- * first, and may be refused, or be granted too early.
+ * The option precise_ns: a timerfd instead of the uv_timer. These tests use the real clock, so the
+ * only assertion about times is that nothing is early. The library's calls to the system are
+ * wrapped here, so that a test can refuse them or make a timer fire early.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "lib/fixture.h"
 #include "lib/threads.h"
 
-/* ------------------------------------------------- between us and the system --- */
+/* ------------------------------------------------- the wrapped system calls --- */
 
 int __real_timerfd_create(int clock, int flags);
 int __real_timerfd_settime(int fd, int flags, const struct itimerspec *t, struct itimerspec *old);
@@ -33,7 +33,7 @@ static struct {
   int64_t set_ns; /* the last instant it was set to; 0: it was stopped */
   int make_errno, poll_rc;
   bool refuse_set;
-  int64_t early_ns; /* set so much earlier than asked */
+  int64_t early_ns; /* the timer is set this much too early */
 } fd_seen;
 
 static void fd_watch(void) {
@@ -72,8 +72,8 @@ int __wrap_uv_poll_init(uv_loop_t *loop, uv_poll_t *h, int fd) {
   return fd_seen.poll_rc != 0 ? fd_seen.poll_rc : __real_uv_poll_init(loop, h, fd);
 }
 
-static _Atomic int lingered; /* so often did a runner wait for more */
-static _Atomic int patient;  /* ... not for its time, but until it is wanted */
+static _Atomic int lingered; /* how often a runner lingered */
+static _Atomic int patient;  /* ... until there is work, however long that takes */
 
 int __wrap_uv_cond_timedwait(uv_cond_t *cond, uv_mutex_t *lock, uint64_t timeout_ns) {
   if (!fakepool_in_work())
@@ -99,7 +99,7 @@ static void init_precise(struct fixture *f, int64_t precise_ns) {
 /* -------------------------------------------------------------------- open --- */
 
 /* L19 */
-TEST out_of_range_or_with_a_replaced_clock_it_is_refused(void) {
+TEST precise_ns_out_of_range_or_with_a_replaced_clock_is_refused(void) {
   static const int64_t wrong[] = {-1, INT64_MIN, UVS_MS(1) + 1, INT64_MAX};
   struct vclock clock;
   struct fault fault;
@@ -129,7 +129,7 @@ TEST out_of_range_or_with_a_replaced_clock_it_is_refused(void) {
 }
 
 /* L10 */
-TEST if_the_system_refuses_open_says_why_and_leaves_nothing_behind(void) {
+TEST if_the_system_refuses_a_timerfd_open_fails_cleanly(void) {
   struct fault fault;
   uvs_options_t o;
   uv_loop_t loop;
@@ -156,8 +156,8 @@ TEST if_the_system_refuses_open_says_why_and_leaves_nothing_behind(void) {
   PASS();
 }
 
-/* L10. libuv has the handle by then, so that goes with the loop's next turn. */
-TEST if_libuv_refuses_afterwards_it_is_given_back(void) {
+/* L10. libuv already has the handle, so the handle is closed in the next loop pass. */
+TEST if_libuv_refuses_the_async_handle_the_timerfd_is_closed(void) {
   struct fault fault;
   uvs_options_t o;
   uv_loop_t loop;
@@ -181,7 +181,7 @@ TEST if_libuv_refuses_afterwards_it_is_given_back(void) {
 }
 
 /* L10 */
-TEST open_without_memory_fails_at_every_step(void) {
+TEST open_of_a_precise_scheduler_fails_cleanly_at_every_allocation(void) {
   struct fault fault;
   uvs_options_t o;
   uv_loop_t loop;
@@ -213,16 +213,16 @@ TEST open_without_memory_fails_at_every_step(void) {
 }
 
 SUITE(open_it) {
-  RUN_TEST(out_of_range_or_with_a_replaced_clock_it_is_refused);
-  RUN_TEST(if_the_system_refuses_open_says_why_and_leaves_nothing_behind);
-  RUN_TEST(if_libuv_refuses_afterwards_it_is_given_back);
-  RUN_TEST(open_without_memory_fails_at_every_step);
+  RUN_TEST(precise_ns_out_of_range_or_with_a_replaced_clock_is_refused);
+  RUN_TEST(if_the_system_refuses_a_timerfd_open_fails_cleanly);
+  RUN_TEST(if_libuv_refuses_the_async_handle_the_timerfd_is_closed);
+  RUN_TEST(open_of_a_precise_scheduler_fails_cleanly_at_every_allocation);
 }
 
 /* ----------------------------------------------------------------- handles --- */
 
 /* L13 */
-TEST it_adds_one_handle_and_only_if_chosen(void) {
+TEST the_precise_timer_is_one_handle_and_only_if_chosen(void) {
   for (int precise = 0; precise < 2; precise++) {
     struct fixture f;
     struct found w;
@@ -257,7 +257,7 @@ TEST it_adds_one_handle_and_only_if_chosen(void) {
 }
 
 /* L13 */
-TEST it_is_set_for_the_heads_deadline_and_the_slack(void) {
+TEST the_precise_timer_is_set_for_the_first_deadline_plus_slack(void) {
   static const int64_t slacks[] = {1, UVS_US(50), UVS_MS(1)};
 
   for (unsigned k = 0; k < sizeof slacks / sizeof *slacks; k++) {
@@ -293,7 +293,7 @@ TEST it_is_set_for_the_heads_deadline_and_the_slack(void) {
 }
 
 /* L11 */
-TEST what_was_stopped_is_set_again(void) {
+TEST a_stopped_precise_timer_is_set_again(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -313,7 +313,7 @@ TEST what_was_stopped_is_set_again(void) {
   PASS();
 }
 
-TEST when_it_has_rung_it_is_quiet(void) {
+TEST a_precise_timer_that_has_fired_does_not_fire_again(void) {
   struct fixture f;
   uint64_t wakeups;
 
@@ -334,7 +334,7 @@ TEST when_it_has_rung_it_is_quiet(void) {
 }
 
 /* L1 L11 */
-TEST the_loop_stays_for_the_tasks_and_not_for_the_handle(void) {
+TEST the_precise_timer_alone_does_not_keep_the_loop_alive(void) {
   struct fixture f;
   unsigned dones;
   uvs_id_t id;
@@ -377,7 +377,7 @@ static void wreck_one(uv_handle_t *h, void *arg) {
 }
 
 /* L2 L5 */
-TEST others_may_close_its_handle(void) {
+TEST the_precise_timers_handle_may_be_closed_by_others(void) {
   enum { BEFORE, SAME_TURN, LATER, WHENS };
 
   for (int what = CLOSE_POLL; what <= CLOSE_ALL; what++) {
@@ -414,12 +414,12 @@ TEST others_may_close_its_handle(void) {
 }
 
 SUITE(handles) {
-  RUN_TEST(it_adds_one_handle_and_only_if_chosen);
-  RUN_TEST(it_is_set_for_the_heads_deadline_and_the_slack);
-  RUN_TEST(what_was_stopped_is_set_again);
-  RUN_TEST(when_it_has_rung_it_is_quiet);
-  RUN_TEST(the_loop_stays_for_the_tasks_and_not_for_the_handle);
-  RUN_TEST(others_may_close_its_handle);
+  RUN_TEST(the_precise_timer_is_one_handle_and_only_if_chosen);
+  RUN_TEST(the_precise_timer_is_set_for_the_first_deadline_plus_slack);
+  RUN_TEST(a_stopped_precise_timer_is_set_again);
+  RUN_TEST(a_precise_timer_that_has_fired_does_not_fire_again);
+  RUN_TEST(the_precise_timer_alone_does_not_keep_the_loop_alive);
+  RUN_TEST(the_precise_timers_handle_may_be_closed_by_others);
 }
 
 /* -------------------------------------------------------------------- time --- */
@@ -443,7 +443,8 @@ static int timed_body(uvs_run_t *run) {
   return 0;
 }
 
-/* Pool and loop tasks, once and at a rate: they all come, none early, and no uv_timer is blamed. */
+/* Pool and loop tasks, one-shot and periodic: each fires, none fires early, and none blames a
+ * uv_timer. */
 static enum greatest_test_res all_come_none_early(struct fixture *f) {
   static struct timed p[TASKS];
   uint64_t random = test_seed;
@@ -451,7 +452,7 @@ static enum greatest_test_res all_come_none_early(struct fixture *f) {
 
   memset(p, 0, sizeof p);
   CHECK_CALL(fixture_open(f));
-  /* Something to set it for, even if a slow machine finds all others due. */
+  /* A far deadline, so that the timer is set even if a slow machine finds all other tasks due. */
   ASSERT_RC(0, uvs_schedule(f->s, UVS_HOUR(1), work_nothing, NULL, &far));
   for (int i = 0; i < TASKS; i++) {
     uvs_task_t t;
@@ -486,7 +487,7 @@ static enum greatest_test_res all_come_none_early(struct fixture *f) {
 }
 
 /* S1 S2 L6 */
-TEST they_all_come_and_none_early(void) {
+TEST every_timer_fires_and_none_fires_early(void) {
   static const int64_t slacks[] = {1, UVS_US(50), UVS_MS(1)};
 
   for (unsigned k = 0; k < sizeof slacks / sizeof *slacks; k++) {
@@ -501,7 +502,7 @@ TEST they_all_come_and_none_early(void) {
 }
 
 /* S1 S2 L6 */
-TEST a_timer_that_rings_early_is_set_again(void) {
+TEST a_precise_timer_that_fires_early_is_set_again(void) {
   struct fixture f;
 
   init_precise(&f, 1);
@@ -511,7 +512,7 @@ TEST a_timer_that_rings_early_is_set_again(void) {
 }
 
 /* S1 S2 */
-TEST if_the_system_refuses_to_set_it_the_uv_timer_does(void) {
+TEST if_the_timerfd_cannot_be_set_the_uv_timer_takes_over(void) {
   struct fixture f;
 
   init_precise(&f, 1);
@@ -521,7 +522,7 @@ TEST if_the_system_refuses_to_set_it_the_uv_timer_does(void) {
 }
 
 /* L7 L9 */
-TEST a_deadline_that_has_always_passed_runs_once_in_a_pass(void) {
+TEST a_task_that_is_always_due_runs_once_in_a_loop_pass(void) {
   for (int early = 0; early < 2; early++) {
     static struct timed p;
     struct fixture f;
@@ -542,7 +543,7 @@ TEST a_deadline_that_has_always_passed_runs_once_in_a_pass(void) {
     for (int i = 0; i < 1000; i++) {
       int before = atomic_load(&p.runs);
 
-      uv_run(&f.loop, UV_RUN_NOWAIT); /* returns: I/O has its turn */
+      uv_run(&f.loop, UV_RUN_NOWAIT); /* returns, so that I/O is handled */
       ASSERT(atomic_load(&p.runs) <= before + 1);
     }
     ASSERT(atomic_load(&p.runs) > 1);
@@ -553,7 +554,7 @@ TEST a_deadline_that_has_always_passed_runs_once_in_a_pass(void) {
   PASS();
 }
 
-/* Longer than its period, so that it is due again when it returns. */
+/* The body takes longer than its period, so the task is due again when the body returns. */
 static int long_body(uvs_run_t *run) {
   int64_t end_ns = (int64_t)uv_hrtime() + UVS_US(300);
 
@@ -563,7 +564,7 @@ static int long_body(uvs_run_t *run) {
 }
 
 /* L9 */
-TEST the_alarm_and_a_wake_up_in_one_pass_are_one_turn(void) {
+TEST timer_and_wake_up_in_one_loop_pass_run_a_task_once(void) {
   static struct timed p;
   struct fixture f;
 
@@ -589,11 +590,11 @@ TEST the_alarm_and_a_wake_up_in_one_pass_are_one_turn(void) {
 }
 
 SUITE(time_of_it) {
-  RUN_TEST(the_alarm_and_a_wake_up_in_one_pass_are_one_turn);
-  RUN_TEST(they_all_come_and_none_early);
-  RUN_TEST(a_timer_that_rings_early_is_set_again);
-  RUN_TEST(if_the_system_refuses_to_set_it_the_uv_timer_does);
-  RUN_TEST(a_deadline_that_has_always_passed_runs_once_in_a_pass);
+  RUN_TEST(timer_and_wake_up_in_one_loop_pass_run_a_task_once);
+  RUN_TEST(every_timer_fires_and_none_fires_early);
+  RUN_TEST(a_precise_timer_that_fires_early_is_set_again);
+  RUN_TEST(if_the_timerfd_cannot_be_set_the_uv_timer_takes_over);
+  RUN_TEST(a_task_that_is_always_due_runs_once_in_a_loop_pass);
 }
 
 /* ------------------------------------------------------------------ runners --- */
@@ -611,7 +612,7 @@ static enum greatest_test_res open_busy(struct fixture *f, int64_t precise_ns, u
   PASS();
 }
 
-/* Brief runs, one after the other, until a runner has waited for more. */
+/* Submits brief bodies one after the other until a runner has lingered. */
 static enum greatest_test_res let_linger(struct fixture *f) {
   uvs_task_t t = fixture_rate(f, 'a', 0, UVS_US(300));
   uvs_id_t id;
@@ -625,8 +626,8 @@ static enum greatest_test_res let_linger(struct fixture *f) {
   PASS();
 }
 
-/* L13. It may have been called, and be on its way home, just when we look: then once more. */
-TEST a_runner_waits_for_more_rather_than_go_home_and_be_called_out_again(void) {
+/* L13. The runner may be leaving just when the test looks: then the test tries again. */
+TEST an_idle_runner_lingers_for_the_next_task_instead_of_leaving_the_pool(void) {
   bool again = true;
   struct fixture f;
   uvs_id_t id;
@@ -655,7 +656,7 @@ TEST a_runner_waits_for_more_rather_than_go_home_and_be_called_out_again(void) {
 }
 
 /* L1 L2 */
-TEST it_goes_home_when_its_time_is_over(void) {
+TEST a_lingering_runner_leaves_the_pool_after_its_time(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -663,14 +664,14 @@ TEST it_goes_home_when_its_time_is_over(void) {
   CHECK_CALL(open_busy(&f, UVS_US(50), &id));
   CHECK_CALL(let_linger(&f));
   ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, 0));
-  ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL)); /* no request of ours is left in the pool */
+  ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL)); /* the scheduler has no request left in the pool */
   ASSERT_U64(0, fakepool_pending());
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
 
 /* L13 */
-TEST with_default_options_it_goes_home_at_once(void) {
+TEST with_default_options_an_idle_runner_leaves_the_pool_immediately(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -686,9 +687,9 @@ TEST with_default_options_it_goes_home_at_once(void) {
 }
 
 SUITE(runners) {
-  RUN_TEST(a_runner_waits_for_more_rather_than_go_home_and_be_called_out_again);
-  RUN_TEST(it_goes_home_when_its_time_is_over);
-  RUN_TEST(with_default_options_it_goes_home_at_once);
+  RUN_TEST(an_idle_runner_lingers_for_the_next_task_instead_of_leaving_the_pool);
+  RUN_TEST(a_lingering_runner_leaves_the_pool_after_its_time);
+  RUN_TEST(with_default_options_an_idle_runner_leaves_the_pool_immediately);
 }
 
 /* -------------------------------------------------------------------- fork --- */
@@ -704,7 +705,7 @@ static int closes_its_copy(struct fixture *f) {
 }
 
 /* L8 */
-TEST a_forked_child_gives_the_memory_back_and_leaves_the_timer_alone(void) {
+TEST a_forked_child_frees_its_memory_and_does_not_touch_the_timerfd(void) {
   struct fixture f;
   int status;
   pid_t pid;
@@ -729,7 +730,7 @@ TEST a_forked_child_gives_the_memory_back_and_leaves_the_timer_alone(void) {
 }
 
 SUITE(forked) {
-  RUN_TEST(a_forked_child_gives_the_memory_back_and_leaves_the_timer_alone);
+  RUN_TEST(a_forked_child_frees_its_memory_and_does_not_touch_the_timerfd);
 }
 
 TEST_MAIN(RUN_SUITE(open_it); RUN_SUITE(handles); RUN_SUITE(time_of_it); RUN_SUITE(runners);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The option precise_ns on a system that has no such timer: linked with that system's room in place
- * of ours.
+ * The option precise_ns on a system without timerfd: this program is linked with that system's
+ * source file instead.
  */
 #include "lib/unit.h"
 
 /* L10 */
-TEST open_answers_that_there_is_no_such_timer(void) {
+TEST without_timerfd_support_open_refuses_precise_ns(void) {
   struct fault fault;
   uvs_options_t o;
   uv_loop_t loop;
@@ -30,7 +30,7 @@ TEST open_answers_that_there_is_no_such_timer(void) {
 }
 
 SUITE(precise_none) {
-  RUN_TEST(open_answers_that_there_is_no_such_timer);
+  RUN_TEST(without_timerfd_support_open_refuses_precise_ns);
 }
 
 TEST_MAIN(RUN_SUITE(precise_none));

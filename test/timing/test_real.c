@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * On the real clock and libuv's real pool. A machine may be slow, so only two things are asserted:
- * that everything comes, and that nothing comes early.
+ * Tests with the real clock and libuv's real pool. A machine may be slow, so only two things are
+ * asserted: every task runs, and no task runs early.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -42,7 +42,7 @@ static int timed_body(uvs_run_t *run) {
 }
 
 /* S1 S2 L6 */
-TEST pool_and_loop_tasks_all_come_and_none_early(void) {
+TEST every_pool_and_loop_task_runs_and_none_runs_early(void) {
   static struct timed p[TASKS];
   uint64_t random = test_seed;
   struct fixture f;
@@ -75,7 +75,7 @@ TEST pool_and_loop_tasks_all_come_and_none_early(void) {
 }
 
 /* S70 */
-TEST wall_clock_tasks_all_come_and_none_early_by_that_clock(void) {
+TEST every_wall_clock_task_runs_and_none_runs_early(void) {
   static struct timed p[50];
   struct fixture f;
 
@@ -264,7 +264,7 @@ TEST a_nearer_task_re_arms_the_timer(void) {
 }
 
 /* S2 */
-TEST a_wait_of_more_than_a_second_goes_in_two_stages_and_is_not_early(void) {
+TEST a_timer_beyond_a_second_is_set_in_two_stages_and_is_not_early(void) {
   struct fixture f;
   int64_t start_ns;
 
@@ -299,7 +299,7 @@ static void waiter_main(void *arg) {
 }
 
 /* P4 */
-TEST a_wait_for_the_end_of_an_open_scheduler_times_out_and_not_early(void) {
+TEST wait_terminated_on_an_open_scheduler_times_out_and_not_early(void) {
   struct fixture f;
   struct waiter w;
   uv_thread_t thread;
@@ -317,13 +317,13 @@ TEST a_wait_for_the_end_of_an_open_scheduler_times_out_and_not_early(void) {
 }
 
 SUITE(real_clock) {
-  RUN_TEST(pool_and_loop_tasks_all_come_and_none_early);
-  RUN_TEST(wall_clock_tasks_all_come_and_none_early_by_that_clock);
+  RUN_TEST(every_pool_and_loop_task_runs_and_none_runs_early);
+  RUN_TEST(every_wall_clock_task_runs_and_none_runs_early);
   RUN_TEST(fixed_rate_and_fixed_delay_are_never_early);
   RUN_TEST(a_submission_from_another_thread_wakes_a_sleeping_loop);
   RUN_TEST(a_nearer_task_re_arms_the_timer);
-  RUN_TEST(a_wait_of_more_than_a_second_goes_in_two_stages_and_is_not_early);
-  RUN_TEST(a_wait_for_the_end_of_an_open_scheduler_times_out_and_not_early);
+  RUN_TEST(a_timer_beyond_a_second_is_set_in_two_stages_and_is_not_early);
+  RUN_TEST(wait_terminated_on_an_open_scheduler_times_out_and_not_early);
 }
 
 TEST_MAIN(RUN_SUITE(real_clock));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Time-outs in bulk: hundreds of thousands, most of them cancelled or pushed back. Chapter T of the
- * contract, with the tasks of the core and no object of their own.
+ * Time-outs in bulk: hundreds of thousands, most of them cancelled or postponed. Chapter T of the
+ * contract, implemented with ordinary tasks.
  */
 #include "lib/fixture.h"
 #include "lib/inspect.h"
@@ -9,7 +9,8 @@
 
 /* ------------------------------------------------------------------- time-outs --- */
 
-/* What a time-out is made of. PLAIN: a slot and nothing more. The others have a cold record. */
+/* The kinds of tasks that serve as time-outs. PLAIN tasks need one slot. The others also need a
+ * cold record. */
 enum kind { PLAIN, ON_POOL, KEPT, NAMED, PERIODIC, KINDS };
 
 struct crowd;
@@ -18,7 +19,7 @@ struct timeout {
   struct crowd *crowd;
   enum kind kind;
   uvs_id_t id;
-  int64_t armed_ns, due_ns; /* our own reckoning */
+  int64_t armed_ns, due_ns; /* computed by the test */
   int64_t fired_ns;         /* the last time */
   int fires, ends, handed_back;
   int status; /* of its end */
@@ -82,7 +83,7 @@ static void on_handed_back(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
   c->wrong += l.info.cancelled != 1 || l.info.state != UVS_ENDED;
 }
 
-/* What the delay queue was asked since ops_forget: puts, moves and removals. */
+/* The number of puts, moves and removals in the delay queue since ops_forget. */
 static uint64_t ops_before;
 
 static void ops_forget(struct crowd *c) {
@@ -161,8 +162,8 @@ static int cancel(struct timeout *t) {
   return uvs_cancel(t->crowd->f.s, t->id, 0);
 }
 
-/* What it shows to who asks: "armed", "expired", "cancelled", or, if nothing is kept of it, "gone":
- * then `done` has said which of the two. */
+/* The state of a time-out as the API shows it: "armed", "expired" or "cancelled". "gone" if the
+ * scheduler keeps nothing of it: then `done` has said which. */
 static const char *shows(struct timeout *t) {
   struct look l = look_at(t->crowd->f.s, t->id);
   uvs_outcome_t o;
@@ -188,8 +189,8 @@ static const char *cancelled(const struct timeout *t) {
   return t->kind == KEPT ? "cancelled" : "gone, cancelled";
 }
 
-/* How many are armed, as the scheduler has it. What is counted twice on one side shows as a number
- * below zero on another. */
+/* The number of armed time-outs as the scheduler counts them. A double count on one side shows as a
+ * negative number on the other. */
 static uint64_t pending(struct crowd *c) {
   uvs_counts_t n = counts_of(c->f.s);
 
@@ -234,8 +235,8 @@ TEST a_time_out_shows_expired_when_it_has_fired_and_not_before(void) {
   PASS();
 }
 
-/* T1 T2. Pushed back, it neither fires nor shows expired at its old time. */
-TEST a_time_out_that_was_pushed_back_fires_after_its_new_delay(void) {
+/* T1 T2. A postponed time-out neither fires nor shows expired at its old deadline. */
+TEST a_postponed_time_out_fires_after_its_new_delay(void) {
   for (int kind = 0; kind < KINDS; kind++) {
     struct crowd c;
     struct timeout *t;
@@ -266,8 +267,8 @@ TEST a_time_out_that_was_pushed_back_fires_after_its_new_delay(void) {
 
 /* ------------------------------------------------------------------ T3, T4, T5 --- */
 
-/* T3 T4. A hundred, one due in each ms; every tenth is cancelled, every seventh pushed back beyond
- * the rest. Stop after so many ms. */
+/* T3 T4. A hundred time-outs, one due in each ms. Every tenth is cancelled, every seventh is
+ * postponed beyond the others. uvs_shutdown_now comes after `ms` milliseconds. */
 static enum greatest_test_res stop_after(int ms) {
   enum { N = 100 };
   struct crowd c;
@@ -309,7 +310,7 @@ static enum greatest_test_res stop_after(int ms) {
 }
 
 /* T3 T4 */
-TEST stop_hands_back_all_some_or_none(void) {
+TEST shutdown_now_hands_back_exactly_the_time_outs_that_did_not_fire(void) {
   CHECK_CALL(stop_after(0));
   CHECK_CALL(stop_after(37));
   CHECK_CALL(stop_after(200));
@@ -323,8 +324,8 @@ static int stop_here(uvs_run_t *run) {
   return uvs_shutdown_now(run->scheduler, on_handed_back, t->crowd);
 }
 
-/* T3 T4. The others were due in the same turn, but had not fired. */
-TEST stop_from_a_body_hands_back_what_is_due_in_the_same_turn(void) {
+/* T3 T4. The other time-outs were due in the same pass, but had not fired. */
+TEST shutdown_now_in_a_body_hands_back_time_outs_due_in_the_same_pass(void) {
   enum { N = 20 };
   struct crowd c;
 
@@ -348,8 +349,8 @@ TEST stop_from_a_body_hands_back_what_is_due_in_the_same_turn(void) {
   PASS();
 }
 
-/* T3. A periodic one that waits for its next time has fired. */
-TEST stop_does_not_hand_back_what_has_fired_and_waits_again(void) {
+/* T3. A periodic time-out that waits for its next time has fired already. */
+TEST shutdown_now_does_not_hand_back_a_periodic_time_out_that_has_fired(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -402,7 +403,7 @@ static void done_arms(uvs_t *s, uvs_id_t id, int status, void *arg) {
 }
 
 /* T5 */
-TEST arming_after_stop_is_refused_from_everywhere(void) {
+TEST arming_after_shutdown_now_is_refused_on_every_thread(void) {
   enum { N = 3 };
   struct crowd c;
 
@@ -438,7 +439,7 @@ TEST arming_after_stop_is_refused_from_everywhere(void) {
 
 /* -------------------------------------------------------------------------- T6 --- */
 
-/* Around the places where a count of ms, of ticks or of turns of a wheel would be full. */
+/* Delays around the values where a counter of ms, of ticks, or of a timer wheel would overflow. */
 static const int64_t delays_ns[] = {
     UVS_MS(1),          UVS_DAY(1),
     UVS_DAY(24),        UVS_MS(INT64_C(1) << 31),
@@ -453,7 +454,7 @@ static int act_arm_again(struct probe *p, uvs_run_t *run) {
   uvs_task_t *t = p->data;
   unsigned runs = log_count(p->f, t->work != NULL ? EV_WORK : EV_AFTER, p->tag);
 
-  /* Its present run is no waiting task that could be moved. */
+  /* A running task is not waiting, so it cannot be rescheduled. */
   log_add(p->f, EV_USER, 'm', run->id, uvs_reschedule(run->scheduler, run->id, UVS_MS(1)));
   if (runs == LEGS)
     return 0;
@@ -462,7 +463,7 @@ static int act_arm_again(struct probe *p, uvs_run_t *run) {
 }
 
 /* T6 */
-TEST a_body_arms_itself_again_also_for_many_days(void) {
+TEST a_body_can_rearm_its_time_out_even_for_many_days(void) {
   for (int on_pool = 0; on_pool < 2; on_pool++) {
     enum event_kind body = on_pool ? EV_WORK : EV_AFTER;
     int64_t due_ns = VCLOCK_START_NS;
@@ -491,7 +492,7 @@ TEST a_body_arms_itself_again_also_for_many_days(void) {
   PASS();
 }
 
-/* T6. Without a word of its body. */
+/* T6. A periodic task, whose body does not rearm it. */
 TEST a_periodic_time_out_goes_on_for_years(void) {
   struct fixture f;
   int64_t day_ms = UVS_DAY(1) / UVS_MS(1);
@@ -514,9 +515,9 @@ TEST a_periodic_time_out_goes_on_for_years(void) {
 
 /* -------------------------------------------------------------------------- T7 --- */
 
-/* T7. They are armed over 0.1 s and due over 0.1 s; the bodies together take 0.5 s, so a turn's
- * budget is used up 500 times. */
-TEST a_hundred_thousand_with_one_delay_fire_in_time(void) {
+/* T7. The time-outs are armed within 0.1 s and due within 0.1 s. The bodies take 0.5 s together, so
+ * the budget of a loop pass is used up 500 times. */
+TEST a_hundred_thousand_time_outs_with_one_delay_fire_on_time(void) {
   enum { N = 100000 };
   const int64_t delay_ns = UVS_SEC(1), tick_ns = UVS_MS(1);
   struct crowd c;
@@ -548,7 +549,7 @@ TEST a_hundred_thousand_with_one_delay_fire_in_time(void) {
 
 /* ----------------------------------------------------------------- T8, T9, T10 --- */
 
-/* T8 T9 T10. On the loop room comes back with the call itself, not a few ticks later. */
+/* T8 T9 T10. On the loop the room is free again when the call returns, not some ticks later. */
 TEST above_the_cap_arming_is_refused_until_one_is_cancelled_or_fires(void) {
   enum { CAP = 1000 };
   struct timeout *extra;
@@ -592,7 +593,7 @@ TEST above_the_cap_arming_is_refused_until_one_is_cancelled_or_fires(void) {
   PASS();
 }
 
-/* A model of what must be: which are armed, and until when. */
+/* A model: which time-outs are armed, and until when. */
 static unsigned model_armed(const struct crowd *c, const bool *armed) {
   unsigned n = 0;
 
@@ -601,9 +602,9 @@ static unsigned model_armed(const struct crowd *c, const bool *armed) {
   return n;
 }
 
-/* T1 T2 T8 T9 T10 T13. Whatever the order of arming, pushing back, bringing forward, cancelling and
- * firing: the count is exact after each step, and each fires at its time or is cancelled, once. */
-TEST a_random_run_fires_and_counts_as_a_list_does(void) {
+/* T1 T2 T8 T9 T10 T13. In any order of arming, postponing, bringing forward, cancelling and firing,
+ * the count is exact after each step. Each time-out fires once at its time or is cancelled once. */
+TEST random_time_outs_fire_and_count_like_a_plain_list(void) {
   enum { N = 300, CAP = 200, STEPS = 20000 };
   uint64_t random = test_seed;
   static bool armed[N];
@@ -671,8 +672,8 @@ TEST a_random_run_fires_and_counts_as_a_list_does(void) {
 
 /* ------------------------------------------------------------------------- T11 --- */
 
-/* Somebody cancels all others, twice, while they are due in the turn that is in progress, and asks
- * for the count after each. */
+/* A callback cancels all other time-outs, twice, while they are due in the current pass, and reads
+ * the count after each cancel. */
 static struct {
   struct crowd *crowd;
   unsigned times, wrong;
@@ -732,8 +733,9 @@ static void done_of_cancelled(uvs_t *s, uvs_id_t id, int status, void *arg) {
   t->crowd->cancelled += status == UV_ECANCELED;
 }
 
-/* Who cancels. DONE, AFTER: the body before it has used up the budget, so the others are ready and
- * wait for the next turn. OUTSIDE: their time has come, and the loop has not looked yet. */
+/* Who cancels. DONE, AFTER: an earlier body has used up the budget, so the others are ready and
+ * wait for the next pass. OUTSIDE: the others are due, but the loop has not looked at the clock
+ * yet. */
 enum canceller { BODY, ITSELF, OUTSIDE, DONE, POOL_BODY, AFTER, CANCELLERS };
 
 static uvs_task_t first_of(struct timeout *t, enum canceller who) {
@@ -756,8 +758,8 @@ static uvs_task_t first_of(struct timeout *t, enum canceller who) {
   return s;
 }
 
-/* After the turn there is room for exactly as many as the cap allows: nothing was given back twice.
- */
+/* After the pass there is room for exactly as many tasks as the cap allows: no room was given back
+ * twice. */
 static enum greatest_test_res cancel_in_the_turn(enum canceller who, enum kind kind, unsigned n) {
   struct crowd c;
 
@@ -799,7 +801,7 @@ static enum greatest_test_res cancel_in_the_turn(enum canceller who, enum kind k
 }
 
 /* T10 T11 */
-TEST cancelling_what_is_due_in_the_present_turn_counts_once(void) {
+TEST cancelling_time_outs_that_are_due_in_the_current_pass_counts_once(void) {
   for (int who = 0; who < CANCELLERS; who++)
     for (int kind = 0; kind < KINDS; kind++) {
       if ((who == POOL_BODY || who == AFTER) && kind != ON_POOL)
@@ -812,7 +814,7 @@ TEST cancelling_what_is_due_in_the_present_turn_counts_once(void) {
 
 /* ------------------------------------------------------------------------- T12 --- */
 
-/* T12. Also when it is the result of a push-back, and when the clock is far on already. */
+/* T12. The same for a delay that comes from postponing, and when the clock has advanced far. */
 TEST the_largest_delays_neither_overflow_nor_fire(void) {
   static const int64_t large_ns[] = {UVS_NEVER, UVS_NEVER - 1, UVS_NEVER - VCLOCK_START_NS + 1};
   enum { SIZES = 3, WAYS = 3, N = SIZES * WAYS * KINDS };
@@ -839,7 +841,7 @@ TEST the_largest_delays_neither_overflow_nor_fire(void) {
   for (unsigned i = 0; i < N; i++)
     ASSERT_I64(UVS_NEVER, look_at(c.f.s, c.all[i].id).info.remaining_ns);
   ASSERT_I64(-1, fixture_next_ms(&c.f));
-  ASSERT_RC(0, arm(soon, UVS_MS(5))); /* and they are in nobody's way */
+  ASSERT_RC(0, arm(soon, UVS_MS(5))); /* and they do not delay others */
   fixture_advance_ms(&c.f, 5);
   ASSERT_RC(1, soon->fires);
   fixture_advance_to(&c.f, UVS_NEVER - UVS_SEC(1));
@@ -859,8 +861,9 @@ TEST the_largest_delays_neither_overflow_nor_fire(void) {
 
 /* ------------------------------------------------------------------------- T13 --- */
 
-/* T13. `done` is that hook: once, promptly, on the loop, never from inside the call. */
-TEST a_cancelled_time_out_hears_of_it_once_and_never_fires(void) {
+/* T13. The hook is `done`: it is called once, promptly, on the loop, and never from inside the
+ * cancel. */
+TEST a_cancelled_time_out_gets_one_done_and_never_fires(void) {
   enum { N = 2 * 2 * KINDS };
   struct crowd c;
 
@@ -898,7 +901,7 @@ TEST a_cancelled_time_out_hears_of_it_once_and_never_fires(void) {
 
 #define MANY 100000
 
-/* Armed for one hour from now, all at the same instant. */
+/* Arms all time-outs for the same instant, one hour from now. */
 static enum greatest_test_res open_armed(struct crowd *c, enum kind kind, bool real_clock) {
   int64_t now_ns, next_ns;
 
@@ -926,9 +929,9 @@ static enum greatest_test_res open_armed(struct crowd *c, enum kind kind, bool r
   PASS();
 }
 
-/* T1 T2. 10^5 time-outs, each pushed back again and again: the heap hears nothing of it and the
- * loop does not wake, until the old deadline comes up. Then one move each, and once. */
-TEST push_backs_cost_nothing_until_the_old_deadline_comes_up(void) {
+/* T1 T2. 10^5 time-outs are postponed again and again. Nothing is done in the heap and the loop
+ * does not wake up until the old deadline. Then each time-out is moved once. */
+TEST postponing_time_outs_costs_nothing_until_the_old_deadline(void) {
   struct crowd c;
   uvs_counts_t before;
   int64_t old_ns, new_ns, next_ns;
@@ -970,9 +973,8 @@ TEST push_backs_cost_nothing_until_the_old_deadline_comes_up(void) {
   PASS();
 }
 
-/* With a clock of the library's own there is a timer, armed for the old deadline. Nobody touches
- * it. */
-TEST push_backs_neither_touch_the_timer_nor_wake_the_loop(void) {
+/* With the library's own clock there is a timer, armed for the old deadline. It is not touched. */
+TEST postponing_time_outs_neither_touches_the_timer_nor_wakes_the_loop(void) {
   struct crowd c;
   uvs_counts_t before;
 
@@ -991,9 +993,9 @@ TEST push_backs_neither_touch_the_timer_nor_wake_the_loop(void) {
   PASS();
 }
 
-/* Some were pushed back and some not, some were cancelled after: at the old deadline those fire
- * that should. */
-TEST only_those_that_were_not_pushed_back_fire_at_the_old_deadline(void) {
+/* Some time-outs were postponed, some were not, some were cancelled afterwards. At the old deadline
+ * exactly the right ones fire. */
+TEST only_time_outs_that_were_not_postponed_fire_at_the_old_deadline(void) {
   struct crowd c;
 
   CHECK_CALL(open_armed(&c, PLAIN, false));
@@ -1019,8 +1021,8 @@ TEST only_those_that_were_not_pushed_back_fire_at_the_old_deadline(void) {
   PASS();
 }
 
-/* The same of tasks with a cold record. */
-TEST push_backs_of_tasks_of_every_kind_cost_nothing(void) {
+/* The same for tasks with a cold record. */
+TEST postponing_tasks_of_every_kind_costs_nothing(void) {
   static const enum kind cold[] = {KEPT, NAMED, PERIODIC};
 
   for (int k = 0; k < 3; k++) {
@@ -1045,32 +1047,32 @@ TEST push_backs_of_tasks_of_every_kind_cost_nothing(void) {
 
 SUITE(expiry) {
   RUN_TEST(a_time_out_shows_expired_when_it_has_fired_and_not_before);
-  RUN_TEST(a_time_out_that_was_pushed_back_fires_after_its_new_delay);
-  RUN_TEST(a_body_arms_itself_again_also_for_many_days);
+  RUN_TEST(a_postponed_time_out_fires_after_its_new_delay);
+  RUN_TEST(a_body_can_rearm_its_time_out_even_for_many_days);
   RUN_TEST(a_periodic_time_out_goes_on_for_years);
-  RUN_TEST(a_hundred_thousand_with_one_delay_fire_in_time);
+  RUN_TEST(a_hundred_thousand_time_outs_with_one_delay_fire_on_time);
   RUN_TEST(the_largest_delays_neither_overflow_nor_fire);
 }
 
 SUITE(stop) {
-  RUN_TEST(stop_hands_back_all_some_or_none);
-  RUN_TEST(stop_from_a_body_hands_back_what_is_due_in_the_same_turn);
-  RUN_TEST(stop_does_not_hand_back_what_has_fired_and_waits_again);
-  RUN_TEST(arming_after_stop_is_refused_from_everywhere);
+  RUN_TEST(shutdown_now_hands_back_exactly_the_time_outs_that_did_not_fire);
+  RUN_TEST(shutdown_now_in_a_body_hands_back_time_outs_due_in_the_same_pass);
+  RUN_TEST(shutdown_now_does_not_hand_back_a_periodic_time_out_that_has_fired);
+  RUN_TEST(arming_after_shutdown_now_is_refused_on_every_thread);
 }
 
 SUITE(counts) {
   RUN_TEST(above_the_cap_arming_is_refused_until_one_is_cancelled_or_fires);
-  RUN_TEST(a_random_run_fires_and_counts_as_a_list_does);
-  RUN_TEST(cancelling_what_is_due_in_the_present_turn_counts_once);
-  RUN_TEST(a_cancelled_time_out_hears_of_it_once_and_never_fires);
+  RUN_TEST(random_time_outs_fire_and_count_like_a_plain_list);
+  RUN_TEST(cancelling_time_outs_that_are_due_in_the_current_pass_counts_once);
+  RUN_TEST(a_cancelled_time_out_gets_one_done_and_never_fires);
 }
 
 SUITE(push_backs) {
-  RUN_TEST(push_backs_cost_nothing_until_the_old_deadline_comes_up);
-  RUN_TEST(push_backs_neither_touch_the_timer_nor_wake_the_loop);
-  RUN_TEST(only_those_that_were_not_pushed_back_fire_at_the_old_deadline);
-  RUN_TEST(push_backs_of_tasks_of_every_kind_cost_nothing);
+  RUN_TEST(postponing_time_outs_costs_nothing_until_the_old_deadline);
+  RUN_TEST(postponing_time_outs_neither_touches_the_timer_nor_wakes_the_loop);
+  RUN_TEST(only_time_outs_that_were_not_postponed_fire_at_the_old_deadline);
+  RUN_TEST(postponing_tasks_of_every_kind_costs_nothing);
 }
 
 TEST_MAIN(RUN_SUITE(expiry); RUN_SUITE(stop); RUN_SUITE(counts); RUN_SUITE(push_backs));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * When things run, and in which order: one-shots, first runs of periodic tasks, the ends of time.
- * What a periodic task does afterwards is in test_periodic.c, the wall clock in test_wall.c.
+ * When and in which order tasks run: one-shots, first runs of periodic tasks, and the ends of time.
+ * Later runs of periodic tasks are in test_periodic.c, the wall clock is in test_wall.c.
  */
 #include <stdlib.h>
 
@@ -97,7 +97,7 @@ static int timed_body(uvs_run_t *run) {
 }
 
 /* S2 S3 */
-TEST nothing_is_early_on_the_real_clock(void) {
+TEST no_delayed_task_is_early_on_the_real_clock(void) {
   static struct timed timed[MANY];
   struct fixture f;
   uint64_t random = test_seed;
@@ -142,7 +142,7 @@ TEST first_run_of_a_periodic_task_is_not_before_its_initial_delay(void) {
 }
 
 /* S4 S5 */
-TEST first_run_through_the_short_calls_is_not_before_the_initial_delay(void) {
+TEST first_run_scheduled_by_a_short_call_is_not_before_its_initial_delay(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -271,7 +271,7 @@ TEST fixed_delay_is_never_early_on_the_real_clock(void) {
 }
 
 /* S8 */
-TEST neither_work_nor_after_is_refused_by_every_entry_point(void) {
+TEST every_entry_point_refuses_a_task_without_work_and_after(void) {
   struct fixture f;
   uvs_counts_t before, after;
   uvs_id_t id = 4711, ids[2] = {4711, 4711};
@@ -468,7 +468,7 @@ TEST equal_due_times_run_in_the_order_of_submission(void) {
 }
 
 /* S63 */
-TEST now_tasks_keep_the_order_of_submission_too(void) {
+TEST immediate_tasks_run_in_the_order_of_submission(void) {
   struct fixture f;
 
   for (int turned = 0; turned < 2; turned++) {
@@ -533,7 +533,7 @@ TEST the_earlier_deadline_runs_first_whatever_the_order_of_submission(void) {
 }
 
 /* S69 */
-TEST an_overdue_task_starts_before_a_now_that_was_submitted_later(void) {
+TEST an_overdue_task_starts_before_an_immediate_task_submitted_later(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -542,7 +542,7 @@ TEST an_overdue_task_starts_before_a_now_that_was_submitted_later(void) {
   uvs_task_t late = fixture_once(&f, 'a', UVS_MS(10));
   ASSERT_RC(0, uvs_submit(f.s, &late, NULL));
   fixture_turn(&f);
-  vclock_advance_ns(&f.clock, UVS_MS(20)); /* and nobody told the loop */
+  vclock_advance_ns(&f.clock, UVS_MS(20)); /* and the loop has not looked */
   uvs_task_t now = fixture_once(&f, 'n', 0);
   ASSERT_RC(0, uvs_submit(f.s, &now, NULL));
   ASSERT_RC(0, submit_elsewhere(f.s, fixture_once(&f, 'm', 0), NULL));
@@ -553,7 +553,7 @@ TEST an_overdue_task_starts_before_a_now_that_was_submitted_later(void) {
 }
 
 /* S69 */
-TEST an_overdue_task_starts_before_a_later_now_also_behind_a_busy_runner(void) {
+TEST behind_a_busy_runner_an_overdue_task_starts_before_a_later_immediate_one(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -577,7 +577,7 @@ TEST an_overdue_task_starts_before_a_later_now_also_behind_a_busy_runner(void) {
 }
 
 /* L20 */
-TEST order_among_equals_holds_over_periods(void) {
+TEST equal_deadlines_keep_their_order_over_periods(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -594,7 +594,7 @@ TEST order_among_equals_holds_over_periods(void) {
 }
 
 /* L20 */
-TEST order_among_equals_holds_over_reschedules(void) {
+TEST equal_deadlines_keep_their_order_over_reschedules(void) {
   struct fixture f;
   uvs_id_t a_id, b_id, c_id;
 
@@ -617,7 +617,7 @@ TEST order_among_equals_holds_over_reschedules(void) {
 }
 
 /* L13 */
-TEST what_is_moved_to_never_leaves_no_timer_behind(void) {
+TEST rescheduling_to_never_leaves_no_timer_armed(void) {
   struct fixture f;
   uvs_id_t id;
 
@@ -674,7 +674,7 @@ TEST the_largest_fixed_delay_does_not_stop_a_later_immediate_task(void) {
   PASS();
 }
 
-/* S53's entry points: a task due at `delay_ns` by each of them. */
+/* S53's entry points: each submits a task due after `delay_ns`. */
 static int enter(struct fixture *f, int entry, int64_t delay_ns, int tag) {
   struct probe *p = fixture_probe(f, tag);
 
@@ -692,7 +692,7 @@ static int enter(struct fixture *f, int entry, int64_t delay_ns, int tag) {
 }
 
 /* S53 */
-TEST what_is_due_runs_before_the_end_of_time_by_all_pairs_of_entry_points(void) {
+TEST due_tasks_run_before_tasks_at_the_end_of_time_for_all_pairs_of_calls(void) {
   struct fixture f;
 
   for (int due = 0; due < 4; due++) {
@@ -725,7 +725,7 @@ static int submit_now(struct probe *p, uvs_run_t *run) {
 }
 
 /* S54 */
-TEST a_body_that_goes_to_the_end_of_time_does_not_block_the_now_it_scheduled(void) {
+TEST moving_a_task_to_the_end_of_time_does_not_block_an_immediate_task(void) {
   struct fixture f;
 
   for (int concurrency = 0; concurrency < 2; concurrency++) {
@@ -781,7 +781,7 @@ TEST delays_near_the_largest_value_neither_overflow_nor_run(void) {
 }
 
 /* S52 */
-TEST never_is_never_also_when_the_clock_reaches_its_end(void) {
+TEST a_task_due_never_does_not_run_even_at_the_end_of_the_clock(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -836,7 +836,7 @@ static int far_body(uvs_run_t *run) {
 }
 
 /* S72 */
-TEST tasks_in_48_hours_and_in_15_days_run_on_time_among_a_crowd(void) {
+TEST tasks_in_48_hours_and_in_15_days_run_on_time_among_many_others(void) {
   static struct far_task crowd[CROWD];
   struct far_task far[2] = {{0, 0, 0}, {0, 0, 0}};
   struct fixture f;
@@ -874,7 +874,7 @@ TEST tasks_in_48_hours_and_in_15_days_run_on_time_among_a_crowd(void) {
 /* ------------------------------------------------------------ concurrency 0 --- */
 
 /* S57 */
-TEST with_concurrency_zero_a_delayed_task_runs_on_the_loop_also_after_shutdown(void) {
+TEST with_concurrency_zero_a_delayed_task_runs_on_the_loop_even_after_shutdown(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -914,9 +914,9 @@ TEST with_concurrency_zero_and_a_far_task_the_loop_sleeps(void) {
   uvs_task_t t = fixture_once(&f, 'a', UVS_DAY(10));
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   fixture_turn(&f);
-  /* It would poll for long: nothing says "come back at once". */
+  /* The loop would poll for long: nothing makes it return immediately. */
   ASSERT(uv_backend_timeout(&f.loop) < 0 || uv_backend_timeout(&f.loop) > 10000);
-  /* And it does: in 50 ms of real time it turns a few times at most. */
+  /* And it sleeps: in 50 ms of real time there are only a few loop passes. */
   uv_prepare_init(&f.loop, &turns);
   turns.data = &n;
   uv_prepare_start(&turns, count_turn);
@@ -937,7 +937,7 @@ TEST with_concurrency_zero_and_a_far_task_the_loop_sleeps(void) {
 /* ---------------------------------------------------------------- the timer --- */
 
 /* L6 */
-TEST a_loop_that_has_not_yet_run_fires_nothing_early(void) {
+TEST nothing_fires_early_on_a_loop_that_has_not_run_yet(void) {
   static struct timed timed;
   struct fixture f;
 
@@ -980,7 +980,7 @@ TEST a_long_callback_makes_nothing_fire_early(void) {
   probe_of(&t)->act = slow_callback;
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
   ASSERT(fixture_wait_log(&f, EV_DONE, 'c', 1));
-  /* The time-out was counted from a clock that had been looked at, not from one 20 ms old. */
+  /* The time-out was counted from an updated uv_now, not from one that was 20 ms old. */
   ASSERT(fakepool_seen().timer_starts >= 1);
   ASSERT(fakepool_seen().stalest_ms < 10);
   ASSERT_RC(0, uvs_shutdown(f.s));
@@ -1054,7 +1054,7 @@ TEST from_another_thread_a_nearer_task_re_arms_the_timer_and_a_later_one_does_no
 }
 
 /* L13 */
-TEST a_nearer_task_before_the_first_turn_of_the_loop_counts_too(void) {
+TEST a_nearer_task_submitted_before_the_first_loop_pass_is_on_time(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -1075,14 +1075,14 @@ SUITE(one_shots) {
   RUN_TEST(fire_and_forget_runs_once_on_a_pool_thread);
   RUN_TEST(delayed_task_starts_at_its_full_delay_and_not_a_nanosecond_before);
   RUN_TEST(the_delay_counts_from_the_submission_whoever_submits);
-  RUN_TEST(nothing_is_early_on_the_real_clock);
+  RUN_TEST(no_delayed_task_is_early_on_the_real_clock);
   RUN_TEST(first_run_of_a_periodic_task_is_not_before_its_initial_delay);
-  RUN_TEST(first_run_through_the_short_calls_is_not_before_the_initial_delay);
+  RUN_TEST(first_run_scheduled_by_a_short_call_is_not_before_its_initial_delay);
   RUN_TEST(n_runs_at_a_fixed_rate_take_n_minus_one_periods);
   RUN_TEST(fixed_rate_is_never_early_on_the_real_clock);
   RUN_TEST(fixed_delay_counts_from_the_end_of_a_run_to_the_start_of_the_next);
   RUN_TEST(fixed_delay_is_never_early_on_the_real_clock);
-  RUN_TEST(neither_work_nor_after_is_refused_by_every_entry_point);
+  RUN_TEST(every_entry_point_refuses_a_task_without_work_and_after);
   RUN_TEST(a_task_that_returns_zero_succeeds_with_nothing_else);
   RUN_TEST(an_immediate_submission_is_due_as_soon_as_it_is_queued);
   RUN_TEST(zero_and_negative_delays_mean_now_for_every_kind);
@@ -1092,33 +1092,33 @@ SUITE(one_shots) {
 
 SUITE(order) {
   RUN_TEST(equal_due_times_run_in_the_order_of_submission);
-  RUN_TEST(now_tasks_keep_the_order_of_submission_too);
+  RUN_TEST(immediate_tasks_run_in_the_order_of_submission);
   RUN_TEST(the_earlier_deadline_runs_first_whatever_the_order_of_submission);
-  RUN_TEST(an_overdue_task_starts_before_a_now_that_was_submitted_later);
-  RUN_TEST(an_overdue_task_starts_before_a_later_now_also_behind_a_busy_runner);
-  RUN_TEST(order_among_equals_holds_over_periods);
-  RUN_TEST(order_among_equals_holds_over_reschedules);
-  RUN_TEST(what_is_moved_to_never_leaves_no_timer_behind);
+  RUN_TEST(an_overdue_task_starts_before_an_immediate_task_submitted_later);
+  RUN_TEST(behind_a_busy_runner_an_overdue_task_starts_before_a_later_immediate_one);
+  RUN_TEST(equal_deadlines_keep_their_order_over_periods);
+  RUN_TEST(equal_deadlines_keep_their_order_over_reschedules);
+  RUN_TEST(rescheduling_to_never_leaves_no_timer_armed);
 }
 
 SUITE(ends_of_time) {
   RUN_TEST(the_largest_fixed_delay_does_not_stop_a_later_immediate_task);
-  RUN_TEST(what_is_due_runs_before_the_end_of_time_by_all_pairs_of_entry_points);
-  RUN_TEST(a_body_that_goes_to_the_end_of_time_does_not_block_the_now_it_scheduled);
+  RUN_TEST(due_tasks_run_before_tasks_at_the_end_of_time_for_all_pairs_of_calls);
+  RUN_TEST(moving_a_task_to_the_end_of_time_does_not_block_an_immediate_task);
   RUN_TEST(delays_near_the_largest_value_neither_overflow_nor_run);
-  RUN_TEST(never_is_never_also_when_the_clock_reaches_its_end);
+  RUN_TEST(a_task_due_never_does_not_run_even_at_the_end_of_the_clock);
   RUN_TEST(an_absolute_instant_counts_on_the_monotonic_clock);
-  RUN_TEST(tasks_in_48_hours_and_in_15_days_run_on_time_among_a_crowd);
+  RUN_TEST(tasks_in_48_hours_and_in_15_days_run_on_time_among_many_others);
 }
 
 SUITE(loop_and_timer) {
-  RUN_TEST(with_concurrency_zero_a_delayed_task_runs_on_the_loop_also_after_shutdown);
+  RUN_TEST(with_concurrency_zero_a_delayed_task_runs_on_the_loop_even_after_shutdown);
   RUN_TEST(with_concurrency_zero_and_a_far_task_the_loop_sleeps);
-  RUN_TEST(a_loop_that_has_not_yet_run_fires_nothing_early);
+  RUN_TEST(nothing_fires_early_on_a_loop_that_has_not_run_yet);
   RUN_TEST(a_long_callback_makes_nothing_fire_early);
   RUN_TEST(on_the_loop_a_nearer_task_re_arms_the_timer_and_a_later_one_does_not);
   RUN_TEST(from_another_thread_a_nearer_task_re_arms_the_timer_and_a_later_one_does_not);
-  RUN_TEST(a_nearer_task_before_the_first_turn_of_the_loop_counts_too);
+  RUN_TEST(a_nearer_task_submitted_before_the_first_loop_pass_is_on_time);
 }
 
 TEST_MAIN(RUN_SUITE(one_shots); RUN_SUITE(order); RUN_SUITE(ends_of_time);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks at an instant of the wall clock, which may be set while they wait. On the virtual clock a
- * step of the wall's hand alone is somebody who sets the clock, or a machine that slept: then, too,
- * the wall moved on and the monotonic clock did not.
+ * Tasks at an instant of the wall clock, which may be set while they wait. On the virtual clock,
+ * moving only the wall time stands for somebody who sets the clock, or for a machine that slept:
+ * then, too, the wall time moves on and the monotonic time does not.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -14,7 +14,7 @@
 #include "lib/inspect.h"
 #include "lib/threads.h"
 
-/* So many ms after the virtual wall clock started. */
+/* The wall time `ms` milliseconds after the start of the virtual clock. */
 static int64_t wall_ms(int64_t ms) {
   return VCLOCK_WALL_NS + UVS_MS(ms);
 }
@@ -33,7 +33,7 @@ static uvs_task_t at(struct fixture *f, int tag, int64_t unix_ns) {
 }
 
 /* S70 */
-TEST at_an_instant_it_runs_and_not_a_nanosecond_before(void) {
+TEST a_wall_task_runs_at_its_instant_and_not_a_nanosecond_before(void) {
   struct fixture f;
   uvs_id_t id;
   uvs_info_t info;
@@ -99,7 +99,7 @@ TEST an_instant_in_the_past_runs_now(void) {
 }
 
 /* S71 */
-TEST a_clock_set_forward_past_the_instant_runs_it_at_once(void) {
+TEST setting_the_wall_clock_past_the_instant_runs_the_task_immediately(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -120,7 +120,7 @@ TEST a_clock_set_forward_past_the_instant_runs_it_at_once(void) {
 }
 
 /* S71 S70 */
-TEST a_clock_set_back_makes_it_wait_again(void) {
+TEST setting_the_wall_clock_back_makes_the_task_wait_again(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -141,7 +141,7 @@ TEST a_clock_set_back_makes_it_wait_again(void) {
 }
 
 /* S71 S70 */
-TEST a_step_back_that_nobody_reported_does_not_make_it_early(void) {
+TEST an_unreported_step_back_does_not_make_a_wall_task_early(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -186,10 +186,10 @@ TEST relative_tasks_do_not_notice_that_the_wall_clock_was_set(void) {
   PASS();
 }
 
-/* R30. In a lane and without one. The monotonic clock never goes back; if it leaps, that is a
- * late turn like any other: what has a grid stays on it. The task at an instant makes the loop look
- * at the wall clock. */
-TEST periodic_tasks_keep_their_period_whatever_is_done_to_the_clocks(void) {
+/* R30. With and without a lane. The monotonic clock never goes back. If it jumps forward, that is a
+ * late loop pass like any other: a task with a grid stays on its grid. The wall-clock task makes
+ * the loop read the wall clock. */
+TEST periodic_tasks_keep_their_period_when_clocks_are_set(void) {
   for (int laned = 0; laned < 2; laned++) {
     struct fixture f;
     uvs_lane_t lane = 0;
@@ -250,7 +250,7 @@ TEST wall_tasks_run_in_the_order_of_their_instants(void) {
 }
 
 /* S70 */
-TEST wall_tasks_and_relative_ones_share_the_one_agenda(void) {
+TEST wall_tasks_and_relative_tasks_run_in_one_common_order(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -271,7 +271,7 @@ TEST wall_tasks_and_relative_ones_share_the_one_agenda(void) {
 }
 
 /* S71 */
-TEST a_wall_task_moves_and_is_cancelled_like_any_other(void) {
+TEST a_wall_task_can_be_rescheduled_and_cancelled(void) {
   struct fixture f;
   uvs_id_t a, b;
 
@@ -297,7 +297,7 @@ TEST a_wall_task_moves_and_is_cancelled_like_any_other(void) {
 }
 
 /* S70 */
-TEST at_the_end_of_time_it_never_runs_and_blocks_nothing(void) {
+TEST a_wall_task_at_the_end_of_time_never_runs_and_blocks_nothing(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -340,9 +340,9 @@ static int64_t real_wall_ns(void) {
   return UVS_SEC(t.tv_sec) + t.tv_nsec;
 }
 
-/* S71: nobody promises that a step of the clock is reported, so the timer never sleeps longer. It
- * is armed by the call itself on the loop, and by a pass for calls of other threads. */
-TEST a_far_instant_is_looked_at_again_within_half_a_minute(void) {
+/* S71: a step of the clock may go unreported, so the timer never sleeps longer than this. Calls on
+ * the loop arm the timer directly; for calls on other threads the next loop pass does. */
+TEST the_wall_clock_is_read_again_at_least_every_half_minute(void) {
   for (int off_loop = 0; off_loop < 2; off_loop++) {
     struct fixture f;
 
@@ -373,9 +373,9 @@ static int move_to_now(void *arg) {
   return uvs_reschedule(t->s, t->id, 0);
 }
 
-/* the header: uvs_reschedule. Its time is of another clock than the loop's wake-up, and says
- * nothing about that. */
-TEST moved_by_another_thread_it_wakes_the_loop(void) {
+/* the header: uvs_reschedule. The task's time is on another clock than the loop's wake-up, so the
+ * two cannot be compared. */
+TEST rescheduling_a_wall_task_on_another_thread_wakes_the_loop(void) {
   struct fixture f;
   struct far_task far;
   uint64_t sends;
@@ -402,8 +402,8 @@ static int finish_failed(void *arg) {
   return uvs_finish(t->s, t->id, UV_EIO);
 }
 
-/* S70: the same for a retry. No runner comes back that would bring the loop to look. */
-TEST retried_because_of_another_thread_it_wakes_the_loop(void) {
+/* S70: the same for a retry. No runner comes back that would wake the loop. */
+TEST a_retry_of_a_wall_task_finished_on_another_thread_wakes_the_loop(void) {
   struct fixture f;
   struct far_task pending;
   uint64_t sends;
@@ -446,7 +446,7 @@ static int instant_body(uvs_run_t *run) {
 }
 
 /* S70 */
-TEST nothing_is_early_by_the_real_wall_clock(void) {
+TEST no_wall_task_is_early_by_the_real_wall_clock(void) {
   enum { N = 100 };
   static struct instant instants[N];
   struct fixture f;
@@ -472,23 +472,23 @@ TEST nothing_is_early_by_the_real_wall_clock(void) {
 }
 
 SUITE(wall) {
-  RUN_TEST(at_an_instant_it_runs_and_not_a_nanosecond_before);
+  RUN_TEST(a_wall_task_runs_at_its_instant_and_not_a_nanosecond_before);
   RUN_TEST(a_late_wall_task_knows_its_lateness);
   RUN_TEST(an_instant_in_the_past_runs_now);
-  RUN_TEST(a_clock_set_forward_past_the_instant_runs_it_at_once);
-  RUN_TEST(a_clock_set_back_makes_it_wait_again);
-  RUN_TEST(a_step_back_that_nobody_reported_does_not_make_it_early);
+  RUN_TEST(setting_the_wall_clock_past_the_instant_runs_the_task_immediately);
+  RUN_TEST(setting_the_wall_clock_back_makes_the_task_wait_again);
+  RUN_TEST(an_unreported_step_back_does_not_make_a_wall_task_early);
   RUN_TEST(relative_tasks_do_not_notice_that_the_wall_clock_was_set);
-  RUN_TEST(periodic_tasks_keep_their_period_whatever_is_done_to_the_clocks);
+  RUN_TEST(periodic_tasks_keep_their_period_when_clocks_are_set);
   RUN_TEST(wall_tasks_run_in_the_order_of_their_instants);
-  RUN_TEST(wall_tasks_and_relative_ones_share_the_one_agenda);
-  RUN_TEST(a_wall_task_moves_and_is_cancelled_like_any_other);
-  RUN_TEST(at_the_end_of_time_it_never_runs_and_blocks_nothing);
+  RUN_TEST(wall_tasks_and_relative_tasks_run_in_one_common_order);
+  RUN_TEST(a_wall_task_can_be_rescheduled_and_cancelled);
+  RUN_TEST(a_wall_task_at_the_end_of_time_never_runs_and_blocks_nothing);
   RUN_TEST(only_one_shots_may_name_an_instant_of_the_wall_clock);
-  RUN_TEST(a_far_instant_is_looked_at_again_within_half_a_minute);
-  RUN_TEST(moved_by_another_thread_it_wakes_the_loop);
-  RUN_TEST(retried_because_of_another_thread_it_wakes_the_loop);
-  RUN_TEST(nothing_is_early_by_the_real_wall_clock);
+  RUN_TEST(the_wall_clock_is_read_again_at_least_every_half_minute);
+  RUN_TEST(rescheduling_a_wall_task_on_another_thread_wakes_the_loop);
+  RUN_TEST(a_retry_of_a_wall_task_finished_on_another_thread_wakes_the_loop);
+  RUN_TEST(no_wall_task_is_early_by_the_real_wall_clock);
 }
 
 TEST_MAIN(RUN_SUITE(wall));

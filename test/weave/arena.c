@@ -22,7 +22,7 @@ static struct {
 } pieces[PIECES];
 static unsigned made;
 static unsigned live;
-static bool gone[ROOM / GRAIN]; /* each grain is one piece's, or nobody's */
+static bool gone[ROOM / GRAIN]; /* a grain belongs to at most one block */
 
 void arena_reset(void) {
   used = 0;
@@ -30,7 +30,7 @@ void arena_reset(void) {
 }
 
 static void *take(size_t size, void *arg) {
-  size_t rounded = (size + GRAIN + 15) / GRAIN * GRAIN; /* and some room between two */
+  size_t rounded = (size + GRAIN + 15) / GRAIN * GRAIN; /* with a gap between blocks */
 
   (void)arg;
   WEAVE_CHECK(!model_is_guarded());

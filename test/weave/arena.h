@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An allocator for one schedule at a time. What is freed is not used again before the next one, and
- * is filled with a pattern: who reads it finds nonsense, and who writes to it is found out at the
- * end.
+ * An allocator for one schedule at a time. Freed memory is not reused before the next schedule and
+ * is filled with a pattern: a later read gets garbage, and a later write is detected at the end.
  */
 #ifndef WEAVE_ARENA_H
 #define WEAVE_ARENA_H
@@ -17,7 +16,7 @@ void arena_reset(void);
 uvs_allocator_t arena_option(void);
 /* Was this freed? */
 bool arena_is_gone(const volatile void *at);
-/* Everything was given back, once, and left alone since. */
+/* Everything was freed once, and not written to since. */
 void arena_check(void);
 
 #endif

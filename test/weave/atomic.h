@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Takes the place of src/port/atomic.h in the weave build (it is included before everything else,
- * and has that header's guard): each operation first asks who goes on. Not one line of src/ knows.
+ * Replaces src/port/atomic.h in the weave build: it is included first and defines that header's
+ * include guard. Each atomic operation first asks the scheduler of strands which strand runs next.
+ * No line of src/ knows about it.
  *
- * A store that is not seq_cst may stay in its thread's buffer for a while, as on most processors
- * (weave_buffer_stores): others see it later, the thread itself at once. An operation that reads
- * and writes, a seq_cst store, and every lock empty the buffer.
+ * A store that is not seq_cst may stay in its strand's store buffer for a while, as on most
+ * processors (weave_buffer_stores): the strand itself sees the value immediately, the others later.
+ * A read-modify-write, a seq_cst store, and every lock flush the buffer.
  */
 #ifndef UVS__ATOMIC_H
 #define UVS__ATOMIC_H
@@ -14,20 +15,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One place in the source where an operation stands. */
+/* One place in the source with an atomic operation. */
 struct weave_site {
   const char *what, *file;
   int line;
   bool writes;
-  bool shared; /* what it touches was seen in the hands of two threads: here they may change */
+  bool shared; /* two strands were seen to access this memory: a switch may happen here */
 };
 
 void weave_step(struct weave_site *site, const volatile void *at);
 void weave_store(volatile void *at, const void *value, size_t size, bool seq_cst);
 bool weave_buffered(const volatile void *at, void *ret, size_t size);
 void weave_flush(void);
-void weave_after(void); /* what follows, of plain fields, is not yet read */
-bool weave_fails(void); /* a CAS may, for no reason */
+void weave_after(void); /* plain fields after this are not read yet */
+bool weave_fails(void); /* a weak CAS may fail spuriously */
 
 #define WEAVE_STEP(what, p, writes) \
   __extension__({ \
@@ -35,10 +36,10 @@ bool weave_fails(void); /* a CAS may, for no reason */
     weave_step(&weave_site, (const volatile void *)(p)); \
   })
 
-/* Of what type is it when it is read? */
+/* The type of the value when it is read. */
 #define WEAVE_TYPE(p) __typeof__(atomic_load_explicit((p), memory_order_relaxed))
 
-/* The place is looked for once, since that may take steps of its own. */
+/* The pointer is evaluated once, since that may itself contain steps. */
 #define uvs__load(p, order) \
   __extension__({ \
     __auto_type weave_p = (p); \
@@ -80,7 +81,7 @@ bool weave_fails(void); /* a CAS may, for no reason */
                  : atomic_compare_exchange_strong_explicit((p), (expected), (v), order, \
                                                            memory_order_relaxed))
 
-/* Inside a lock, and for statistics: no steps. */
+/* Under a lock, and for statistics: no steps. */
 #define uvs__locked_load(p, order) \
   __extension__({ \
     __auto_type weave_p = (p); \

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * weave [--short | --long] [--scene ROOM[/NAME]] ...: plays the scenes, each under every schedule
- * of up to two preemptions, if they are not too many, and under many that chance chooses.
+ * weave [--short | --long] [--scene ROOM[/NAME]] ...: runs the scenes. Each scene runs under every
+ * schedule with up to two preemptions, if these are not too many, and under many random schedules.
  *
- *   --list                   the scenes
+ *   --list                   list the scenes
  *   --scene ROOM[/NAME]      only these; up to 8 times
- *   --short, --long          so much time and so many for each (short: about a minute in all)
- *   --preemptions N          2 unless told
- *   --all N                  how many all schedules of a scene may be; 0: leave them out
- *   --random N               so many schedules by chance
- *   --seed N, --first N      of which seed (else that of the environment, SEED=N), and from
- *                            which one on
- *   --no-buffers             every store is seen at once
+ *   --short, --long          time and number of schedules per scene (short: about a minute in all)
+ *   --preemptions N          default 2
+ *   --all N                  run all schedules only if there are at most N; 0: do not
+ *   --random N               number of random schedules
+ *   --seed N, --first N      the seed (default: SEED=N in the environment), and the number of the
+ *                            first random schedule
+ *   --no-buffers             every store is visible immediately
  *   --replay 'STEP:N,...'    one schedule, as a failure prints it
  *   --trace                  print each step
- *   --jobs N                 so many processes, at most 8; each takes the next scene
- *   --expect-failure         fails if nothing does: for mutants
+ *   --jobs N                 number of processes, at most 8; each takes the next scene
+ *   --expect-failure         fail if no schedule fails: for mutants
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -50,9 +50,9 @@ struct sum {
   unsigned long long schedules;
 };
 
-/* What the processes have in common. */
+/* Shared by the processes. */
 struct work {
-  atomic_uint next; /* the next scene that nobody plays yet */
+  atomic_uint next; /* the next scene that no process has taken */
   struct sum sum[JOBS];
 };
 
@@ -107,7 +107,7 @@ static void play(const struct weave_scene *s, const struct wish *w, struct sum *
   fflush(stdout);
 }
 
-/* The scene of this number among those that are wanted; NULL: there are not so many. */
+/* The n-th of the wanted scenes, or NULL. */
 static const struct weave_scene *nth(const struct wish *w, unsigned n) {
   for (size_t r = 0; r < sizeof rooms / sizeof rooms[0]; r++) {
     for (const struct weave_scene *s = rooms[r]; s->name != NULL; s++) {
@@ -125,7 +125,7 @@ static void play_some(const struct wish *w, struct work *work, struct sum *sum) 
     play(s, w, sum);
 }
 
-/* The first that fails ends the others. */
+/* The first failure ends the other processes. */
 static int play_in_processes(const struct wish *w, struct work *work) {
   pid_t child[JOBS];
   int rc = 0;
@@ -162,7 +162,7 @@ static int play_all(const struct wish *w) {
   weave_explore(&scene_to_begin_with, &once);
   if (w->jobs > 1 && play_in_processes(w, work) != 0)
     return 1;
-  play_some(w, work, &work->sum[0]); /* nothing is left, if it was done elsewhere */
+  play_some(w, work, &work->sum[0]); /* does nothing if other processes took all scenes */
   for (int i = 0; i < JOBS; i++) {
     sum.scenes += work->sum[i].scenes;
     sum.complete += work->sum[i].complete;
@@ -181,7 +181,7 @@ static void list(void) {
   }
 }
 
-/* In a child, since a failure ends the process. */
+/* In a child process, since a failure ends the process. */
 static int expect_failure(const struct wish *w) {
   int status;
   pid_t child;

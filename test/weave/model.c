@@ -22,20 +22,20 @@ struct mutex {
 
 struct cond {
   int alive;
-  uint64_t waits; /* so many ever */
+  uint64_t waits; /* number of waits so far */
 };
 
-/* In the place of the system's. */
+/* These structs replace the system's. */
 _Static_assert(sizeof(struct mutex) <= sizeof(uv_mutex_t), "it has room");
 _Static_assert(sizeof(struct cond) <= sizeof(uv_cond_t), "it has room");
 
 #define ALIVE 0x10c4
 
-static int locks; /* that exist, and conditions */
+static int locks; /* number of locks and conditions that exist */
 static const struct mutex *guard;
 
 static struct {
-  struct cond *cond; /* waits for it; NULL: no more */
+  struct cond *cond; /* the strand waits for it; NULL: it does not */
   uint64_t turn;
 } waiting[WEAVE_STRANDS];
 
@@ -81,7 +81,7 @@ static void take(struct mutex *m) {
   weave_locked(1);
 }
 
-/* A lock that is not free lets others go on anyway: then it is no step of its own. */
+/* If the lock is taken, other strands run anyway, so locking is then not a step of its own. */
 void uv_mutex_lock(uv_mutex_t *m) {
   if (is_free(mutex_of(m)))
     PLACE("lock", m);
@@ -98,7 +98,7 @@ int uv_mutex_trylock(uv_mutex_t *m) {
   return 0;
 }
 
-/* Others may come before this strand reads anything else. */
+/* Other strands may run before this strand reads anything else. */
 static void release(struct mutex *m) {
   WEAVE_SAME(weave_self() + 1, m->owner);
   weave_flush();
@@ -160,7 +160,7 @@ int uv_cond_timedwait(uv_cond_t *c, uv_mutex_t *m, uint64_t timeout_ns) {
   return wait_for(c, m, until_ns) ? 0 : UV_ETIMEDOUT;
 }
 
-/* The one that has waited longest. */
+/* Wakes the strand that has waited longest. */
 void uv_cond_signal(uv_cond_t *c) {
   int first = -1;
 
@@ -303,7 +303,7 @@ int uv_async_init(uv_loop_t *l, uv_async_t *h, uv_async_cb cb) {
   return 0;
 }
 
-/* A relaxed look first, as libuv does. On a handle that is closed, libuv aborts. */
+/* A relaxed load first, as in libuv. libuv aborts on a closed handle. */
 int uv_async_send(uv_async_t *h) {
   struct handle *k = found((uv_handle_t *)h);
 
@@ -413,7 +413,7 @@ static void ring(void) {
   }
 }
 
-/* When the loop has something to do by itself; WEAVE_NEVER. */
+/* When the loop next has something to do by itself, or WEAVE_NEVER. */
 static uint64_t next_ns(void) {
   struct handle *timer = next_timer();
   struct handle *alarm = next_alarm();
@@ -474,7 +474,7 @@ static void call_done(void) {
 }
 
 static void call_closed(void) {
-  unsigned n = handle_count; /* what these close waits for the next turn */
+  unsigned n = handle_count; /* handles that these callbacks close wait for the next pass */
 
   for (unsigned i = n; i > 0; i--) { /* libuv's order: last first */
     struct handle k = handles[i - 1];
@@ -519,7 +519,7 @@ void model_pass_ms(uint64_t ms) {
   weave_now_ns += ms * MS;
 }
 
-/* ---- the precise timer, see src/port/platform.h; nobody sets the wall clock ---- */
+/* ---- the precise timer, see src/port/platform.h; the wall clock is never set ---- */
 
 int uvs__alarm_open(const uvs_allocator_t *mem, uv_loop_t *l, bool wall, void (*rings)(void *data),
                     void *data, struct uvs__alarm **ret) {
@@ -611,7 +611,7 @@ bool uvs__thread_gone(int tid) {
   return weave_is_over(tid - 1);
 }
 
-/* Bodies that take long keep the core. */
+/* Bodies that take long are taken to use the CPU. */
 uint64_t uvs__thread_cpu_ns(void) {
   return weave_now_ns + 1;
 }
@@ -620,7 +620,7 @@ void uvs__thread_name(const char *name) {
   (void)name;
 }
 
-/* ---- the rest ---- */
+/* ---- other functions ---- */
 
 int uvs__fork_init(struct uvs__fork *f) {
   static int mark = 1;
@@ -653,7 +653,7 @@ int uv_translate_sys_error(int err) {
   return -err;
 }
 
-/* No scene has a task of the wall clock. */
+/* No scene has a wall-clock task. */
 int uv_poll_init(uv_loop_t *l, uv_poll_t *h, int fd) {
   (void)l;
   (void)h;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the library needs of libuv and of the system, for strands: locks, one loop, its pool, time.
- * The weave programs are not linked with libuv; model.c has all that src/ calls, by the same names.
+ * A model of libuv and of the system for strands: locks, one loop, its pool, time. The weave
+ * programs are not linked with libuv. model.c defines every function that src/ calls, under the
+ * same name.
  */
 #ifndef WEAVE_MODEL_H
 #define WEAVE_MODEL_H
@@ -10,26 +11,26 @@
 
 #include <stdbool.h>
 
-/* At the start of a schedule: no handles, no jobs; and so many strands are libuv's pool. */
+/* At the start of a schedule: no handles, no jobs, and `pool_threads` strands as libuv's pool. */
 void model_reset(int pool_threads);
 uv_loop_t *model_loop(void);
-/* One pass of the loop, which sleeps if there is nothing to do. False: all others sleep for ever,
- * and so would it. Strand 0. */
+/* One pass of the loop, which sleeps if there is nothing to do. Returns false if all strands sleep
+ * for ever and the loop would too. Strand 0 only. */
 bool model_turn(void);
-/* The loop's own next time, by timer or alarm; 0: none. */
+/* The loop's own next wake-up by timer or alarm; 0: none. */
 uint64_t model_sleeps_until(void);
-/* Somebody else keeps the loop until then. */
+/* Another handle keeps the loop alive until then. */
 void model_guest_until(uint64_t ns);
-/* Would uv_run stay? */
+/* Would uv_run continue? */
 bool model_alive(void);
-/* Nothing of the loop's is left: handles, requests. */
+/* Fails if a handle or a request of the loop is left. */
 void model_check_closed(void);
-/* Nor a lock or a condition. */
+/* Fails if a lock or a condition is left. */
 void model_check_locks(void);
-/* Under this lock there is no user code and no system call; does this strand have it? */
+/* Sets the lock under which no user code and no system call may run. */
 void model_guard(uv_mutex_t *m);
 bool model_is_guarded(void);
-/* Time passes, whatever is going on. */
+/* Time passes, whatever the strands do. */
 void model_pass_ms(uint64_t ms);
 
 #endif

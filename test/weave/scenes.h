@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * All scenes, by room. Each ends with an entry without a name.
+ * All scenes, by room. Each array ends with an entry without a name.
  */
 #ifndef WEAVE_SCENES_H
 #define WEAVE_SCENES_H
 
 #include "weave.h"
 
-/* To be played once, first: what the process keeps (the directory of lanes) has room for every
- * scene from then on, so that a schedule is the same run wherever it comes. */
+/* Runs once, before all other scenes: data that lives as long as the process (the directory of
+ * lanes) then has room for every scene, so a schedule is the same wherever it comes in a run. */
 extern const struct weave_scene scene_to_begin_with;
 
 extern const struct weave_scene scenes_wake[];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The ways to an end, against everything that may still be going on: nothing is lost, nothing is
- * used after it is gone.
+ * Shutdown and close, racing everything that may still be in progress: nothing is lost, and nothing
+ * is used after it was freed.
  */
 #include "scenes.h"
 
 #include "model.h"
 #include "stage.h"
 
-/* Holds a reference, as whoever may call during a close must. */
+/* Holds a reference, as every caller during a close must. */
 static void submit_held(void *arg) {
   struct part *p = arg;
 
@@ -45,7 +45,7 @@ static void move_held(void *arg) {
 static void finish_held(void *arg) {
   struct part *p = arg;
 
-  WEAVE_SAME(0, uvs_finish(stage.s, p->id, 0)); /* nothing closes before */
+  WEAVE_SAME(0, uvs_finish(stage.s, p->id, 0)); /* close waits for the finish */
   uvs_release(stage.s);
 }
 
@@ -103,11 +103,12 @@ static void close_meets_cancel(void) {
   close_now();
 }
 
-static void close_meets_move(void) {
+static void close_meets_reschedule(void) {
   struct part *a;
 
   stage_open(1);
-  stage.on_their_way = true; /* the mover may send it when the loop has looked for the last time */
+  stage.on_their_way =
+      true; /* the reschedule may put the task in the inbox after the loop's last look */
   a = stage_part('a');
   a->others_cancel = true;
   a->spec.first_ns = UVS_MS(5);
@@ -132,7 +133,7 @@ static void close_meets_finish(void) {
   close_now();
 }
 
-static void close_meets_many(void) {
+static void close_meets_batch(void) {
   stage_open(1);
   held("submit", submit_held, stage_part('a'));
   held("cancel", cancel_guessed_held, &stage.parts[0]);
@@ -140,7 +141,7 @@ static void close_meets_many(void) {
   close_now();
 }
 
-/* The last reference goes at any time: with the close, or long after. */
+/* The last reference is released at any time: during the close, or long after. */
 static void release_meets_close(void) {
   stage_open(1);
   held("one", release, NULL);
@@ -149,7 +150,7 @@ static void release_meets_close(void) {
   close_now();
 }
 
-static void close_in_the_first_turn(void) {
+static void close_in_the_first_pass(void) {
   stage_init();
   stage.options.concurrency = 1;
   model_reset(1);
@@ -159,7 +160,7 @@ static void close_in_the_first_turn(void) {
   close_now();
 }
 
-static void close_of_runners_elsewhere(void) {
+static void close_with_own_threads(void) {
   stage_init();
   stage.options.threads = 1;
   stage_open_with(0);
@@ -191,7 +192,7 @@ static void attach_held(void *arg) {
   uvs_release(stage.s);
 }
 
-/* To a task that is over: what is accepted is called before it is closed. */
+/* Attaches to an ended task: every accepted action is called before the close finishes. */
 static void close_meets_attach(void) {
   struct part *a;
 
@@ -243,7 +244,7 @@ static void close_meets_shutdown(void) {
   close_now();
 }
 
-/* Its runner may be on its way home, and wakes nobody then. */
+/* The runner may be returning, and then wakes nobody. */
 static void close_meets_the_end_of_a_run(void) {
   stage_open(1);
   stage_part('a')->others_cancel = true;
@@ -311,7 +312,7 @@ static void await_end_of_closed(void *arg) {
   WEAVE_SAME(0, uvs_wait_terminated(stage.s, UVS_NEVER));
 }
 
-/* It has come to its end by itself. */
+/* The scheduler has terminated by itself. */
 static void end_terminated(void) {
   stage_play();
   if (!stage.terminated)
@@ -322,7 +323,7 @@ static void end_terminated(void) {
 
 static void shutdown_meets_submit(void) {
   stage_open(1);
-  submit_maybe(stage_loop_part('b')); /* so that the loop has a turn */
+  submit_maybe(stage_loop_part('b')); /* so that the loop makes a pass */
   weave_spawn("submit", submit_maybe, stage_loop_part('a'), false);
   weave_spawn("shutdown", shut_down, NULL, false);
   stage_play();
@@ -331,7 +332,7 @@ static void shutdown_meets_submit(void) {
   end_terminated();
 }
 
-/* There is one, and so no room for another. */
+/* There is one task, and so no room for another. */
 static void open_full(int rejection) {
   stage_init();
   stage.options.concurrency = 1;
@@ -342,8 +343,8 @@ static void open_full(int rejection) {
   submit_maybe(&stage.parts[0]);
 }
 
-/* There is no room, so it is dropped: accepted all the same, or refused. */
-static void shutdown_meets_a_dropped_one(void) {
+/* There is no room, so the task is dropped: accepted nevertheless, or refused. */
+static void shutdown_meets_a_dropped_task(void) {
   open_full(UVS_REJECT_DISCARD);
   weave_spawn("submit", submit_maybe, stage_part('b'), false);
   stage_go();
@@ -356,14 +357,14 @@ static void shutdown_meets_cancel(void) {
   stage_open(1);
   stage_part('a')->spec.first_ns = UVS_NEVER;
   stage.parts[0].spec.done = NULL;
-  stage.parts[0].spec.flags = UVS_UNREF; /* else the loop is told since it was the last */
+  stage.parts[0].spec.flags = UVS_UNREF; /* else the loop is woken because it was the last */
   stage_submit(&stage.parts[0]);
   weave_spawn("shutdown", shut_down, NULL, false);
   weave_spawn("cancel", stage_cancel_arg, &stage.parts[0], false);
   end_terminated();
 }
 
-static void shutdown_meets_await(void) {
+static void shutdown_meets_wait_terminated(void) {
   stage_open(1);
   submit_maybe(stage_part('a'));
   weave_spawn("shutdown", shut_down, NULL, false);
@@ -371,7 +372,7 @@ static void shutdown_meets_await(void) {
   end_terminated();
 }
 
-static void shutdown_meets_two_awaits(void) {
+static void shutdown_meets_two_waits_terminated(void) {
   stage_open(1);
   weave_spawn("await", await_end, NULL, false);
   weave_spawn("await-2", await_end, NULL, false);
@@ -384,8 +385,8 @@ static bool awaits(const void *arg) {
   return stage_is_awaited();
 }
 
-/* Who waits needs no reference of its own: it may be the last to go. */
-static void close_meets_await(void) {
+/* A waiting thread needs no reference of its own: it may be the last to leave. */
+static void close_meets_wait_terminated(void) {
   stage_open(1);
   weave_spawn("await", await_end_of_closed, NULL, false);
   weave_sleep(awaits, NULL, WEAVE_NEVER);
@@ -417,7 +418,7 @@ static void shutdown_now_meets_submit(void) {
   end_terminated();
 }
 
-static void shutdown_within_a_time(void) {
+static void shutdown_with_grace_period(void) {
   stage_open(1);
   stage_part('a')->spec.first_ns = UVS_MS(2);
   submit_maybe(&stage.parts[0]);
@@ -440,7 +441,8 @@ static void finish(void *arg) {
   WEAVE_SAME(0, uvs_finish(stage.s, ((struct part *)arg)->id, 0));
 }
 
-/* The last one ends, and the loop falls asleep until the grace is over: it is terminated before. */
+/* The last task ends while the loop falls asleep until the end of the grace period. The scheduler
+ * terminates before that. */
 static void shutdown_meets_finish(void) {
   static int64_t began_ns;
   struct part *a;
@@ -459,8 +461,8 @@ static void shutdown_meets_finish(void) {
   end_terminated();
 }
 
-/* The nearest of several counts, whichever comes last. */
-static void two_shut_down_within_a_time(void) {
+/* The earliest of several grace periods counts, whichever call comes last. */
+static void two_shutdowns_with_grace_periods(void) {
   static int64_t began_ns;
 
   stage_open(1);
@@ -478,8 +480,8 @@ static void forbid_delayed(void *arg) {
   WEAVE_SAME(0, uvs_set_after_shutdown(stage.s, UVS_DELAYED_TASKS, 0));
 }
 
-/* It would live on; but that is changed while the loop is just looking who may. It looks at more
- * than a batch of tasks, so others come in meanwhile. */
+/* The tasks would survive, but the policy is changed while the loop checks which may. There are
+ * more tasks than a batch, so other strands run in between. */
 static void shutdown_meets_its_policy(void) {
   static uvs_task_t others[64];
 
@@ -499,7 +501,7 @@ static void shutdown_meets_its_policy(void) {
   end_terminated();
 }
 
-static void shutdown_of_a_periodic_one(void) {
+static void shutdown_of_a_periodic_task(void) {
   stage_open(1);
   stage_part('p')->spec.kind = UVS_FIXED_RATE;
   stage.parts[0].spec.period_ns = UVS_MS(2);
@@ -515,8 +517,8 @@ static void let_others(uvs_run_t *run, struct part *p) {
   weave_yield();
 }
 
-/* A submitter that runs its own task is inside, whatever the loop thinks. */
-static void shutdown_in_a_callers_body(void) {
+/* A submitter that runs its own task is inside the scheduler, whatever the loop thinks. */
+static void shutdown_in_a_caller_run_body(void) {
   open_full(UVS_REJECT_CALLER_RUNS);
   stage_part('b')->act = let_others;
   weave_spawn("submit", submit_maybe, &stage.parts[1], false);
@@ -527,7 +529,7 @@ static void shutdown_in_a_callers_body(void) {
   end_terminated();
 }
 
-static void shutdown_meets_a_caller(void) {
+static void shutdown_meets_a_caller_run_task(void) {
   open_full(UVS_REJECT_CALLER_RUNS);
   weave_spawn("submit", submit_maybe, stage_part('b'), false);
   weave_spawn("shutdown", shut_down, NULL, false);
@@ -536,7 +538,7 @@ static void shutdown_meets_a_caller(void) {
   end_terminated();
 }
 
-static void close_meets_a_caller(void) {
+static void close_meets_a_caller_run_task(void) {
   open_full(UVS_REJECT_CALLER_RUNS);
   held("submit", submit_held, stage_part('b'));
   stage_go();
@@ -547,29 +549,29 @@ const struct weave_scene scenes_close[] = {
     {"close", "close-meets-submit", close_meets_submit},
     {"close", "close-meets-run", close_meets_run},
     {"close", "close-meets-cancel", close_meets_cancel},
-    {"close", "close-meets-move", close_meets_move},
+    {"close", "close-meets-reschedule", close_meets_reschedule},
     {"close", "close-meets-finish", close_meets_finish},
     {"close", "close-meets-attach", close_meets_attach},
-    {"close", "close-meets-many", close_meets_many},
+    {"close", "close-meets-batch", close_meets_batch},
     {"close", "release-meets-close", release_meets_close},
-    {"close", "close-in-the-first-turn", close_in_the_first_turn},
-    {"close", "close-of-runners-elsewhere", close_of_runners_elsewhere},
+    {"close", "close-in-the-first-pass", close_in_the_first_pass},
+    {"close", "close-with-own-threads", close_with_own_threads},
     {"close", "shutdown-meets-submit", shutdown_meets_submit},
-    {"close", "shutdown-meets-a-dropped-one", shutdown_meets_a_dropped_one},
+    {"close", "shutdown-meets-a-dropped-task", shutdown_meets_a_dropped_task},
     {"close", "shutdown-meets-cancel", shutdown_meets_cancel},
     {"close", "shutdown-meets-finish", shutdown_meets_finish},
-    {"close", "shutdown-meets-await", shutdown_meets_await},
-    {"close", "shutdown-meets-two-awaits", shutdown_meets_two_awaits},
-    {"close", "close-meets-await", close_meets_await},
+    {"close", "shutdown-meets-wait-terminated", shutdown_meets_wait_terminated},
+    {"close", "shutdown-meets-two-waits-terminated", shutdown_meets_two_waits_terminated},
+    {"close", "close-meets-wait-terminated", close_meets_wait_terminated},
     {"close", "shutdown-now-meets-run", shutdown_now_meets_run},
     {"close", "shutdown-now-meets-submit", shutdown_now_meets_submit},
-    {"close", "shutdown-within-a-time", shutdown_within_a_time},
-    {"close", "two-shut-down-within-a-time", two_shut_down_within_a_time},
+    {"close", "shutdown-with-grace-period", shutdown_with_grace_period},
+    {"close", "two-shutdowns-with-grace-periods", two_shutdowns_with_grace_periods},
     {"close", "shutdown-meets-its-policy", shutdown_meets_its_policy},
-    {"close", "shutdown-of-a-periodic-one", shutdown_of_a_periodic_one},
-    {"close", "shutdown-in-a-callers-body", shutdown_in_a_callers_body},
-    {"close", "shutdown-meets-a-caller", shutdown_meets_a_caller},
-    {"close", "close-meets-a-caller", close_meets_a_caller},
+    {"close", "shutdown-of-a-periodic-task", shutdown_of_a_periodic_task},
+    {"close", "shutdown-in-a-caller-run-body", shutdown_in_a_caller_run_body},
+    {"close", "shutdown-meets-a-caller-run-task", shutdown_meets_a_caller_run_task},
+    {"close", "close-meets-a-caller-run-task", close_meets_a_caller_run_task},
     {"close", "close-meets-resize", close_meets_resize},
     {"close", "close-meets-shutdown", close_meets_shutdown},
     {"close", "close-meets-the-end-of-a-run", close_meets_the_end_of_a_run},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One task: cancel, reschedule, finish and the rest, against the run and against each other.
+ * One task: cancel, reschedule, finish and other calls, racing the run and each other.
  */
 #include "scenes.h"
 
@@ -23,7 +23,7 @@ static void cancel_at_5ms(void *arg) {
   stage_cancel(arg, 0);
 }
 
-/* As soon as its id is known, accepted or not. */
+/* Cancels as soon as the id is known, whether the task is accepted or not. */
 static void cancel_guessed(void *arg) {
   stage_await_id(arg);
   stage_cancel(arg, 0);
@@ -52,7 +52,8 @@ static void move_to_2ms(void *arg) {
   WEAVE_CHECK(rc == 0 || rc == UV_EBUSY || rc == UV_ENOENT);
 }
 
-/* It is due at 5 ms. If it could be moved, it has not started, and does not before 8 ms. */
+/* The task is due at 5 ms. If it could be rescheduled, it has not started, and does not start
+ * before 8 ms. */
 static void move_at_5ms(void *arg) {
   struct part *p = arg;
   int rc;
@@ -66,7 +67,7 @@ static void move_at_5ms(void *arg) {
   }
 }
 
-static int finishes; /* that were right */
+static int finishes; /* finishes that succeeded */
 
 static void finish(void *arg) {
   struct part *p = arg;
@@ -104,7 +105,7 @@ static void ask(void *arg) {
 
 /* ---- cancel ---- */
 
-/* 'a', due now, that the loop has submitted. */
+/* 'a', due now, submitted by the loop. */
 static struct part *due_now(void) {
   struct part *a;
 
@@ -177,8 +178,8 @@ static void loop_and_other_cancel_plain(void) {
   stage_close();
 }
 
-/* A light one: nobody hears of its end. */
-static void cancel_meets_light_run(void) {
+/* A detached task: no callback reports its end. */
+static void cancel_meets_detached_run(void) {
   struct part *a;
 
   stage_open(1);
@@ -212,7 +213,8 @@ static void cancel_meets_after(void) {
   play();
 }
 
-/* The slot of 'a' is 'b's when its old id is used: the loop takes what it gave back last. */
+/* The slot of 'a' is reused for 'b' when the old id is used: the loop reuses the slot freed
+ * last. */
 static void cancel_of_a_stale_id(void) {
   struct part *a, *other;
 
@@ -232,7 +234,7 @@ static void cancel_of_a_stale_id(void) {
   stage_close();
 }
 
-/* Who sees that it is gone sees it counted. */
+/* A thread that sees that the task is gone also sees it counted. */
 static void look_and_count(void *arg) {
   struct part *p = arg;
   uvs_counts_t c;
@@ -302,12 +304,12 @@ static void info_meets_run(void) {
 
 /* ---- reschedule ---- */
 
-static void move_meets_due(void) {
+static void reschedule_meets_due(void) {
   weave_spawn("move", move_at_5ms, due_at(5), false);
   play();
 }
 
-static void move_earlier_meets_sleep(void) {
+static void reschedule_earlier_meets_sleep(void) {
   struct part *a = due_at(50);
 
   weave_spawn("move", move_to_now, a, false);
@@ -316,7 +318,7 @@ static void move_earlier_meets_sleep(void) {
   stage_close();
 }
 
-static void two_moves(void) {
+static void two_reschedules(void) {
   struct part *a = due_at(50);
 
   weave_spawn("now", move_to_now, a, false);
@@ -324,7 +326,7 @@ static void two_moves(void) {
   play();
 }
 
-static void move_meets_cancel(void) {
+static void reschedule_meets_cancel(void) {
   struct part *a = due_at(50);
 
   weave_spawn("move", move_to_2ms, a, false);
@@ -332,8 +334,8 @@ static void move_meets_cancel(void) {
   play();
 }
 
-/* Nobody would wake the loop for the new time. */
-static void move_later_meets_cancel(void) {
+/* Nothing else would wake the loop for the new time. */
+static void reschedule_later_meets_cancel(void) {
   struct part *a = due_at(50);
 
   weave_spawn("move", move_to_80ms, a, false);
@@ -341,7 +343,7 @@ static void move_later_meets_cancel(void) {
   play();
 }
 
-static void move_meets_submit(void) {
+static void reschedule_meets_submit(void) {
   struct part *a;
 
   stage_open(1);
@@ -351,8 +353,8 @@ static void move_meets_submit(void) {
   play();
 }
 
-/* The loop moves, another moves, one cancels. */
-static void loop_moves_and_others(void) {
+/* The loop reschedules, another strand reschedules, a third cancels. */
+static void loop_and_others_reschedule(void) {
   struct part *a = due_at(50);
 
   weave_spawn("move", move_to_2ms, a, false);
@@ -362,8 +364,8 @@ static void loop_moves_and_others(void) {
   play();
 }
 
-/* Nobody else wakes the loop. */
-static void loop_moves_earlier(void) {
+/* Nothing else wakes the loop. */
+static void loop_reschedules_earlier(void) {
   struct part *a = due_at(50);
 
   weave_spawn("ask", ask, a, false);
@@ -372,7 +374,7 @@ static void loop_moves_earlier(void) {
   play();
 }
 
-static void loop_moves_a_named_one_earlier(void) {
+static void loop_reschedules_a_named_task_earlier(void) {
   struct part *a;
 
   stage_open(1);
@@ -386,8 +388,8 @@ static void loop_moves_a_named_one_earlier(void) {
   play();
 }
 
-/* What the loop submits between two turns, due before everything else. */
-static void loop_submits_an_earlier_one(void) {
+/* A task that the loop submits between two passes, due before everything else. */
+static void loop_submits_an_earlier_task(void) {
   struct part *a = due_at(50);
 
   weave_spawn("ask", ask, a, false);
@@ -399,7 +401,7 @@ static void loop_submits_an_earlier_one(void) {
   play();
 }
 
-static void loop_cancels_while_moved(void) {
+static void loop_cancels_during_reschedule(void) {
   struct part *a = due_at(50);
 
   weave_spawn("move", move_to_2ms, a, false);
@@ -408,8 +410,8 @@ static void loop_cancels_while_moved(void) {
   play();
 }
 
-/* The mover wakes nobody, since it moves it on, and there is another for which the loop sleeps. */
-static void loop_cancels_while_moved_later(void) {
+/* The reschedule wakes nobody, since it is to a later time and the loop sleeps for another task. */
+static void loop_cancels_during_reschedule_later(void) {
   struct part *a = due_at(50);
   struct part *z = stage_part('z');
 
@@ -421,7 +423,7 @@ static void loop_cancels_while_moved_later(void) {
   play();
 }
 
-static void loop_moves_a_named_one(void) {
+static void loop_reschedules_a_named_task(void) {
   struct part *a;
 
   stage_open(1);
@@ -436,8 +438,9 @@ static void loop_moves_a_named_one(void) {
   play();
 }
 
-/* Everybody at once: the loop hands it over, a runner takes it, one moves it, one cancels it. */
-static void all_at_once(void) {
+/* All at once: the loop hands the task over, a runner takes it, one strand reschedules it, one
+ * cancels it. */
+static void run_reschedule_and_cancel_at_once(void) {
   struct part *a = due_at(5);
 
   a->late_ns = UVS_MS(5);
@@ -458,7 +461,7 @@ static void cancel_run_with_token(void *arg) {
   WEAVE_SAME(UVS_CANCELLED_WHILE_RUNNING, stage_cancel(arg, UVS_CANCEL_TOKEN));
 }
 
-/* Its body goes on until it is told to stop. */
+/* The body runs until it is asked to stop. */
 static void token_reaches_the_body(void) {
   struct part *a = due_now();
 
@@ -529,7 +532,7 @@ const struct weave_scene scenes_control[] = {
     {"control", "cancel-if-waiting-meets-run", cancel_if_waiting_meets_run},
     {"control", "loop-and-other-cancel", loop_and_other_cancel},
     {"control", "loop-and-other-cancel-plain", loop_and_other_cancel_plain},
-    {"control", "cancel-meets-light-run", cancel_meets_light_run},
+    {"control", "cancel-meets-detached-run", cancel_meets_detached_run},
     {"control", "cancel-meets-submit", cancel_meets_submit},
     {"control", "cancel-meets-after", cancel_meets_after},
     {"control", "cancel-of-a-stale-id", cancel_of_a_stale_id},
@@ -538,24 +541,24 @@ const struct weave_scene scenes_control[] = {
     {"control", "counts-meet-a-cancel", counts_meet_a_cancel},
     {"control", "counts-meet-run", counts_meet_run},
     {"control", "info-meets-run", info_meets_run},
-    {"control", "move-meets-due", move_meets_due},
-    {"control", "move-earlier-meets-sleep", move_earlier_meets_sleep},
-    {"control", "two-moves", two_moves},
-    {"control", "move-meets-cancel", move_meets_cancel},
-    {"control", "move-later-meets-cancel", move_later_meets_cancel},
-    {"control", "move-meets-submit", move_meets_submit},
-    {"control", "loop-moves-and-others", loop_moves_and_others},
-    {"control", "loop-moves-earlier", loop_moves_earlier},
-    {"control", "loop-moves-a-named-one-earlier", loop_moves_a_named_one_earlier},
-    {"control", "loop-submits-an-earlier-one", loop_submits_an_earlier_one},
-    {"control", "loop-cancels-while-moved", loop_cancels_while_moved},
-    {"control", "loop-cancels-while-moved-later", loop_cancels_while_moved_later},
-    {"control", "loop-moves-a-named-one", loop_moves_a_named_one},
+    {"control", "reschedule-meets-due", reschedule_meets_due},
+    {"control", "reschedule-earlier-meets-sleep", reschedule_earlier_meets_sleep},
+    {"control", "two-reschedules", two_reschedules},
+    {"control", "reschedule-meets-cancel", reschedule_meets_cancel},
+    {"control", "reschedule-later-meets-cancel", reschedule_later_meets_cancel},
+    {"control", "reschedule-meets-submit", reschedule_meets_submit},
+    {"control", "loop-and-others-reschedule", loop_and_others_reschedule},
+    {"control", "loop-reschedules-earlier", loop_reschedules_earlier},
+    {"control", "loop-reschedules-a-named-task-earlier", loop_reschedules_a_named_task_earlier},
+    {"control", "loop-submits-an-earlier-task", loop_submits_an_earlier_task},
+    {"control", "loop-cancels-during-reschedule", loop_cancels_during_reschedule},
+    {"control", "loop-cancels-during-reschedule-later", loop_cancels_during_reschedule_later},
+    {"control", "loop-reschedules-a-named-task", loop_reschedules_a_named_task},
     {"control", "finish-meets-pending", finish_meets_pending},
     {"control", "two-finishes", two_finishes},
     {"control", "finish-meets-cancel", finish_meets_cancel},
     {"control", "finish-with-after", finish_with_after},
-    {"control", "all-at-once", all_at_once},
+    {"control", "run-reschedule-and-cancel-at-once", run_reschedule_and_cancel_at_once},
     {"control", "token-reaches-the-body", token_reaches_the_body},
     {NULL, NULL, NULL},
 };

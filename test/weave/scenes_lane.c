@@ -34,7 +34,7 @@ static void on_quiet(uvs_t *s, uvs_lane_t number, void *arg) {
   }
 }
 
-/* In each body: alone, and behind those before. */
+/* In each body: it runs alone, and after the earlier tasks. */
 static void alone(uvs_run_t *run, struct part *p) {
   (void)run;
   WEAVE_SAME(0, lane.inside++);
@@ -76,7 +76,7 @@ static void submit_maybe(void *arg) {
   WEAVE_CHECK(p->rc == 0 || p->rc == UV_ECANCELED || p->rc == UV_ESHUTDOWN);
 }
 
-/* What does not run by now never will. */
+/* A task that is not running now never will. */
 static void note_disposed(void) {
   for (unsigned i = 0; i < stage.part_count; i++) {
     struct part *p = &stage.parts[i];
@@ -107,7 +107,7 @@ static void dispose_with_token(void *arg) {
 static void end(int quiets) {
   stage_play();
   WEAVE_SAME(quiets, lane.quiets);
-  if (lane.caught != NULL) /* whatever its body answers, and whoever hears of it first */
+  if (lane.caught != NULL) /* whatever its body returns, and whoever notices first */
     WEAVE_SAME(UV_ECANCELED, lane.caught->status);
   stage_close();
   WEAVE_SAME(1, lane.quiets);
@@ -123,7 +123,7 @@ static void order_in_a_lane(void) {
   end(0);
 }
 
-/* There is a runner for 'b', but not its turn. */
+/* There is a runner for 'b', but 'b' must wait for its lane. */
 static void lane_among_others(void) {
   stage_open(2);
   open_lane(0);
@@ -152,7 +152,7 @@ static void cancel_in_a_lane(void) {
   end(0);
 }
 
-/* One on the loop, one on the pool: who ends lets the other start, wherever that is. */
+/* One task on the loop, one on the pool: the end of one lets the other start. */
 static void lane_of_loop_and_pool(void) {
   stage_open(1);
   open_lane(0);
@@ -169,21 +169,21 @@ static void sleep_3ms(uvs_run_t *run, struct part *p) {
   stage_sleep_ms(3);
 }
 
-/* 'b' is the loop's, and its turn; the runner of 'a' has gone on to something long. */
-static void loop_is_told_of_its_turn(void) {
+/* 'b' runs on the loop and is next in the lane. The runner of 'a' has gone on to a long body. */
+static void runner_wakes_the_loop_for_the_next_task(void) {
   stage_open(1);
   open_lane(0);
   stage_submit(in_lane(stage_part('a')));
   stage_submit(in_lane(stage_loop_part('b')));
   stage_part('x')->act = sleep_3ms;
   stage_submit(&stage.parts[2]);
-  stage_loop_part('z')->spec.first_ns = UVS_MS(1); /* the loop would hear of the end of 'a' then */
+  stage_loop_part('z')->spec.first_ns = UVS_MS(1); /* the loop would notice the end of 'a' then */
   stage_submit(&stage.parts[3]);
   end(0);
 }
 
-/* The same where the runner has given way before it starts 'c', which lets the loop's 'd' start. */
-static void loop_is_told_by_who_gave_way(void) {
+/* The same, but the runner has yielded before it starts 'c', which lets the loop's 'd' start. */
+static void yielding_runner_wakes_the_loop(void) {
   uvs_lane_options_t o;
 
   stage_init();
@@ -219,8 +219,7 @@ static void cancel_lets_the_loop_start(void) {
   end(0);
 }
 
-/* The same while the runner is at something long, and the loop falls asleep: nobody else wakes it.
- */
+/* The same while the runner is in a long body and the loop falls asleep: nothing else wakes it. */
 static void cancel_lets_the_sleeping_loop_start(void) {
   stage_open(1);
   open_lane(0);
@@ -236,8 +235,8 @@ static void cancel_lets_the_sleeping_loop_start(void) {
   stage_close();
 }
 
-/* A runner that stays for more takes 'b', which lets the loop's 'c' start. */
-static void loop_is_told_by_who_stayed(void) {
+/* A lingering runner takes 'b', which lets the loop's 'c' start. */
+static void lingering_runner_wakes_the_loop(void) {
   uvs_lane_options_t o;
 
   stage_init();
@@ -283,7 +282,7 @@ static void shut_down(void *arg) {
   WEAVE_SAME(0, uvs_shutdown(stage.s));
 }
 
-/* The submission has joined, and is refused after all: nobody forgets that. */
+/* The submission has joined the lane, and is then refused: the lane must not count it any more. */
 static void refusal_meets_dispose(void) {
   stage_open(1);
   open_lane(0);
@@ -311,11 +310,11 @@ static void submit_both_at_once(void *arg) {
   specs[0].done = specs[1].done = NULL;
   rc = uvs_submit_many(stage.s, specs, 2, ids);
   WEAVE_CHECK(rc == 0 || rc == UV_ECANCELED);
-  p[0].sent = p[1].sent = false; /* they are only counted, by the lane */
+  p[0].sent = p[1].sent = false; /* the lane only counts them */
 }
 
-/* The first may have joined when the second is refused. */
-static void many_meet_dispose(void) {
+/* The first task may have joined the lane when the second is refused. */
+static void batch_meets_dispose(void) {
   stage_open(1);
   open_lane(0);
   in_lane(stage_part('a'));
@@ -325,7 +324,7 @@ static void many_meet_dispose(void) {
   end(1);
 }
 
-static void two_dispose(void) {
+static void two_threads_dispose(void) {
   stage_open(1);
   open_lane(0);
   submit_maybe(in_lane(stage_part('a')));
@@ -356,7 +355,7 @@ static void dispose_meets_cancel(void) {
 static void dispose_own(uvs_run_t *run, struct part *p) {
   (void)p;
   WEAVE_SAME(0, uvs_lane_dispose(lane.number, UVS_DISPOSE_TOKEN));
-  WEAVE_SAME(0, uvs_cancelled(run)); /* it is spared, whatever others do */
+  WEAVE_SAME(0, uvs_cancelled(run)); /* it is not asked to stop, whatever others do */
 }
 
 static void body_disposes_its_lane(void) {
@@ -368,7 +367,7 @@ static void body_disposes_its_lane(void) {
   end(1);
 }
 
-/* A lane that is gone answers to its number, and nothing else. */
+/* The id of a freed lane finds nothing else. */
 static void stale_number(void *arg) {
   int rc = uvs_lane_is_disposed(lane.number);
 
@@ -379,7 +378,7 @@ static void stale_number(void *arg) {
               rc == UVS_CANCELLED_BEFORE || rc == UV_ENOENT);
 }
 
-static void number_meets_dispose(void) {
+static void lane_id_meets_dispose(void) {
   stage_open(1);
   open_lane(0);
   submit_maybe(in_lane(stage_part('a')));
@@ -396,9 +395,9 @@ static void open_two(void *arg) {
     WEAVE_SAME(0, uvs_lane_open(stage.s, NULL, &number[i]));
 }
 
-/* Its place in the directory is taken, given back and taken again while another is about to take
- * it: no two lanes have the same. */
-static void place_comes_back(void) {
+/* A place in the directory is taken, freed and taken again while another strand is about to take
+ * it: no two lanes have the same place. */
+static void directory_place_is_reused(void) {
   static uvs_lane_t number[4];
 
   stage_open(1);
@@ -437,7 +436,7 @@ static void on_other_quiet(uvs_t *s, uvs_lane_t number, void *arg) {
   WEAVE_SAME(0, ((int *)arg)[0]++);
 }
 
-/* Three, of which the one in the middle goes first; close ends the others. */
+/* Three lanes. The one in the middle ends first. Close ends the others. */
 static void close_with_lanes(void) {
   static int quiet[2];
   uvs_lane_options_t o;
@@ -559,7 +558,7 @@ static void cleanup_meets_end(void) {
   end_with_cleanups(1);
 }
 
-static void cleanup_meets_light_end(void) {
+static void cleanup_meets_detached_end(void) {
   stage_open(1);
   memset(&lane, 0, sizeof lane);
   stage_part('a')->spec.done = NULL;
@@ -583,8 +582,8 @@ static void on_early_cleanup(uvs_t *s, void *arg) {
     weave_fail("a clean-up of a task that is not settled");
 }
 
-/* Who has cancelled 'a' comes to its clean-ups when its slot is another's. */
-static void cancel_meets_the_next_of_the_slot(void) {
+/* The strand that cancelled 'a' comes to its clean-ups when the slot has a new task. */
+static void cancel_meets_reuse_of_the_slot(void) {
   struct part *b;
 
   stage_open(1);
@@ -617,8 +616,8 @@ static void finish_when_it_runs(void *arg) {
   WEAVE_SAME(0, uvs_finish(stage.s, ((struct part *)arg)->id, 0));
 }
 
-/* 'b' may start as soon as 'a' is finished. One runner has gone home, the other is at something
- * long: only the loop can send one. */
+/* 'b' may start as soon as 'a' is finished. One runner has returned, the other is in a long body:
+ * only the loop can submit a runner. */
 static void finish_lets_b_start(bool in_a_pass) {
   struct part *a;
 
@@ -648,14 +647,14 @@ static void finish_lets_the_next_start(void) {
   finish_lets_b_start(false);
 }
 
-/* The pass has sent its runners when 'a' is finished. */
+/* The pass has already submitted its runners when 'a' is finished. */
 static void finish_in_a_pass_lets_the_next_start(void) {
   finish_lets_b_start(true);
 }
 
-/* The last task of a disposed lane comes in while the loop cancels another, outside a turn: the
- * loop stays until the lane is quiet. */
-static void loop_stays_until_it_is_quiet(void) {
+/* The last task of a disposed lane comes in while the loop cancels another one, outside a pass: the
+ * loop stays alive until the lane is quiet. */
+static void loop_stays_until_the_lane_is_quiet(void) {
   struct part *a;
 
   stage_init();
@@ -715,31 +714,31 @@ const struct weave_scene scenes_lane[] = {
     {"lane", "two-submit-to-a-lane", two_submit_to_a_lane},
     {"lane", "cancel-in-a-lane", cancel_in_a_lane},
     {"lane", "lane-of-loop-and-pool", lane_of_loop_and_pool},
-    {"lane", "loop-is-told-of-its-turn", loop_is_told_of_its_turn},
-    {"lane", "loop-is-told-by-who-gave-way", loop_is_told_by_who_gave_way},
+    {"lane", "runner-wakes-the-loop-for-the-next-task", runner_wakes_the_loop_for_the_next_task},
+    {"lane", "yielding-runner-wakes-the-loop", yielding_runner_wakes_the_loop},
     {"lane", "cancel-lets-the-loop-start", cancel_lets_the_loop_start},
     {"lane", "cancel-lets-the-sleeping-loop-start", cancel_lets_the_sleeping_loop_start},
-    {"lane", "loop-is-told-by-who-stayed", loop_is_told_by_who_stayed},
+    {"lane", "lingering-runner-wakes-the-loop", lingering_runner_wakes_the_loop},
     {"lane", "dispose-meets-submit", dispose_meets_submit},
     {"lane", "dispose-meets-run", dispose_meets_run},
     {"lane", "refusal-meets-dispose", refusal_meets_dispose},
-    {"lane", "many-meet-dispose", many_meet_dispose},
-    {"lane", "two-dispose", two_dispose},
+    {"lane", "batch-meets-dispose", batch_meets_dispose},
+    {"lane", "two-threads-dispose", two_threads_dispose},
     {"lane", "loop-and-other-dispose", loop_and_other_dispose},
     {"lane", "dispose-meets-cancel", dispose_meets_cancel},
     {"lane", "body-disposes-its-lane", body_disposes_its_lane},
-    {"lane", "number-meets-dispose", number_meets_dispose},
-    {"lane", "place-comes-back", place_comes_back},
+    {"lane", "lane-id-meets-dispose", lane_id_meets_dispose},
+    {"lane", "directory-place-is-reused", directory_place_is_reused},
     {"lane", "lane-with-a-thread", lane_with_a_thread},
     {"lane", "close-with-lanes", close_with_lanes},
     {"lane", "close-meets-dispose", close_meets_dispose},
     {"lane", "close-meets-submit-to-a-lane", close_meets_submit_to_a_lane},
     {"lane", "close-meets-lane-open", close_meets_lane_open},
     {"lane", "cleanup-meets-end", cleanup_meets_end},
-    {"lane", "cleanup-meets-light-end", cleanup_meets_light_end},
+    {"lane", "cleanup-meets-detached-end", cleanup_meets_detached_end},
     {"lane", "cleanup-meets-cancel", cleanup_meets_cancel},
-    {"lane", "cancel-meets-the-next-of-the-slot", cancel_meets_the_next_of_the_slot},
-    {"lane", "loop-stays-until-it-is-quiet", loop_stays_until_it_is_quiet},
+    {"lane", "cancel-meets-reuse-of-the-slot", cancel_meets_reuse_of_the_slot},
+    {"lane", "loop-stays-until-the-lane-is-quiet", loop_stays_until_the_lane_is_quiet},
     {"lane", "cleanup-meets-dispose", cleanup_meets_dispose},
     {"lane", "finish-lets-the-next-start", finish_lets_the_next_start},
     {"lane", "finish-in-a-pass-lets-the-next-start", finish_in_a_pass_lets_the_next_start},

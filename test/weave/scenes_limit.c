@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs that take too long: the limit against the end of the body, against cancel and finish.
+ * Time limits: the limit racing the end of the body, cancel and finish.
  */
 #include "scenes.h"
 
@@ -52,7 +52,7 @@ static void play(struct part *a) {
   stage_close();
 }
 
-/* Its time is over while the body runs, or before, or not at all. */
+/* The limit passes while the body runs, or before, or not at all. */
 static void limit_meets_end(void) {
   struct part *a = limited();
 
@@ -89,7 +89,7 @@ static void limit_meets_finish(void) {
   play(a);
 }
 
-/* The one pool thread is busy: the limit comes while it is ready. */
+/* The only pool thread is busy: the limit passes while the task is ready. */
 static void limit_while_ready(void) {
   struct part *busy, *a = limited();
 
@@ -110,9 +110,9 @@ static void limit_with_after(void) {
   play(a);
 }
 
-/* The limit does not end the task: it only raises the token, and the next run has one of its own.
- */
-static void limit_of_a_periodic_one(void) {
+/* The time-out does not end the task: it only raises the token, and the next run has its own
+ * limit. */
+static void limit_of_a_periodic_task(void) {
   struct part *a = limited();
 
   a->spec.keep_outcome = 0;
@@ -146,7 +146,8 @@ static void finish_at_6ms(void *arg) {
   WEAVE_SAME(0, uvs_finish(stage.s, p->id, 0));
 }
 
-/* Settled by its limit while the body goes on: who waits for that is woken then. */
+/* The limit settles the task while the body runs: a thread that waits for UVS_WAIT_SETTLED is
+ * woken. */
 static void limit_meets_wait(void) {
   struct part *a = limited();
 
@@ -164,7 +165,7 @@ const struct weave_scene scenes_limit[] = {
     {"limit", "limit-meets-finish", limit_meets_finish},
     {"limit", "limit-while-ready", limit_while_ready},
     {"limit", "limit-with-after", limit_with_after},
-    {"limit", "limit-of-a-periodic-one", limit_of_a_periodic_one},
+    {"limit", "limit-of-a-periodic-task", limit_of_a_periodic_task},
     {"limit", "limit-meets-wait", limit_meets_wait},
     {NULL, NULL, NULL},
 };

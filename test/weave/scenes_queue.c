@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Delay queues: each value comes out once, when it is due, and nobody sleeps on while one is.
+ * Delay queues: each value comes out once, when it is due, and no thread sleeps while a value is
+ * due.
  */
 #include "scenes.h"
 
@@ -25,7 +26,7 @@ static struct {
   int abandoned; /* sleepers that left for it */
 } q;
 
-/* Value i has come out. */
+/* Value i was removed. */
 static void came_out(const uvs_entry_t *e) {
   int i = (int)((char *)e->value - (char *)q.value) / (int)sizeof q.value[0];
 
@@ -149,7 +150,7 @@ static void taker(const char *name, void (*fn)(void *arg)) {
 
 static int number[VALUES] = {0, 1, 2, 3};
 
-/* So many were taken, and nobody sleeps. */
+/* This many values were taken, and no thread sleeps. */
 static void end(int taken) {
   stage_play();
   WEAVE_SAME(taken, q.taken);
@@ -183,8 +184,8 @@ static void delayed_meets_take(void) {
   end(1);
 }
 
-/* The loop waits for the first value; an earlier one must call it. */
-static void earlier_one_comes(void) {
+/* The loop sleeps until the first value is due. An earlier value must wake it. */
+static void put_of_an_earlier_value(void) {
   open_queue();
   WEAVE_SAME(0, put(0, UVS_MS(50)));
   taker("take1", take);
@@ -193,7 +194,7 @@ static void earlier_one_comes(void) {
   end(2);
 }
 
-static void value_or_patience(void) {
+static void value_meets_time_out(void) {
   open_queue();
   taker("take", take_within_2ms);
   weave_spawn("put", put_2ms, &number[0], false);
@@ -209,7 +210,7 @@ static void abandon(void *arg) {
   WEAVE_CHECK(rc == 0 || rc == 1);
 }
 
-/* The sleeper gets the value, or leaves; the value is not lost. */
+/* The waiting thread gets the value, or leaves. The value is not lost. */
 static void abandon_meets_put(void) {
   open_queue();
   taker("take", take_or_leave);
@@ -272,7 +273,7 @@ static void close_of_a_queue(void) {
   stage_close();
 }
 
-static void close_of_all(void) {
+static void close_of_all_queues(void) {
   open_queue();
   taker("take", take);
   uvs_queue_retain(q.q);
@@ -292,8 +293,8 @@ static void close_of_all(void) {
   stage_await_close();
 }
 
-/* The loop may not end before it has heard of the queue's end, nor stay after it. */
-static void queue_keeps_the_loop(void) {
+/* The loop must not end before it has seen the queue's end, nor stay alive after it. */
+static void queue_keeps_the_loop_alive(void) {
   stage_init();
   stage.options.concurrency = 0;
   stage.options.keep_alive = UVS_KEEP_ALIVE_AUTO;
@@ -315,14 +316,14 @@ const struct weave_scene scenes_queue[] = {
     {"queue", "put-meets-take", put_meets_take},
     {"queue", "two-put-two-take", two_put_two_take},
     {"queue", "delayed-meets-take", delayed_meets_take},
-    {"queue", "earlier-one-comes", earlier_one_comes},
-    {"queue", "value-or-patience", value_or_patience},
+    {"queue", "put-of-an-earlier-value", put_of_an_earlier_value},
+    {"queue", "value-meets-time-out", value_meets_time_out},
     {"queue", "abandon-meets-put", abandon_meets_put},
     {"queue", "poll-meets-take", poll_meets_take},
     {"queue", "consume-meets-put", consume_meets_put},
     {"queue", "consume-meets-take", consume_meets_take},
     {"queue", "close-of-a-queue", close_of_a_queue},
-    {"queue", "close-of-all", close_of_all},
-    {"queue", "queue-keeps-the-loop", queue_keeps_the_loop},
+    {"queue", "close-of-all-queues", close_of_all_queues},
+    {"queue", "queue-keeps-the-loop-alive", queue_keeps_the_loop_alive},
     {NULL, NULL, NULL},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Periodic tasks and retries: each run stands for the point that it should, whatever happens
+ * Periodic tasks and retries: each run stands for the right point of the grid, whatever happens
  * meanwhile.
  */
 #include "scenes.h"
@@ -26,7 +26,7 @@ static void begin(struct part *p) {
   grid.moved = false;
 }
 
-/* In the body. */
+/* Called in the body. */
 static void check_rate(uvs_run_t *run, struct part *p) {
   if (grid.moved)
     return;
@@ -102,7 +102,7 @@ static void catch_up(void) {
   play(p, 3);
 }
 
-static void catch_up_with_few(void) {
+static void catch_up_with_max_burst(void) {
   struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_CATCH_UP);
 
   p->spec.max_burst = 1;
@@ -111,7 +111,7 @@ static void catch_up_with_few(void) {
   play(p, 3);
 }
 
-static void once_for_all(void) {
+static void missed_once(void) {
   struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_ONCE);
 
   stage_submit(p);
@@ -119,7 +119,7 @@ static void once_for_all(void) {
   play(p, 3);
 }
 
-static void left_out(void) {
+static void missed_skip(void) {
   struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_SKIP);
 
   stage_submit(p);
@@ -144,7 +144,7 @@ static void fixed_delay(void) {
   play(p, 3);
 }
 
-static void so_many_runs(void) {
+static void max_runs(void) {
   struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_CATCH_UP);
 
   p->stops_at = 0;
@@ -154,7 +154,7 @@ static void so_many_runs(void) {
   play(p, 2);
 }
 
-static void until_its_end(void) {
+static void until_end_time(void) {
   struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_ONCE);
 
   p->stops_at = 0;
@@ -172,7 +172,8 @@ static void move_by_1ms(void *arg) {
   WEAVE_CHECK(rc == 0 || rc == UV_ENOENT);
 }
 
-/* Its points are all behind it, the last of them too: the loop ends it, unless it is moved. */
+/* All its points have passed, including the last: the loop ends the task, unless it is
+ * rescheduled. */
 static struct part *over_but_for_a_look(void) {
   struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_SKIP);
 
@@ -184,7 +185,7 @@ static struct part *over_but_for_a_look(void) {
   return p;
 }
 
-static void until_meets_move(void) {
+static void until_meets_reschedule(void) {
   weave_spawn("move", move_by_1ms, over_but_for_a_look(), false);
   stage_play();
   stage_close();
@@ -219,7 +220,7 @@ static void move_at_3ms(void *arg) {
   WEAVE_CHECK(rc == 0 || rc == UV_EBUSY || rc == UV_ENOENT);
 }
 
-static void move_between_runs(void) {
+static void reschedule_between_runs(void) {
   struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_CATCH_UP);
 
   stage_submit(p);
@@ -227,7 +228,7 @@ static void move_between_runs(void) {
   play(p, 3);
 }
 
-static void skip_meets_move(void) {
+static void skip_meets_reschedule(void) {
   struct part *p = periodic(UVS_FIXED_RATE, UVS_MISSED_SKIP);
 
   stage_submit(p);
@@ -249,7 +250,7 @@ static void on_missed(uvs_t *s, uvs_id_t id, uint64_t n, int reason, void *arg) 
   missed += n;
 }
 
-/* The hook is told before the task waits again: on its way there it is cancelled, or moved. */
+/* The hook is called before the task waits again. In between it is cancelled or rescheduled. */
 static struct part *skips_with_a_hook(void) {
   struct part *p;
 
@@ -276,7 +277,7 @@ static void hook_meets_cancel(void) {
   stage_close();
 }
 
-static void hook_meets_move(void) {
+static void hook_meets_reschedule(void) {
   struct part *p = skips_with_a_hook();
 
   begin(p);
@@ -328,20 +329,20 @@ static void retry_meets_cancel(void) {
 const struct weave_scene scenes_recur[] = {
     {"recur", "on-time", on_time},
     {"recur", "catch-up", catch_up},
-    {"recur", "catch-up-with-few", catch_up_with_few},
-    {"recur", "once-for-all", once_for_all},
-    {"recur", "left-out", left_out},
+    {"recur", "catch-up-with-max-burst", catch_up_with_max_burst},
+    {"recur", "missed-once", missed_once},
+    {"recur", "missed-skip", missed_skip},
     {"recur", "long-bodies", long_bodies},
     {"recur", "fixed-delay", fixed_delay},
-    {"recur", "so-many-runs", so_many_runs},
-    {"recur", "until-its-end", until_its_end},
-    {"recur", "until-meets-move", until_meets_move},
+    {"recur", "max-runs", max_runs},
+    {"recur", "until-end-time", until_end_time},
+    {"recur", "until-meets-reschedule", until_meets_reschedule},
     {"recur", "until-meets-cancel", until_meets_cancel},
     {"recur", "cancel-between-runs", cancel_between_runs},
-    {"recur", "move-between-runs", move_between_runs},
-    {"recur", "skip-meets-move", skip_meets_move},
+    {"recur", "reschedule-between-runs", reschedule_between_runs},
+    {"recur", "skip-meets-reschedule", skip_meets_reschedule},
     {"recur", "hook-meets-cancel", hook_meets_cancel},
-    {"recur", "hook-meets-move", hook_meets_move},
+    {"recur", "hook-meets-reschedule", hook_meets_reschedule},
     {"recur", "retries", retries},
     {"recur", "retry-meets-cancel", retry_meets_cancel},
     {NULL, NULL, NULL},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runners: how many there are, in whose threads, what is ready for them and in which order; and
- * what becomes of a submission that there is no room for.
+ * Runners: how many there are, on which threads, which tasks they take and in which order; and
+ * submissions for which there is no room.
  */
 #include "scenes.h"
 
@@ -25,7 +25,7 @@ static void play(void) {
   stage_close();
 }
 
-static void three_for_two(void) {
+static void three_tasks_for_two_runners(void) {
   stage_open(2);
   add('a');
   add('b');
@@ -33,7 +33,7 @@ static void three_for_two(void) {
   play();
 }
 
-static void light_ones_for_two(void) {
+static void detached_tasks_for_two_runners(void) {
   stage_open(2);
   for (int i = 0; i < 3; i++) {
     struct part *p = stage_part((char)('a' + i));
@@ -47,8 +47,8 @@ static void light_ones_for_two(void) {
   stage_close();
 }
 
-/* Another thread submits light ones while a runner retires one: slots go round. */
-static void light_ones_from_elsewhere(void) {
+/* Another thread submits detached tasks while a runner ends one: slots are reused. */
+static void detached_tasks_from_another_thread(void) {
   struct part *p;
 
   stage_open(1);
@@ -73,8 +73,8 @@ static void submit_both(void *arg) {
   stage_submit(first + 1);
 }
 
-/* Equal times, one runner: as they were submitted. */
-static void equals_keep_their_order(void) {
+/* Equal deadlines, one runner: in the order of submission. */
+static void equal_deadlines_keep_their_order(void) {
   stage_open(1);
   for (int i = 0; i < 3; i++)
     stage_part((char)('a' + i))->spec.first_ns = UVS_MS(2);
@@ -85,8 +85,8 @@ static void equals_keep_their_order(void) {
   stage_close();
 }
 
-/* The loop's own come behind what had come before. */
-static void loop_keeps_the_order(void) {
+/* The loop's own tasks come after those submitted before. */
+static void loop_submission_keeps_the_order(void) {
   stage_open(1);
   for (int i = 0; i < 3; i++)
     stage_loop_part((char)('a' + i))->spec.first_ns = UVS_MS(2);
@@ -106,7 +106,7 @@ static void set_concurrency(void *arg) {
   WEAVE_SAME(0, uvs_set_concurrency(stage.s, *(int *)arg));
 }
 
-static void runners_are_taken_away(void) {
+static void concurrency_drops_to_zero(void) {
   static int none = 0;
 
   stage_open(1);
@@ -116,7 +116,7 @@ static void runners_are_taken_away(void) {
   play();
 }
 
-static void runners_come(void) {
+static void concurrency_rises(void) {
   static int one = 1;
 
   stage_init();
@@ -139,8 +139,9 @@ static void take_away_when_it_runs(void *arg) {
   WEAVE_SAME(0, uvs_set_concurrency(stage.s, 0));
 }
 
-/* The one runner is busy, and there is to be none: the loop runs 'b' itself, at once. */
-static void runners_are_taken_away_while_busy(void) {
+/* The only runner is busy when the concurrency drops to 0: the loop runs 'b' itself,
+ * immediately. */
+static void concurrency_drops_to_zero_while_busy(void) {
   struct part *a;
 
   stage_open(1);
@@ -157,7 +158,7 @@ static void toggle(void *arg) {
   WEAVE_SAME(0, uvs_set_concurrency(stage.s, 1));
 }
 
-static void runners_go_and_come(void) {
+static void concurrency_drops_and_rises(void) {
   stage_open(1);
   add('a');
   add('b');
@@ -182,8 +183,8 @@ static uvs_lane_t open_lane_with_a_thread(void) {
   return lane;
 }
 
-/* A lane that is gone has left its runner. Who wants two more counts on it, makes one, and finds
- * that a new lane has it. */
+/* A freed lane has left a spare runner. A strand that needs two more counts on it, creates one, and
+ * finds that a new lane has taken the spare one. */
 static void two_want_the_spare_runner(void) {
   static int three = 3;
 
@@ -209,7 +210,7 @@ static void two_want_the_spare_runner(void) {
 
 /* ---- where ---- */
 
-/* An executor of one thread, which refuses what comes first if it is told to. */
+/* An executor with one thread. It refuses the first jobs if told to. */
 static struct {
   void (*fn[16])(void *arg);
   void *arg[16];
@@ -257,7 +258,7 @@ static void open_own(int refuse) {
   weave_spawn("own", serve_own, NULL, true);
 }
 
-static void executor_of_ones_own(void) {
+static void custom_executor(void) {
   open_own(0);
   add('a');
   weave_spawn("submit", stage_submit_arg, stage_part('b'), false);
@@ -277,7 +278,7 @@ static void poke(void *arg) {
   uvs_release(stage.s);
 }
 
-/* Its thread is not ours to wait for: a runner that has come home may still be on it. */
+/* The scheduler cannot join the executor's thread: a returned runner may still be on it. */
 static void executor_meets_close(void) {
   open_own(0);
   stage_part('a')->others_cancel = true;
@@ -304,7 +305,7 @@ static void resize_to_two(void *arg) {
   WEAVE_SAME(0, uvs_threads_resize(arg, 1));
 }
 
-static void threads_are_resized(void) {
+static void own_threads_are_resized(void) {
   uvs_threads_options_t o;
   uvs_threads_t *threads;
 
@@ -335,8 +336,8 @@ static void open_precise(void) {
   stage_runs_are_brief();
 }
 
-/* 'b' is due while the runner of 'a' stays for it, or has just left. */
-static void runner_stays_for_more(void) {
+/* 'b' is due while the runner of 'a' lingers, or has just left. */
+static void runner_lingers(void) {
   open_precise();
   add('a');
   stage_part('b')->spec.first_ns = UVS_US(500);
@@ -345,7 +346,7 @@ static void runner_stays_for_more(void) {
   play();
 }
 
-static void runner_stays_and_another_submits(void) {
+static void runner_lingers_and_another_submits(void) {
   open_precise();
   add('a');
   stage_part('b')->spec.first_ns = UVS_US(500);
@@ -374,7 +375,7 @@ static void submit_maybe(void *arg) {
   WEAVE_CHECK(p->rc == 0 || p->rc == UV_EAGAIN);
 }
 
-static void room_for_one(void) {
+static void cap_of_one(void) {
   open_full(UVS_REJECT_ABORT);
   weave_spawn("a", submit_maybe, stage_part('a'), false);
   weave_spawn("b", submit_maybe, stage_part('b'), false);
@@ -402,7 +403,7 @@ static void oldest_is_dropped(void) {
   stage_close();
 }
 
-static void submitter_runs_it(void) {
+static void caller_runs(void) {
   open_full(UVS_REJECT_CALLER_RUNS);
   weave_spawn("a", submit_maybe, stage_part('a'), false);
   weave_spawn("b", submit_maybe, stage_part('b'), false);
@@ -416,7 +417,7 @@ static void cancel_what_the_submitter_runs(void *arg) {
   stage_cancel(arg, 0);
 }
 
-static void submitter_runs_and_another_cancels(void) {
+static void caller_runs_meets_cancel(void) {
   struct part *a;
 
   open_full(UVS_REJECT_CALLER_RUNS);
@@ -428,27 +429,27 @@ static void submitter_runs_and_another_cancels(void) {
 }
 
 const struct weave_scene scenes_runner[] = {
-    {"runner", "three-for-two", three_for_two},
-    {"runner", "light-ones-for-two", light_ones_for_two},
-    {"runner", "light-ones-from-elsewhere", light_ones_from_elsewhere},
-    {"runner", "equals-keep-their-order", equals_keep_their_order},
-    {"runner", "loop-keeps-the-order", loop_keeps_the_order},
-    {"runner", "runners-are-taken-away", runners_are_taken_away},
-    {"runner", "runners-come", runners_come},
+    {"runner", "three-tasks-for-two-runners", three_tasks_for_two_runners},
+    {"runner", "detached-tasks-for-two-runners", detached_tasks_for_two_runners},
+    {"runner", "detached-tasks-from-another-thread", detached_tasks_from_another_thread},
+    {"runner", "equal-deadlines-keep-their-order", equal_deadlines_keep_their_order},
+    {"runner", "loop-submission-keeps-the-order", loop_submission_keeps_the_order},
+    {"runner", "concurrency-drops-to-zero", concurrency_drops_to_zero},
+    {"runner", "concurrency-rises", concurrency_rises},
     {"runner", "two-want-the-spare-runner", two_want_the_spare_runner},
-    {"runner", "executor-of-ones-own", executor_of_ones_own},
+    {"runner", "custom-executor", custom_executor},
     {"runner", "executor-refuses", executor_refuses},
     {"runner", "executor-meets-close", executor_meets_close},
     {"runner", "own-threads", own_threads},
-    {"runner", "threads-are-resized", threads_are_resized},
-    {"runner", "runner-stays-for-more", runner_stays_for_more},
-    {"runner", "runner-stays-and-another-submits", runner_stays_and_another_submits},
-    {"runner", "room-for-one", room_for_one},
+    {"runner", "own-threads-are-resized", own_threads_are_resized},
+    {"runner", "runner-lingers", runner_lingers},
+    {"runner", "runner-lingers-and-another-submits", runner_lingers_and_another_submits},
+    {"runner", "cap-of-one", cap_of_one},
     {"runner", "newest-is-dropped", newest_is_dropped},
     {"runner", "oldest-is-dropped", oldest_is_dropped},
-    {"runner", "submitter-runs-it", submitter_runs_it},
-    {"runner", "submitter-runs-and-another-cancels", submitter_runs_and_another_cancels},
-    {"runner", "runners-are-taken-away-while-busy", runners_are_taken_away_while_busy},
-    {"runner", "runners-go-and-come", runners_go_and_come},
+    {"runner", "caller-runs", caller_runs},
+    {"runner", "caller-runs-meets-cancel", caller_runs_meets_cancel},
+    {"runner", "concurrency-drops-to-zero-while-busy", concurrency_drops_to_zero_while_busy},
+    {"runner", "concurrency-drops-and-rises", concurrency_drops_and_rises},
     {NULL, NULL, NULL},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Submissions: many at once, against the ways to an end; memory; the cap.
+ * Submissions: batches racing shutdown, dispose and close; memory; the cap.
  */
 #include "scenes.h"
 
@@ -11,7 +11,7 @@
 #include "model.h"
 #include "stage.h"
 
-/* More than one critical section takes, and more than the first piece of memory has room for. */
+/* More than one critical section takes, and more than the first chunk of memory holds. */
 #define MANY 70
 
 static struct {
@@ -126,8 +126,8 @@ static void end_terminated(void) {
 
 /* ---- many ---- */
 
-/* What is not yet in its slot when it is shut down ends, too. */
-static void many_meet_shutdown(void) {
+/* Tasks that are not yet in their slots at the shutdown end, too. */
+static void batch_meets_shutdown(void) {
   open_strict();
   prepare(MANY, UVS_MS(50));
   many.refusable = true;
@@ -137,7 +137,7 @@ static void many_meet_shutdown(void) {
   WEAVE_CHECK(many.rc < 0 || many.cancelled == MANY);
 }
 
-static void many_meet_shutdown_now(void) {
+static void batch_meets_shutdown_now(void) {
   open_strict();
   prepare(MANY, UVS_MS(50));
   many.refusable = true;
@@ -149,7 +149,7 @@ static void many_meet_shutdown_now(void) {
     WEAVE_SAME(many.rc == 0, many.never_ran[i]);
 }
 
-static void many_meet_close(void) {
+static void batch_meets_close(void) {
   stage_open(1);
   stage.on_their_way = true;
   prepare(MANY, UVS_MS(50));
@@ -181,8 +181,8 @@ static void cancel_last(void *arg) {
   WEAVE_SAME(UVS_CANCELLED, uvs_cancel(stage.s, many.id[MANY - 1], 0));
 }
 
-/* Between two batches. The rest is cancelled at the end. */
-static void many_meet_cancel(void) {
+/* Between two batches. The remaining tasks are cancelled at the end. */
+static void batch_meets_cancel(void) {
   open_strict();
   prepare(MANY, UVS_MS(50));
   weave_spawn("submit", submit, NULL, false);
@@ -201,7 +201,7 @@ static void count_thrice(void *arg) {
     stage_check_counts();
 }
 
-static void many_meet_counts(void) {
+static void batch_meets_counts(void) {
   open_strict();
   prepare(MANY, UVS_MS(50));
   many.refusable = true;
@@ -211,8 +211,8 @@ static void many_meet_counts(void) {
   end_terminated();
 }
 
-/* Only the last of them wakes the loop. */
-static void nearest_of_many_is_the_last(void) {
+/* Only the last task wakes the loop. */
+static void last_of_a_batch_is_the_nearest(void) {
   stage_open(1);
   prepare(3, UVS_MS(50));
   many.spec[2].first_ns = UVS_MS(2);
@@ -227,7 +227,7 @@ static void nearest_of_many_is_the_last(void) {
   stage_close();
 }
 
-static void many_run_while_they_come(void) {
+static void batch_runs_during_submission(void) {
   stage_open(2);
   prepare(3, 0);
   weave_spawn("submit", submit, NULL, false);
@@ -267,8 +267,8 @@ static void end_of_lane(void) {
   stage_close();
 }
 
-/* The lane is disposed when some are in it and some are not. */
-static void dispose_between_many(void) {
+/* The lane is disposed when some tasks are in it and others are not. */
+static void dispose_meets_batch(void) {
   stage_open(1);
   prepare(66, UVS_MS(50));
   many.refusable = true;
@@ -286,8 +286,8 @@ static void cancel_65th(void *arg) {
   WEAVE_CHECK(rc == UVS_CANCELLED || rc == UV_ENOENT);
 }
 
-/* It takes two batches to cancel them all: 64, and one, which somebody else cancels. */
-static void dispose_of_many(void) {
+/* Cancelling all takes two batches: 64 tasks, and one that another strand cancels. */
+static void dispose_of_many_tasks(void) {
   stage_open(1);
   prepare(65, UVS_MS(50));
   open_lane();
@@ -308,7 +308,7 @@ static void sleep_3ms(uvs_run_t *run, struct part *p) {
   stage_sleep_ms(3);
 }
 
-/* The one runner is at something else. Between the batches none of them starts. */
+/* The only runner is busy. None of the tasks starts between the batches. */
 static void dispose_of_ready_ones(int waiting) {
   stage_open(1);
   prepare(MANY, 0);
@@ -328,17 +328,17 @@ static void dispose_of_ready_ones(int waiting) {
   end_of_lane();
 }
 
-static void dispose_of_many_that_are_ready(void) {
+static void dispose_of_many_ready_tasks(void) {
   dispose_of_ready_ones(0);
 }
 
-/* The one that is next is of the second batch. */
-static void dispose_of_the_last_that_is_ready(void) {
+/* The lane's next task is in the second batch. */
+static void dispose_of_the_last_ready_task(void) {
   dispose_of_ready_ones(MANY - 1);
 }
 
-/* Its one runner is in the body of the first, and has the next in hand: nothing starts any more. */
-static void dispose_of_many_meets_run(void) {
+/* The only runner is in the first body and has the next task in hand: nothing more starts. */
+static void dispose_of_many_tasks_meets_run(void) {
   stage_open(1);
   prepare(3, 0);
   open_lane();
@@ -396,8 +396,8 @@ static void end_of_some(void) {
   stage_close();
 }
 
-/* Both lack the same piece of memory. */
-static void two_grow_the_table(void) {
+/* Both need the same chunk of memory. */
+static void two_threads_grow_the_table(void) {
   stage_open(1);
   prepare(1, UVS_NEVER);
   memset(ids, 0, sizeof ids);
@@ -407,7 +407,7 @@ static void two_grow_the_table(void) {
 }
 
 static uvs_allocator_t memory;
-static int scarce; /* so many succeed */
+static int scarce; /* number of allocations that succeed */
 
 static void *alloc_slowly(size_t size, void *arg) {
   (void)arg;
@@ -417,8 +417,8 @@ static void *alloc_slowly(size_t size, void *arg) {
   return scarce-- > 0 ? memory.alloc(size, memory.arg) : NULL;
 }
 
-/* One gets nothing, and submits nothing; the other has what it needs, or not. */
-static void two_grow_and_memory_is_scarce(void) {
+/* One gets no memory and submits nothing. The other has what it needs, or not. */
+static void two_threads_grow_with_little_memory(void) {
   stage_init();
   memory = stage.options.allocator;
   stage.options.allocator.alloc = alloc_slowly;
@@ -461,7 +461,7 @@ static void submit_maybe(void *arg) {
   WEAVE_CHECK(p->rc == 0 || p->rc == UV_EAGAIN);
 }
 
-static void many_meet_the_cap(void) {
+static void batch_meets_the_cap(void) {
   static uint64_t cap = 3;
 
   open_capped(UVS_REJECT_ABORT, 3);
@@ -476,7 +476,7 @@ static void many_meet_the_cap(void) {
   stage_close();
 }
 
-/* The oldest is ready, or a runner has just taken it. */
+/* The oldest task is ready, or a runner has just taken it. */
 static void oldest_meets_its_runner(void) {
   open_capped(UVS_REJECT_DISCARD_OLDEST, 2);
   submit_maybe(stage_part('a'));
@@ -491,8 +491,8 @@ static void oldest_meets_its_runner(void) {
   stage_close();
 }
 
-/* Nobody can be dropped but what runs: then the new one is. */
-static void two_drop_the_oldest(void) {
+/* Only running tasks are left, so the new task is dropped. */
+static void two_submissions_drop_the_oldest(void) {
   open_capped(UVS_REJECT_DISCARD_OLDEST, 1);
   submit_maybe(stage_part('a'));
   weave_spawn("b", submit_maybe, stage_part('b'), false);
@@ -503,7 +503,7 @@ static void two_drop_the_oldest(void) {
   stage_close();
 }
 
-static void caller_meets_runners(void) {
+static void caller_runs_meets_runners(void) {
   open_capped(UVS_REJECT_CALLER_RUNS, 1);
   submit_maybe(stage_part('a'));
   weave_spawn("b", submit_maybe, stage_part('b'), false);
@@ -516,23 +516,23 @@ static void caller_meets_runners(void) {
 }
 
 const struct weave_scene scenes_submit[] = {
-    {"submit", "many-meet-shutdown", many_meet_shutdown},
-    {"submit", "many-meet-shutdown-now", many_meet_shutdown_now},
-    {"submit", "many-meet-close", many_meet_close},
-    {"submit", "many-meet-cancel", many_meet_cancel},
-    {"submit", "many-meet-counts", many_meet_counts},
-    {"submit", "nearest-of-many-is-the-last", nearest_of_many_is_the_last},
-    {"submit", "many-run-while-they-come", many_run_while_they_come},
-    {"submit", "dispose-between-many", dispose_between_many},
-    {"submit", "dispose-of-many", dispose_of_many},
-    {"submit", "dispose-of-many-that-are-ready", dispose_of_many_that_are_ready},
-    {"submit", "dispose-of-the-last-that-is-ready", dispose_of_the_last_that_is_ready},
-    {"submit", "dispose-of-many-meets-run", dispose_of_many_meets_run},
-    {"submit", "two-grow-the-table", two_grow_the_table},
-    {"submit", "two-grow-and-memory-is-scarce", two_grow_and_memory_is_scarce},
-    {"submit", "many-meet-the-cap", many_meet_the_cap},
+    {"submit", "batch-meets-shutdown", batch_meets_shutdown},
+    {"submit", "batch-meets-shutdown-now", batch_meets_shutdown_now},
+    {"submit", "batch-meets-close", batch_meets_close},
+    {"submit", "batch-meets-cancel", batch_meets_cancel},
+    {"submit", "batch-meets-counts", batch_meets_counts},
+    {"submit", "last-of-a-batch-is-the-nearest", last_of_a_batch_is_the_nearest},
+    {"submit", "batch-runs-during-submission", batch_runs_during_submission},
+    {"submit", "dispose-meets-batch", dispose_meets_batch},
+    {"submit", "dispose-of-many-tasks", dispose_of_many_tasks},
+    {"submit", "dispose-of-many-ready-tasks", dispose_of_many_ready_tasks},
+    {"submit", "dispose-of-the-last-ready-task", dispose_of_the_last_ready_task},
+    {"submit", "dispose-of-many-tasks-meets-run", dispose_of_many_tasks_meets_run},
+    {"submit", "two-threads-grow-the-table", two_threads_grow_the_table},
+    {"submit", "two-threads-grow-with-little-memory", two_threads_grow_with_little_memory},
+    {"submit", "batch-meets-the-cap", batch_meets_the_cap},
     {"submit", "oldest-meets-its-runner", oldest_meets_its_runner},
-    {"submit", "two-drop-the-oldest", two_drop_the_oldest},
-    {"submit", "caller-meets-runners", caller_meets_runners},
+    {"submit", "two-submissions-drop-the-oldest", two_submissions_drop_the_oldest},
+    {"submit", "caller-runs-meets-runners", caller_runs_meets_runners},
     {NULL, NULL, NULL},
 };

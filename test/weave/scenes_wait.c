@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Kept outcomes: who waits for one is called, and reads what is true; all of many, any of many.
+ * Kept outcomes: a waiting thread is woken and reads the right outcome; all of many, any of many.
  */
 #include "scenes.h"
 
@@ -26,7 +26,7 @@ static void drop_result(void *result) {
   WEAVE_SAME(0, seen[i].drops++);
 }
 
-/* It was handed to a wait, or dropped. */
+/* The result was handed to a wait, or dropped. */
 static void check_result(const struct part *p) {
   int i = p->name - 'a';
 
@@ -87,7 +87,7 @@ static void wait_2ms(void *arg) {
   wait_for(arg, UVS_MS(2), 0);
 }
 
-/* Who sleeps by now still gets it. */
+/* A thread that sleeps already still gets the outcome. */
 static void forget(void *arg) {
   struct part *p = arg;
 
@@ -96,7 +96,7 @@ static void forget(void *arg) {
   WEAVE_SAME(0, uvs_forget(stage.s, p->id));
 }
 
-/* All are quiet: what is still kept is given back. */
+/* All is quiet: outcomes that are still kept are forgotten. */
 static void end(struct part *p) {
   uvs_outcome_t o;
 
@@ -124,7 +124,7 @@ static void wait_meets_end(void) {
   end(&stage.parts[0]);
 }
 
-static void two_wait(void) {
+static void two_threads_wait(void) {
   stage_open(1);
   stage_submit(kept('a'));
   weave_spawn("quiet", wait_quiet, &stage.parts[0], false);
@@ -145,7 +145,7 @@ static void cancel_in_its_run(void *arg) {
   stage_cancel(arg, 0);
 }
 
-/* Settled at once, and quiet only when its body has returned. */
+/* Settled immediately, and quiet only when the body has returned. */
 static void wait_meets_cancel_in_its_run(void) {
   stage_open(1);
   stage_submit(kept('a'));
@@ -170,7 +170,7 @@ static void forget_meets_end(void) {
   end(&stage.parts[0]);
 }
 
-static void patience_meets_end(void) {
+static void time_out_meets_end(void) {
   stage_open(1);
   kept('a')->takes_ms = 2;
   stage_submit(&stage.parts[0]);
@@ -178,7 +178,7 @@ static void patience_meets_end(void) {
   end(&stage.parts[0]);
 }
 
-static void wait_meets_move(void) {
+static void wait_meets_reschedule(void) {
   stage_open(1);
   kept('a')->spec.first_ns = UVS_MS(2);
   stage_submit(&stage.parts[0]);
@@ -197,7 +197,7 @@ static void submit_kept(void *arg) {
   p->forgotten |= p->rc < 0;
 }
 
-/* The id is known before it is accepted; if it is refused after all, nobody waits on. */
+/* The id is known before the task is accepted. If it is refused, no thread waits on. */
 static void wait_guessed(void *arg) {
   struct part *p = arg;
   uvs_id_t id;
@@ -219,7 +219,7 @@ static void shut_down(void *arg) {
   WEAVE_SAME(0, uvs_shutdown(stage.s));
 }
 
-static void wait_for_a_refused_one(void) {
+static void wait_for_a_refused_task(void) {
   stage_open(1);
   weave_spawn("submit", submit_kept, kept('a'), false);
   weave_spawn("wait", wait_guessed, &stage.parts[0], false);
@@ -348,7 +348,7 @@ static void any_all_fail(void) {
   play_group(2, any_where_all_fail, NULL);
 }
 
-static void all_or_patience(void) {
+static void all_meets_time_out(void) {
   play_group(1, all_within_2ms, NULL);
 }
 
@@ -356,7 +356,7 @@ static void two_groups(void) {
   play_group(1, all_of_two, any_where_one_fails);
 }
 
-/* ---- calling a wait off ---- */
+/* ---- abandoning a wait ---- */
 
 static uvs_waiter_t waiter;
 static int interrupted, abandoned;
@@ -397,7 +397,7 @@ static void abandon(void *arg) {
   abandoned += rc;
 }
 
-/* It sleeps until it is abandoned: the task never ends by itself. */
+/* The thread sleeps until it is abandoned: the task never ends by itself. */
 static void abandon_meets_sleep(void) {
   open_with_waiter();
   kept('a')->spec.first_ns = UVS_NEVER;
@@ -415,7 +415,8 @@ static void abandon_meets_sleep(void) {
   stage_close();
 }
 
-/* Who was told that the sleeper leaves can rely on it; else the next call leaves. */
+/* If uvs_abandon reports that the sleeping thread leaves, it does. Otherwise the next call
+ * leaves. */
 static void abandon_meets_end(void) {
   open_with_waiter();
   stage_submit(kept('a'));
@@ -426,7 +427,7 @@ static void abandon_meets_end(void) {
   end(&stage.parts[0]);
 }
 
-/* A wait that leaves takes no result with it. */
+/* An abandoned wait takes no result. */
 static void abandon_meets_a_result(void) {
   open_with_waiter();
   stage_submit(kept('a'));
@@ -511,8 +512,8 @@ static void abandon_meets_any(void) {
   play_abandoned_group(any_or_leave);
 }
 
-/* The time of one waiter is over, another goes on: it must not be forgotten with the first. */
-static void one_of_two_leaves(void) {
+/* One wait times out, the other goes on: it must not be lost with the first. */
+static void one_of_two_waits_times_out(void) {
   stage_open(1);
   kept('a')->takes_ms = 2;
   stage_submit(&stage.parts[0]);
@@ -577,7 +578,7 @@ static void close_meets_wait(void) {
   stage_await_close();
 }
 
-/* Close drops what the wait is not handed. A wait that comes too late does not get it. */
+/* Close drops a result that no wait received. A wait that comes too late does not get it. */
 static void close_meets_a_result(void) {
   stage_open(1);
   stage_submit(kept('a'));
@@ -614,19 +615,19 @@ static void close_meets_all(void) {
 
 const struct weave_scene scenes_wait[] = {
     {"wait", "wait-meets-end", wait_meets_end},
-    {"wait", "two-wait", two_wait},
+    {"wait", "two-threads-wait", two_threads_wait},
     {"wait", "wait-meets-cancel", wait_meets_cancel},
     {"wait", "wait-meets-cancel-in-its-run", wait_meets_cancel_in_its_run},
     {"wait", "wait-meets-forget", wait_meets_forget},
     {"wait", "forget-meets-end", forget_meets_end},
-    {"wait", "patience-meets-end", patience_meets_end},
-    {"wait", "wait-meets-move", wait_meets_move},
-    {"wait", "wait-for-a-refused-one", wait_for_a_refused_one},
+    {"wait", "time-out-meets-end", time_out_meets_end},
+    {"wait", "wait-meets-reschedule", wait_meets_reschedule},
+    {"wait", "wait-for-a-refused-task", wait_for_a_refused_task},
     {"wait", "all-of-two", all},
     {"wait", "any-of-two", any},
     {"wait", "any-one-fails", any_one_fails},
     {"wait", "any-all-fail", any_all_fail},
-    {"wait", "all-or-patience", all_or_patience},
+    {"wait", "all-meets-time-out", all_meets_time_out},
     {"wait", "two-groups", two_groups},
     {"wait", "close-meets-wait", close_meets_wait},
     {"wait", "close-meets-a-result", close_meets_a_result},
@@ -638,7 +639,7 @@ const struct weave_scene scenes_wait[] = {
     {"wait", "abandon-meets-termination", abandon_meets_termination},
     {"wait", "abandon-meets-all", abandon_meets_all},
     {"wait", "abandon-meets-any", abandon_meets_any},
-    {"wait", "one-of-two-leaves", one_of_two_leaves},
+    {"wait", "one-of-two-waits-times-out", one_of_two_waits_times_out},
     {"wait", "all-meets-shutdown-now", all_meets_shutdown_now},
     {NULL, NULL, NULL},
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waking the loop: whoever brings it something to do, or takes away what keeps it, must not leave
- * it asleep.
+ * Waking the loop: a strand that gives the loop something to do, or removes what keeps it alive,
+ * must not leave it asleep.
  */
 #include "scenes.h"
 
@@ -26,9 +26,10 @@ static void turn_while_alive(void) {
   }
 }
 
-/* A guest keeps the loop for 10 ms. The timer is set for 20 ms, so nobody has to wake the loop for
- * the time of 'b', which is later: but it must know that 'b' keeps it, when the guest has gone.
- * `last`: another keeps it until just then, so that it was not yet said that none does. */
+/* Another handle keeps the loop alive for 10 ms. The timer is set for 20 ms, so the later deadline
+ * of 'b' does not wake the loop. But the loop must know that 'b' keeps it alive when the handle is
+ * gone. `last`: another task keeps the loop alive until just then, so that the scheduler has not
+ * yet unref'd its handles. */
 static void far_one_comes(bool last) {
   struct part *far;
 
@@ -51,16 +52,16 @@ static void far_one_comes(bool last) {
   stage_close();
 }
 
-static void far_one_keeps_the_loop(void) {
+static void far_task_keeps_the_loop_alive(void) {
   far_one_comes(false);
 }
 
-static void far_one_comes_as_the_last_goes(void) {
+static void far_task_arrives_as_the_last_ends(void) {
   far_one_comes(true);
 }
 
-/* The last that keeps the loop is cancelled: it must hear of that, and end. */
-static void loop_ends_with_the_last(void) {
+/* The last task that keeps the loop alive is cancelled: the loop must notice and end. */
+static void loop_ends_with_the_last_task(void) {
   struct part *a, *other;
 
   open_kept_by_tasks();
@@ -78,8 +79,8 @@ static void loop_ends_with_the_last(void) {
   stage_close();
 }
 
-/* Those of whom nobody hears: the loop only learns how many they were. */
-static void loop_ends_after_light_ones(void) {
+/* Detached tasks have no callbacks: the loop only learns how many ended. */
+static void loop_ends_after_detached_tasks(void) {
   open_kept_by_tasks();
   for (int i = 0; i < 2; i++) {
     stage_part((char)('a' + i))->spec.done = NULL;
@@ -119,7 +120,7 @@ static void play(void) {
   stage_close();
 }
 
-/* The loop has something to sleep for, long after everything else. */
+/* The loop has a deadline to sleep for, long after everything else. */
 static void open_sleepy(int runners) {
   struct part *z;
 
@@ -131,7 +132,7 @@ static void open_sleepy(int runners) {
     WEAVE_CHECK(model_turn());
 }
 
-/* Whatever a strand does to it, `done` of this part is to come at once. */
+/* Whatever a strand does to this part, its `done` must come immediately. */
 static int64_t called_ns;
 
 static void check_at_once(const struct part *p) {
@@ -155,7 +156,7 @@ static void loop_task_meets_sleep(void) {
   play();
 }
 
-/* The loop is about to sleep again: it has just had a pass. */
+/* The loop is about to sleep again after a pass. */
 static void submit_meets_the_end_of_a_pass(void) {
   open_sleepy(1);
   stage_submit(stage_loop_part('x'));
@@ -164,7 +165,7 @@ static void submit_meets_the_end_of_a_pass(void) {
   play();
 }
 
-static void nearer_one_meets_the_end_of_a_pass(void) {
+static void nearer_task_meets_the_end_of_a_pass(void) {
   open_sleepy(1);
   stage_submit(stage_loop_part('x'));
   stage_part('a')->spec.first_ns = UVS_MS(2);
@@ -172,7 +173,7 @@ static void nearer_one_meets_the_end_of_a_pass(void) {
   play();
 }
 
-static void two_nearer_ones(void) {
+static void two_nearer_tasks(void) {
   open_sleepy(1);
   stage_part('a')->spec.first_ns = UVS_MS(5);
   stage_part('b')->spec.first_ns = UVS_MS(2);
@@ -181,8 +182,8 @@ static void two_nearer_ones(void) {
   play();
 }
 
-/* The runner of 'x' finds nothing more and goes home, or finds 'a'. */
-static void submit_meets_a_runner_that_leaves(void) {
+/* The runner of 'x' finds nothing more and returns, or finds 'a'. */
+static void submit_meets_a_leaving_runner(void) {
   open_sleepy(1);
   stage_part('x')->spec.done = NULL;
   stage_submit(&stage.parts[1]);
@@ -190,8 +191,8 @@ static void submit_meets_a_runner_that_leaves(void) {
   play();
 }
 
-/* The same, and 'a' belongs to the loop: it goes through the delay queue. */
-static void loop_task_meets_a_runner_that_leaves(void) {
+/* The same, but 'a' is a loop task: it goes through the delay queue. */
+static void loop_task_meets_a_leaving_runner(void) {
   open_sleepy(1);
   stage_part('x')->spec.done = NULL;
   stage_submit(&stage.parts[1]);
@@ -199,7 +200,7 @@ static void loop_task_meets_a_runner_that_leaves(void) {
   play();
 }
 
-static void two_submit_to_a_runner_that_leaves(void) {
+static void two_submits_meet_a_leaving_runner(void) {
   open_sleepy(1);
   stage_part('x')->spec.done = NULL;
   stage_submit(&stage.parts[1]);
@@ -208,7 +209,7 @@ static void two_submit_to_a_runner_that_leaves(void) {
   play();
 }
 
-/* Its time is over after 'a': 'b' is left to the next runner. */
+/* The runner's budget is used up after 'a': 'b' is left to the next runner. */
 static void runner_leaves_tasks_behind(void) {
   open_sleepy(1);
   stage_part('a')->takes_ms = 2;
@@ -250,7 +251,7 @@ static void move_to_now(void *arg) {
   WEAVE_SAME(0, stage_reschedule(arg, 0));
 }
 
-static void move_meets_the_end_of_a_pass(void) {
+static void reschedule_meets_the_end_of_a_pass(void) {
   struct part *a;
 
   open_sleepy(1);
@@ -336,7 +337,7 @@ static void dispose_meets_sleep(void) {
   WEAVE_SAME(called_ns, quiet_ns);
 }
 
-/* Nothing is in it: only its last callback is owed. */
+/* The lane is empty: only its last callback is pending. */
 static void dispose_of_an_empty_lane(void) {
   open_sleepy(1);
   open_lane();
@@ -359,7 +360,7 @@ static void attach_and_note(void *arg) {
   WEAVE_SAME(0, uvs_add_cleanup(stage.s, ((struct part *)arg)->id, on_cleanup, NULL, 0));
 }
 
-/* It is over: the action is called at the next pass, which must come. */
+/* The task has ended: the action is called in the next pass, which must come. */
 static void cleanup_meets_sleep(void) {
   struct part *x;
 
@@ -378,7 +379,7 @@ static void cleanup_meets_sleep(void) {
 
 /* ---- a runner looks into the delay queue itself ---- */
 
-/* 'l' is due while the runner is in the body of 'x', and the loop's to run. */
+/* 'l', a task of the loop, is due while the runner is in the body of 'x'. */
 static struct part *due_in_a_body(bool of_loop) {
   struct part *x, *l;
 
@@ -406,12 +407,12 @@ static void runner_and_loop_collect(void) {
   play();
 }
 
-static void cancel_meets_what_a_runner_found(void) {
+static void cancel_meets_a_task_found_by_a_runner(void) {
   weave_spawn("cancel", stage_cancel_arg, due_in_a_body(true), false);
   play();
 }
 
-static void cancel_meets_both_who_collect(void) {
+static void cancel_meets_runner_and_loop_collecting(void) {
   weave_spawn("cancel", stage_cancel_arg, due_in_a_body(false), false);
   play();
 }
@@ -422,7 +423,7 @@ static void move_by_1ms(void *arg) {
   WEAVE_CHECK(rc == 0 || rc == UV_EBUSY || rc == UV_ENOENT);
 }
 
-static void move_meets_what_a_runner_found(void) {
+static void reschedule_meets_a_task_found_by_a_runner(void) {
   weave_spawn("move", move_by_1ms, due_in_a_body(true), false);
   play();
 }
@@ -435,8 +436,8 @@ static void sleep_9ms(uvs_run_t *run, struct part *p) {
   stage_sleep_ms(9);
 }
 
-/* One runner is enough for many brief runs. But 'a' is long: the loop looks after 1 ms. */
-static void long_body_among_brief_ones(void) {
+/* One runner is enough for many brief bodies. But 'a' is long: the loop looks again after 1 ms. */
+static void long_body_among_brief_bodies(void) {
   open_sleepy(2);
   stage_runs_are_brief();
   stage_part('a')->act = sleep_9ms;
@@ -451,8 +452,8 @@ static void submit_after_2ms(void *arg) {
   stage_submit(arg);
 }
 
-/* The same, but 'b' comes while the loop ends a pass that found nothing to do: 'x' was pushed back.
- */
+/* The same, but 'b' comes while the loop ends a pass that found nothing to do, since 'x' was
+ * postponed. */
 static void held_back_task_meets_the_end_of_a_pass(void) {
   struct part *x, *a, *b;
 
@@ -480,7 +481,7 @@ static void finish_it(void *arg) {
   WEAVE_SAME(0, uvs_finish(stage.s, p->id, 0));
 }
 
-/* The last that keeps the loop ends on another thread, and nobody hears of it. */
+/* The last task that keeps the loop alive ends on another thread, without a callback. */
 static void loop_ends_after_a_finish(void) {
   struct part *a;
 
@@ -518,7 +519,7 @@ static void loop_ends_after_a_dispose(void) {
   play();
 }
 
-static void loop_ends_after_a_callers_run(void) {
+static void loop_ends_after_a_caller_run_task(void) {
   stage_init();
   stage.options.concurrency = 1;
   stage.options.keep_alive = UVS_KEEP_ALIVE_AUTO;
@@ -537,8 +538,9 @@ static void loop_ends_after_a_callers_run(void) {
   play();
 }
 
-/* The only one comes from another thread, while a guest keeps the loop; it ends there, too. */
-static void only_one_comes_and_goes(void) {
+/* The only task comes from another thread, while another handle keeps the loop alive. It ends
+ * there, too. */
+static void only_task_comes_and_goes(void) {
   struct part *a;
 
   open_kept_by_tasks();
@@ -553,23 +555,23 @@ static void only_one_comes_and_goes(void) {
 }
 
 const struct weave_scene scenes_wake[] = {
-    {"wake", "far-one-keeps-the-loop", far_one_keeps_the_loop},
-    {"wake", "far-one-comes-as-the-last-goes", far_one_comes_as_the_last_goes},
-    {"wake", "loop-ends-with-the-last", loop_ends_with_the_last},
-    {"wake", "loop-ends-after-light-ones", loop_ends_after_light_ones},
+    {"wake", "far-task-keeps-the-loop-alive", far_task_keeps_the_loop_alive},
+    {"wake", "far-task-arrives-as-the-last-ends", far_task_arrives_as_the_last_ends},
+    {"wake", "loop-ends-with-the-last-task", loop_ends_with_the_last_task},
+    {"wake", "loop-ends-after-detached-tasks", loop_ends_after_detached_tasks},
     {"wake", "unref-meets-cancel", unref_meets_cancel},
     {"wake", "submit-meets-sleep", submit_meets_sleep},
     {"wake", "loop-task-meets-sleep", loop_task_meets_sleep},
     {"wake", "submit-meets-the-end-of-a-pass", submit_meets_the_end_of_a_pass},
-    {"wake", "nearer-one-meets-the-end-of-a-pass", nearer_one_meets_the_end_of_a_pass},
-    {"wake", "two-nearer-ones", two_nearer_ones},
-    {"wake", "submit-meets-a-runner-that-leaves", submit_meets_a_runner_that_leaves},
-    {"wake", "loop-task-meets-a-runner-that-leaves", loop_task_meets_a_runner_that_leaves},
-    {"wake", "two-submit-to-a-runner-that-leaves", two_submit_to_a_runner_that_leaves},
+    {"wake", "nearer-task-meets-the-end-of-a-pass", nearer_task_meets_the_end_of_a_pass},
+    {"wake", "two-nearer-tasks", two_nearer_tasks},
+    {"wake", "submit-meets-a-leaving-runner", submit_meets_a_leaving_runner},
+    {"wake", "loop-task-meets-a-leaving-runner", loop_task_meets_a_leaving_runner},
+    {"wake", "two-submits-meet-a-leaving-runner", two_submits_meet_a_leaving_runner},
     {"wake", "runner-leaves-tasks-behind", runner_leaves_tasks_behind},
     {"wake", "cancel-meets-sleep", cancel_meets_sleep},
     {"wake", "cancel-meets-the-end-of-a-pass", cancel_meets_the_end_of_a_pass},
-    {"wake", "move-meets-the-end-of-a-pass", move_meets_the_end_of_a_pass},
+    {"wake", "reschedule-meets-the-end-of-a-pass", reschedule_meets_the_end_of_a_pass},
     {"wake", "finish-meets-sleep", finish_meets_sleep},
     {"wake", "finish-meets-the-end-of-a-pass", finish_meets_the_end_of_a_pass},
     {"wake", "dispose-meets-sleep", dispose_meets_sleep},
@@ -577,14 +579,15 @@ const struct weave_scene scenes_wake[] = {
     {"wake", "cleanup-meets-sleep", cleanup_meets_sleep},
     {"wake", "runner-finds-a-task-of-the-loop", runner_finds_a_task_of_the_loop},
     {"wake", "runner-and-loop-collect", runner_and_loop_collect},
-    {"wake", "cancel-meets-what-a-runner-found", cancel_meets_what_a_runner_found},
-    {"wake", "cancel-meets-both-who-collect", cancel_meets_both_who_collect},
-    {"wake", "move-meets-what-a-runner-found", move_meets_what_a_runner_found},
-    {"wake", "long-body-among-brief-ones", long_body_among_brief_ones},
+    {"wake", "cancel-meets-a-task-found-by-a-runner", cancel_meets_a_task_found_by_a_runner},
+    {"wake", "cancel-meets-runner-and-loop-collecting", cancel_meets_runner_and_loop_collecting},
+    {"wake", "reschedule-meets-a-task-found-by-a-runner",
+     reschedule_meets_a_task_found_by_a_runner},
+    {"wake", "long-body-among-brief-bodies", long_body_among_brief_bodies},
     {"wake", "held-back-task-meets-the-end-of-a-pass", held_back_task_meets_the_end_of_a_pass},
     {"wake", "loop-ends-after-a-finish", loop_ends_after_a_finish},
     {"wake", "loop-ends-after-a-dispose", loop_ends_after_a_dispose},
-    {"wake", "loop-ends-after-a-callers-run", loop_ends_after_a_callers_run},
-    {"wake", "only-one-comes-and-goes", only_one_comes_and_goes},
+    {"wake", "loop-ends-after-a-caller-run-task", loop_ends_after_a_caller_run_task},
+    {"wake", "only-task-comes-and-goes", only_task_comes_and_goes},
     {NULL, NULL, NULL},
 };

@@ -63,8 +63,8 @@ static int after(uvs_run_t *run) {
   return p->after_ret;
 }
 
-/* Time passes only when all sleep: so if it has, the loop slept although there was a `done` to
- * call. Of the end of a run it may hear 1 ms later. */
+/* Time passes only when all strands sleep. So if time has passed, the loop slept although there was
+ * a `done` to call. The end of a run may be noticed 1 ms later. */
 static void check_prompt(const struct part *p) {
   int64_t since_ns = p->settled_ns;
   int64_t most_ns = p->late_ns;
@@ -118,8 +118,8 @@ static void on_terminated(uvs_t *s) {
 
 /* ---- checks ---- */
 
-/* All lists of a delay queue are looked at, at each unlock: by far the most of the time. Here that
- * is done only if something was put in, moved or taken out. */
+/* The check looks at all lists of a delay queue at each unlock, which takes most of the time. Here
+ * it is skipped unless something was put, moved or removed. */
 bool __real_uvs__delay_check(const struct uvs__delay *d);
 bool __wrap_uvs__delay_check(const struct uvs__delay *d);
 
@@ -374,7 +374,7 @@ static void check_counts(void) {
   WEAVE_SAME(0, c.ready);
 }
 
-/* All tasks are over: only outcomes that are still kept have a slot. */
+/* All tasks have ended: only kept outcomes have a slot. */
 static void check_slots(uvs_t *s) {
   uint32_t kept = 0;
 
@@ -390,7 +390,7 @@ void stage_on_closed(uvs_t *s) {
   WEAVE_CHECK(s == stage.s && !stage.closed);
   stage.closed = true;
   if (weave_unfinished() == NULL &&
-      !stage.on_their_way) /* else somebody may be inside a call, and hold a record */
+      !stage.on_their_way) /* else a strand inside a call may hold a record */
     check_slots(s);
   for (unsigned i = 0; i < stage.part_count; i++) {
     struct part *p = &stage.parts[i];

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * What most scenes have in common: a scheduler on the model of a loop, tasks that note what happens
- * to them, and what must be true of each at the end.
+ * Shared by most scenes: a scheduler on the model of a loop, tasks that record what happens to
+ * them, and the checks for each task at the end.
  *
  *   static void actor(void *arg) { stage_cancel(arg, 0); }      <- another strand
  *
  *   static void cancel_meets_run(void) {
  *     struct part *a;
- *     stage_open(1);                      <- one pool thread; calm: nobody interferes
+ *     stage_open(1);                      <- one pool thread; calm: no preemption
  *     a = stage_part('a');
  *     stage_submit(a);
  *     weave_spawn("actor", actor, a, false);
- *     stage_play();                       <- from here on they do; until all is quiet, then calm
+ *     stage_play();                       <- preemptions until all is quiet, then calm
  *     stage_close();                      <- checks all parts, memory, handles
  *   }
  */
@@ -27,14 +27,14 @@
 #define PARTS 8
 #define RECEIPTS 4
 
-/* A task, and what has become of it. */
+/* A task, and what has happened to it. */
 struct part {
   char name;
   uvs_task_t spec;
   uvs_id_t id;
-  bool sent, stays; /* stays: it need not be over when all is quiet */
+  bool sent, stays; /* stays: it need not have ended when all is quiet */
   int rc;
-  /* what its body does */
+  /* What its body does. */
   int ret;           /* answers; UVS_PENDING too */
   uint64_t stops_at; /* the run that answers UVS_STOP; 0: none */
   uint64_t takes_ms; /* lets time pass */
@@ -42,9 +42,9 @@ struct part {
   int64_t not_before_ns; /* must not start before */
   int64_t late_ns;       /* may start so late; 0: at once, when its time has come */
   int after_ret;
-  /* what was seen */
+  /* What was seen. */
   int runs, afters, dones, status, never_ran;
-  int64_t settled_ns; /* a cancel said so: `done` is to come at once */
+  int64_t settled_ns; /* a cancel settled it: `done` must come at once */
   int64_t ended_ns;   /* its body has returned */
   int64_t done_ns;    /* `done` was called */
   bool must_not_run;  /* no run may start any more */
@@ -66,7 +66,7 @@ struct stage {
   bool closed;
   bool terminated;
   int all_came;      /* last calls of never_ran */
-  bool on_their_way; /* somebody may hold a record when it is closed */
+  bool on_their_way; /* a strand may hold a record at close */
   unsigned starts;
   unsigned part_count;
   struct part parts[PARTS];
@@ -74,7 +74,7 @@ struct stage {
 
 extern struct stage stage;
 
-/* stage.options may be changed between these two. */
+/* stage.options may be changed between stage_init and stage_open_with. */
 void stage_init(void);
 void stage_open_with(int pool_threads);
 void stage_open_again(void);       /* the same where model_reset was called already */
@@ -84,7 +84,7 @@ struct part *stage_part(char name); /* a one-shot, now, with work and done */
 struct part *stage_loop_part(char name);
 void stage_add_after(struct part *p);
 
-/* Any strand. */
+/* On any strand. */
 void stage_submit(struct part *p);
 int stage_cancel(struct part *p, unsigned flags);
 void stage_submit_arg(void *part); /* as strands of their own */
@@ -96,20 +96,20 @@ void stage_sleep_ms(uint64_t ms);
 void stage_await_run(struct part *p); /* until its body has begun */
 void stage_await_id(struct part *p);  /* until its id is known: perhaps before it is accepted */
 void stage_check_counts(void);
-unsigned stage_waiters(const struct part *p); /* threads that sleep until it is over */
+unsigned stage_waiters(const struct part *p); /* threads that wait for its end */
 bool stage_is_awaited(void);                  /* one sleeps until it has terminated */
-void stage_runs_are_brief(void);              /* as after many runs that were over at once */
+void stage_runs_are_brief(void);              /* as after many brief runs */
 
-/* Strand 0: others may act from here on; turn the loop until all sleep. */
+/* Strand 0: allows preemptions and runs the loop until all strands sleep. */
 void stage_go(void);
 void stage_play(void);
-/* All are quiet, and it is calm: check and close. */
+/* All is quiet and calm: check and close. */
 void stage_close(void);
-/* The scene has called uvs_close(stage.s, stage_on_closed): until that is done. */
+/* For a scene that has called uvs_close(stage.s, stage_on_closed): waits until it is closed. */
 void stage_on_closed(uvs_t *s);
 void stage_await_close(void);
 void stage_check(void);
-/* stage_close in two parts, for what outlives the scheduler. */
+/* stage_close in two parts, for data that outlives the scheduler. */
 void stage_close_but_memory(void);
 void stage_check_memory(void);
 

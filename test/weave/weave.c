@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#undef _FORTIFY_SOURCE /* its longjmp takes a change of stacks for a mistake */
+#undef _FORTIFY_SOURCE /* its longjmp rejects a change of stacks */
 #include "weave.h"
 
 #include <setjmp.h>
@@ -16,18 +16,18 @@
 #include "port/self.h"
 
 #define STACK_SIZE ((size_t)256 << 10)
-#define STEPS_MOST 20000   /* a schedule that takes more never comes to rest */
-#define STEPS_CALM 2000000 /* the same, of set-up and end, where nobody is stopped */
-#define STEPS_ALONE 1500   /* a strand that takes more waits for another, in a loop */
-#define STEPS_STARVED 3000 /* who could go on, and did not for so many, goes on */
+#define STEPS_MOST 20000   /* a longer schedule is taken to be endless */
+#define STEPS_CALM 2000000 /* the same for set-up and end, without preemptions */
+#define STEPS_ALONE 1500   /* a strand that runs longer is taken to spin on another */
+#define STEPS_STARVED 3000 /* a runnable strand that has not run for so many steps runs */
 #define CHOICES_MOST 65536 /* in one schedule */
-#define TOUCHED 4096       /* places, a power of two; far more than a scene touches */
-#define SITES 6            /* of one place; if there are more, they count as shared */
+#define TOUCHED 4096       /* addresses, a power of two; far more than a scene touches */
+#define SITES 6            /* of one address; if there are more, they count as shared */
 #define SHARED_MOST 4096
 #define LEARNING 400
 #define BUFFER 8
 
-/* The weave build puts all that is _Thread_local into one section: each strand has its copy. */
+/* The weave build puts all _Thread_local variables into one section. Each strand has its copy. */
 extern char __start_weave_tls[], __stop_weave_tls[];
 #define TLS_MOST 256
 
@@ -43,9 +43,9 @@ struct strand {
   void *arg;
   bool servant, over;
   bool begun;
-  bool (*ready)(const void *arg); /* it sleeps; NULL: it could go on */
+  bool (*ready)(const void *arg); /* condition that it sleeps for; NULL: runnable */
   const void *ready_arg;
-  bool rests; /* and is called when all others sleep for ever */
+  bool rests; /* and is woken when all others sleep for ever */
   bool rested;
   uint64_t until_ns;
   uint32_t last; /* the step at which it last went on */
@@ -55,7 +55,7 @@ struct strand {
   char tls[TLS_MOST];
   struct pending buffer[BUFFER];
   unsigned buffered;
-  int locks; /* that it has */
+  int locks; /* that it holds */
 };
 
 struct choice {
@@ -63,13 +63,13 @@ struct choice {
   uint8_t of, taken;
 };
 
-/* Who touched a place in this schedule: for finding out which sites are shared. */
+/* The strands that accessed an address in this schedule, to find out which sites are shared. */
 struct touched {
   const volatile void *at;
   uint64_t play;
   struct weave_site *site[SITES]; /* where */
   uint8_t sites;
-  int8_t strand; /* the first who did */
+  int8_t strand; /* the first strand */
   bool many, written;
 };
 
@@ -86,21 +86,21 @@ static const struct weave_scene *scene;
 static const struct weave_order *order;
 static struct weave_report report;
 static uint64_t schedule; /* its number */
-static uint64_t plays;    /* so many, of all scenes */
+static uint64_t plays;    /* schedules so far, of all scenes */
 static uint32_t steps, calm_steps, alone;
 static unsigned preemptions;
-static unsigned bound; /* ALL: at most so many */
+static unsigned bound; /* ALL: maximum number of preemptions */
 static struct choice choices[CHOICES_MOST];
-static uint32_t chosen, given; /* ALL: so many of the choices are given */
+static uint32_t chosen, given; /* ALL: number of choices that are given */
 static uint32_t given_at[CHOICES_MOST];
 static uint8_t given_choice[CHOICES_MOST]; /* REPLAY */
 static uint64_t random_state;
 static const uint32_t rates[] = {3, 8, 20, 60};
-static uint32_t one_in; /* RANDOM: a strand is stopped at one step in so many */
+static uint32_t one_in; /* RANDOM: a strand is preempted at one step in so many */
 static bool buffering;
 static struct weave_site *shared[SHARED_MOST];
 static unsigned shared_count;
-static bool learned; /* a site was found to be shared that was not known to be */
+static bool learned; /* a site was newly found to be shared */
 
 /* ---- chance ---- */
 
@@ -118,7 +118,8 @@ static uint32_t random_below(uint32_t n) {
 
 /* ---- failure ---- */
 
-/* Also called in a signal's handler, after a crash: so with care, but then nothing matters. */
+/* Also called from the signal handler after a crash. Not async-signal-safe, but the process ends
+ * anyway. */
 static void tell_how(void) {
   printf("  scene     %s/%s, schedule %llu, step %u, strand %s\n", scene->room, scene->name,
          (unsigned long long)schedule, steps, current < 0 ? "-" : strands[current].name);
@@ -192,11 +193,11 @@ static void begin_strand(void) {
   s->over = true;
   if (current == 0)
     siglongjmp(home, 1);
-  weave_yield(); /* and never again */
+  weave_yield(); /* and never runs again */
   abort();
 }
 
-/* makecontext only for the first entry: to jump takes no system call. */
+/* makecontext only for the first entry: longjmp needs no system call. */
 static void enter(int to) {
   struct strand *s = &strands[to];
 
@@ -286,10 +287,10 @@ const char *weave_unfinished(void) {
   return NULL;
 }
 
-/* ---- stores that others do not yet see ---- */
+/* ---- buffered stores ---- */
 
 static void write_through(const struct pending *p) {
-  memcpy((void *)p->at, &p->value, p->size); /* one thread: nobody sees half of it */
+  memcpy((void *)p->at, &p->value, p->size); /* one system thread: no strand sees half of it */
 }
 
 static void flush_some(struct strand *s, unsigned n) {
@@ -331,14 +332,14 @@ bool weave_buffered(const volatile void *at, void *ret, size_t size) {
   return false;
 }
 
-/* ---- who goes on ---- */
+/* ---- which strand runs next ---- */
 
 static bool can_go_on(const struct strand *s) {
   return !s->over &&
          (s->ready == NULL || s->rested || s->until_ns <= weave_now_ns || s->ready(s->ready_arg));
 }
 
-/* All who could, but for the present one, in their order after it. */
+/* All runnable strands except the current one, in order after it. */
 static unsigned others(uint8_t *ret) {
   unsigned n = 0;
 
@@ -351,7 +352,7 @@ static unsigned others(uint8_t *ret) {
   return n;
 }
 
-/* Two that call each other again and again must not keep a third from going on for ever. */
+/* Two strands that wake each other again and again must not starve a third. */
 static unsigned starved(uint8_t *who, unsigned n) {
   for (unsigned i = 0; i < n; i++) {
     if (steps - strands[who[i]].last > STEPS_STARVED) {
@@ -362,7 +363,7 @@ static unsigned starved(uint8_t *who, unsigned n) {
   return n;
 }
 
-/* One of n, which may be 0. `preempts`: all but 0 are preemptions. */
+/* Chooses one of n; 0 is the default. `preempts`: all others are preemptions. */
 static unsigned choose(unsigned n, bool preempts) {
   unsigned taken = 0;
 
@@ -401,7 +402,7 @@ static void count_step(void) {
     weave_fail("it never comes to rest");
 }
 
-/* The present strand stops: for those who could go on. Time passes if there is none. */
+/* The current strand stops, and a runnable one runs. Time passes if there is none. */
 static void stop(void) {
   uint8_t who[WEAVE_STRANDS];
   unsigned n;
@@ -467,7 +468,7 @@ void weave_here(void) {
 }
 
 bool weave_rest(bool (*ready)(const void *arg), const void *arg, uint64_t until_ns) {
-  weave_here(); /* others may look before our last stores are seen */
+  weave_here(); /* others may run before the last stores are visible */
   weave_flush();
   return ready(arg) || sleep_until(ready, arg, until_ns, true);
 }
@@ -487,8 +488,8 @@ static void unshare_all(void) {
     shared[--shared_count]->shared = false;
 }
 
-/* To stop before an operation on something that is in nobody else's hands is the same as to stop
- * before the next operation: so there is no need to. Which sites are such is found out as we go. */
+/* A preemption before an operation on data that no other strand uses is equivalent to one before
+ * the next operation, so it is skipped. Which sites use shared data is learned during the run. */
 static void note(struct weave_site *site, const volatile void *at) {
   size_t hash = (size_t)(mixed((uintptr_t)at) & (TOUCHED - 1));
   struct touched *t;
@@ -543,9 +544,9 @@ void weave_step(struct weave_site *site, const volatile void *at) {
     change_to(who[n - 1]);
 }
 
-/* Others may come between an operation that hands something over, or an unlock, and a plain field
- * that is read behind it. Mostly that is the same as to stop before the next step: so only by
- * chance, and as the only preemption that there is. */
+/* Other strands may run between an operation that hands something over (or an unlock) and a later
+ * read of a plain field. Mostly this is equivalent to a preemption before the next step, so it is
+ * done only at random, and as the only preemption of a schedule. */
 void weave_after(void) {
   uint8_t who[WEAVE_STRANDS];
   unsigned n;
@@ -589,7 +590,7 @@ static void play_once(void) {
     report.strands = (unsigned)count;
 }
 
-/* The next of all; false: that was the last. */
+/* Goes to the next of all schedules. Returns false after the last. */
 static bool advance(void) {
   while (chosen > 0 && choices[chosen - 1].taken + 1 >= choices[chosen - 1].of)
     chosen--;
@@ -600,14 +601,14 @@ static bool advance(void) {
   return true;
 }
 
-/* What kind of schedule this is to be, by its number. */
+/* Chooses the kind of schedule by its number. */
 static void draw(void) {
   random_state = mixed(order->seed ^ mixed(schedule));
   buffering = order->buffers && random_below(2) == 0;
   one_in = rates[random_below(sizeof rates / sizeof rates[0])];
 }
 
-/* Some schedules by chance show most of what is shared. */
+/* A few random schedules show most of the shared sites. */
 static void learn(void) {
   static const struct weave_order by_chance = {.mode = WEAVE_RANDOM, .seed = 1};
   const struct weave_order *wanted = order;
@@ -621,7 +622,7 @@ static void learn(void) {
   learned = false;
 }
 
-/* All with up to `bound` preemptions. False: they are too many. */
+/* Runs all schedules with up to `bound` preemptions. Returns false if they are too many. */
 static bool explore_bounded(void) {
   given = 0;
   report.of_all = 0;
@@ -630,7 +631,7 @@ static bool explore_bounded(void) {
     report.schedules++;
     report.of_all++;
     schedule++;
-    if (learned) { /* some were left out: once more, with what is known now */
+    if (learned) { /* some schedules were skipped: start again with what is known now */
       learned = false;
       given = 0;
       report.of_all = 0;
@@ -641,7 +642,7 @@ static bool explore_bounded(void) {
   return false;
 }
 
-/* Few preemptions first: that is where most mistakes are, and those are the easiest to read. */
+/* Few preemptions first: they find most errors, and those are the easiest to read. */
 static void explore_all(void) {
   learn();
   report.complete = true;
@@ -676,7 +677,7 @@ struct weave_report weave_explore(const struct weave_scene *s, const struct weav
   watch_for_crashes();
   if (tls_size() > TLS_MOST)
     abort();
-  /* What the process keeps (the directory of lanes) is then as it always is. */
+  /* Brings data that lives as long as the process (the directory of lanes) into its usual state. */
   scene = s;
   order = &first;
   one_in = 1u << 31;
