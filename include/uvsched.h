@@ -10,10 +10,8 @@
  *   task       a function to run, once or periodically; an id names it
  *   id         a number; it may be stale, but it never dangles
  *   work       the body of a task, on a pool thread
- *   after      optional, on the loop thread, after each run; a task that has only `after` never
- *              leaves the loop thread
- *   done       optional, on the loop thread, exactly once per accepted task: nothing uses the
- *              task's `arg` after it
+ *   after      optional, on the loop thread, after each run; or alone, as a body on the loop
+ *   done       optional, on the loop thread, once per accepted task: the last use of its `arg`
  *
  * Other headers: uvsched/outcome.h (wait for tasks, results, clean-ups), uvsched/stats.h (ask about
  * tasks, counters, histograms), uvsched/lane.h (ordered groups of tasks), uvsched/queue.h (a delay
@@ -23,13 +21,10 @@
  *
  * THREADS. Any thread may call any function, unless its comment says "loop thread". Callbacks:
  *
- *   callback                                thread
- *   work                                    a pool thread, or a thread of the executor; the loop
- *                                           thread if concurrency is 0; the submitter's with
- *                                           UVS_REJECT_CALLER_RUNS
- *   after, done, on_error, on_terminated,   loop thread
- *   never_ran, the callback of uvs_close
- *   allocator, clock                        any, concurrently
+ *   work              a pool thread, or a thread of the executor; the loop thread if concurrency is
+ *                     0; the submitter's with UVS_REJECT_CALLER_RUNS
+ *   allocator, clock  any thread, concurrently
+ *   all others        loop thread, unless their comment says otherwise
  *
  * The loop thread is the thread that last ran the loop. Until the loop has run, it is the thread
  * that called uvs_open. To move a loop to another thread, stop calling uvsched on the old thread
@@ -43,17 +38,15 @@
  * explains it. After an error nothing has changed, and no callback will run for the call. (The
  * rejected handler was called before.) An accepted task ends in exactly one `done`, which is never
  * called from inside an API call. Every call on a scheduler answers UV_EINVAL if the scheduler is
- * NULL, UV_ENOTSUP in a forked child (except uvs_close), and UV_ESHUTDOWN after it was closed: only
- * a thread that holds a reference (uvs_retain) may call then. After close, uvs_is_shutdown and
- * uvs_is_terminated answer 1, uvs_wait_terminated answers 0, and uvs_counts gives the final
- * numbers.
+ * NULL, UV_ENOTSUP in a forked child (except uvs_close), and UV_ESHUTDOWN after it was closed (see
+ * uvs_retain). But uvs_is_shutdown and uvs_is_terminated then answer 1, uvs_wait_terminated answers
+ * 0, and uvs_counts gives the final numbers.
  */
 #ifndef UVSCHED_H
 #define UVSCHED_H
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <uv.h>
@@ -62,14 +55,6 @@
 
 #ifdef __cplusplus
 extern "C" {
-#endif
-
-#ifndef UVS_API
-#if defined(__GNUC__)
-#define UVS_API __attribute__((visibility("default")))
-#else
-#define UVS_API
-#endif
 #endif
 
 /* ---------------------------------------------------------------- basics --- */
@@ -85,7 +70,6 @@ typedef uint64_t uvs_lane_t; /* of a lane (uvsched/lane.h); 0 names no lane */
 #define UVS_HOUR(n) (UVS_SEC(3600) * (n))
 #define UVS_DAY(n) (UVS_SEC(86400) * (n))
 #define UVS_NEVER INT64_MAX
-
 #define UVS_EDEADLK (-3900) /* this wait would never end; libuv has no code for that */
 
 /* What a body returns: 0 (the run succeeded), a negative UV_E* code (it failed), or one of these.
@@ -100,10 +84,8 @@ enum {
 enum {
   UVS_LATE_TIMER = 0, /* uv_timer counts in whole ms; never with precise_ns */
   UVS_LATE_LOOP,      /* the loop was busy, or (with precise_ns) slow to wake up */
-  UVS_LATE_BUDGET,    /* too many tasks were due at once; the loop made this one wait for a later
-                         pass */
-  UVS_LATE_RUNNERS,   /* the task was ready, but no runner or pool thread was free, or its lane was
-                         full */
+  UVS_LATE_BUDGET,    /* too many tasks were due at once: the run waited for a later loop pass */
+  UVS_LATE_RUNNERS,   /* the task was ready, but no runner or pool thread was free, or no lane */
   UVS_LATE_OVERLAP,   /* the task's previous run was still in progress */
   UVS_LATE_CLOCK,     /* the wall clock was set forward */
   UVS_LATE_SUBMIT,    /* the deadline had passed when the task was submitted */
@@ -111,16 +93,14 @@ enum {
 };
 #define UVS_LATE_RETRY UVS_LATE_CAUSES /* only as a reason of on_missed: a retry took the place */
 
-/* One run of a task, as its body sees it. Valid only during the callback. New fields go at the
- * end. */
+/* One run of a task. Valid only during the callback. New fields go at the end. */
 typedef struct uvs_run_s {
   uvs_t *scheduler;
   uvs_id_t id;
   void *arg;
   int runner;       /* the runner's number, from 0, or UVS_ON_LOOP, or UVS_ON_CALLER */
   int status;       /* in an `after` that follows `work`: how `work` ended, 0 or negative; else 0 */
-  int64_t ideal_ns; /* when the run should have started, without jitter; wall-clock tasks: by that
-                       clock */
+  int64_t ideal_ns; /* when the run should have started, without jitter (by the task's clock) */
   int64_t start_ns; /* when the run started, by uvs_now */
   int64_t end_ns;   /* in an `after` that follows `work`: when `work` ended; else 0 */
   int64_t late_ns;  /* from the deadline (ideal_ns plus jitter) to the start; never negative */
@@ -141,8 +121,8 @@ UVS_API int uvs_cancelled(const uvs_run_t *run);
 
 /* ------------------------------------------------------------- callbacks --- */
 
-/* The callbacks of a run get the run; run->arg is the spec's `arg`. All others get the scheduler
- * first and `arg` last; each type says whose `arg` it is. */
+/* Callbacks of a run get the run, and run->arg is the spec's. The others get an `arg` at the end.
+ */
 
 /* The body. It must return: it must not end its thread (pthread_exit), nor leave by longjmp or an
  * exception, because its run would never end. exit() does not ask bodies to stop; it waits for
@@ -164,25 +144,22 @@ typedef void (*uvs_error_cb)(uvs_t *s, uvs_id_t id, int status, void *arg);
 /* An on_error for programs that want no report. */
 UVS_API void uvs_ignore_errors(uvs_t *s, uvs_id_t id, int status, void *arg);
 
-/* uvs_shutdown_now cancelled a task that never started. Called before the task's `done`. task_arg:
- * the spec's; arg: that of uvs_shutdown_now. The last call has id 0 and task_arg NULL. */
-typedef void (*uvs_never_ran_cb)(uvs_t *s, uvs_id_t id, void *task_arg, void *arg);
-
 typedef void (*uvs_terminated_cb)(uvs_t *s);
 typedef void (*uvs_close_cb)(uvs_t *s);
 typedef void (*uvs_post_cb)(uvs_t *s, void *arg); /* arg: that of uvs_post */
+/* task_arg: the spec's; arg: that of uvs_shutdown_now. */
+typedef void (*uvs_never_ran_cb)(uvs_t *s, uvs_id_t id, void *task_arg, void *arg);
+
 /* --------------------------------------------------------------- options --- */
 
 /* What keeps uv_run from returning?
- *   AUTO    a ref'd task that has not ended, and a ref'd open queue (uvsched/queue.h). A task from
- *           another thread counts once the loop has noticed it, so a program whose tasks all come
- *           from other threads wants ALWAYS.
+ *   AUTO    a ref'd task that has not ended, and a ref'd open queue. A task from another thread
+ *           counts once the loop has noticed it: if all tasks come from other threads, use ALWAYS.
  *   ALWAYS  the scheduler, until it is terminated or closed
  *   NEVER   nothing; but libuv itself waits for bodies that run on its pool */
 enum { UVS_KEEP_ALIVE_AUTO = 0, UVS_KEEP_ALIVE_ALWAYS, UVS_KEEP_ALIVE_NEVER };
 
-/* What happens to a submission that max_pending has no room for? uvsched/settings.h has the fine
- * print. After shutdown it is refused with UV_ESHUTDOWN, whatever the policy. */
+/* What happens to a submission that max_pending has no room for? See uvsched/settings.h. */
 enum {
   UVS_REJECT_ABORT = 0,      /* refused with UV_EAGAIN */
   UVS_REJECT_DISCARD,        /* accepted and dropped: no body runs, `done` gets UV_ECANCELED */
@@ -209,7 +186,7 @@ typedef struct {
   size_t size; /* set by the initializer; new fields go at the end */
 
   /* The most bodies at once on the pool, 0 to 1024. 0: bodies run on the loop. -1 (default): one
-   * less than libuv's pool has threads (UV_THREADPOOL_SIZE), but at least 1. */
+   * less than libuv's pool has threads, but at least 1. */
   int concurrency;
   int keep_alive; /* UVS_KEEP_ALIVE_... */
 
@@ -231,24 +208,22 @@ typedef struct {
   uvs_allocator_t allocator; /* all NULL: malloc and free */
 
   uvs_error_cb on_error; /* NULL: the first failure is printed to stderr; see uvs_ignore_errors */
-  uvs_terminated_cb
-      on_terminated; /* optional; the scheduler is shut down, the last task has ended */
+  uvs_terminated_cb on_terminated; /* optional; shut down, and the last task has ended */
   const struct uvs_hooks_s *hooks; /* optional; copied; see uvsched/hooks.h */
 
   /* Where `work` runs, if not on libuv's pool: on your executor, which is borrowed until the
    * callback of uvs_close and never closed, or on `threads` threads (1 to 1024) that belong to the
-   * scheduler. See uvsched/executor.h. With either, concurrency -1 means as many as the executor
-   * says; concurrency 0 is an error. If the executor refuses a task, the task fails with that code,
-   * and on_error is called in any case. */
+   * scheduler (uvsched/executor.h). With either, concurrency -1 means as many as the executor says,
+   * and 0 is an error. A task that the executor refuses fails, and on_error is called in any case.
+   */
   const struct uvs_executor_s *executor;
   int threads;
   const char *thread_name; /* of these threads; copied; may be NULL */
 
   /* 0 (default): a uv_timer wakes the loop, in whole ms. Otherwise a timer that counts in ns wakes
    * the loop, up to this long after the nearest deadline, so that nearby deadlines share one
-   * wake-up: 1 ns (no sharing) to 1 ms. (Linux itself lets a sleeping thread wake 50 us late.)
-   * Takes one more handle, a uv_poll. With brief runs, a runner then stays in its pool thread until
-   * its budget, or 1 ms, is used up. Linux only, else UV_ENOTSUP. Not with a replaced clock. */
+   * wake-up: 1 ns (no sharing) to 1 ms. Takes one more handle, a uv_poll. With brief runs, a runner
+   * stays in its pool thread for up to 1 ms. Linux only; not with a replaced clock. */
   int64_t precise_ns;
 } uvs_options_t;
 
@@ -265,9 +240,8 @@ static inline void uvs_options_init(uvs_options_t *o) {
  *
  * Thread:  loop thread, or any before the loop has run.
  * Owns:    copies *o (NULL: defaults); borrows `loop` until the callback of uvs_close.
- * Returns: 0 with *ret set; UV_EINVAL (a NULL loop or ret, a wrong size, an option out of range);
- *          UV_ENOMEM; UV_ENOTSUP (precise_ns on this system); an error of libuv's init calls, or of
- *          the system's calls for that timer.
+ * Returns: 0 with *ret set; UV_EINVAL (NULL, a wrong size, an option out of range); UV_ENOMEM;
+ *          UV_ENOTSUP (precise_ns on this system); an error of libuv's or the system's init calls.
  */
 UVS_API int uvs_open(uv_loop_t *loop, const uvs_options_t *o, uvs_t **ret);
 
@@ -287,11 +261,9 @@ enum {
 };
 
 /* A fixed-rate task has missed points of its grid. What does it do?
- *   CATCH_UP  run once for each of them, back to back; with max_burst: only for the newest
- *             max_burst points
+ *   CATCH_UP  run once for each of them, back to back (with max_burst: for the newest max_burst)
  *   ONCE      run once, at once, for all of them; run->missed says how many more there were
- *   SKIP      run at the next point of the grid. A run that starts a whole period late is skipped,
- *             too. */
+ *   SKIP      run at the next point of the grid; also skip a run that would be a period late */
 enum { UVS_MISSED_CATCH_UP = 0, UVS_MISSED_ONCE, UVS_MISSED_SKIP };
 
 /* A run has failed. What does the task do?
@@ -302,9 +274,8 @@ enum { UVS_MISSED_CATCH_UP = 0, UVS_MISSED_ONCE, UVS_MISSED_SKIP };
  * With max_failures, CONTINUE and RETRY end the task after so many consecutive failures. */
 enum { UVS_FAIL_STOP = 0, UVS_FAIL_CONTINUE, UVS_FAIL_RETRY };
 
-/* Of 13 starts, 8 are of high priority, 4 of normal and 1 of low, while all three have ready tasks.
- * So the oldest low task starts after at most 12 others. A lane keeps its own order: the priority
- * of its first task counts. */
+/* While tasks of all three are ready, 8 of 13 starts are high, 4 normal and 1 low: nothing starves.
+ * A lane keeps its own order, and the priority of its first task counts. */
 enum { UVS_PRIORITY_LOW = -1, UVS_PRIORITY_NORMAL = 0, UVS_PRIORITY_HIGH = 1 };
 
 enum { UVS_UNREF = 1 }; /* a flag: while it waits, the task does not keep the loop alive */
@@ -312,13 +283,12 @@ enum { UVS_UNREF = 1 }; /* a flag: while it waits, the task does not keep the lo
 #define UVS_NAME_MAX 23
 
 typedef struct uvs_task_s {
-  size_t size;      /* set by the initializer; new fields go at the end */
-  int kind;         /* UVS_ONE_SHOT, UVS_FIXED_RATE, UVS_FIXED_DELAY */
-  int from;         /* UVS_FROM_... */
-  int64_t first_ns; /* the first run: a delay or an instant, see `from` */
-  int64_t
-      period_ns;    /* fixed rate: the grid; fixed delay: from the end of a run to the next start */
-  uvs_work_cb work; /* pool thread; NULL: the task is `after` alone, on the loop */
+  size_t size;        /* set by the initializer; new fields go at the end */
+  int kind;           /* UVS_ONE_SHOT, UVS_FIXED_RATE, UVS_FIXED_DELAY */
+  int from;           /* UVS_FROM_... */
+  int64_t first_ns;   /* the first run: a delay or an instant, see `from` */
+  int64_t period_ns;  /* fixed rate: the grid; fixed delay: from the end of a run to the next */
+  uvs_work_cb work;   /* pool thread; NULL: the task is `after` alone, on the loop */
   uvs_after_cb after; /* loop thread, after each run */
   uvs_done_cb done;   /* loop thread, exactly once, the last use of arg */
   void *arg;          /* borrowed until `done` */
@@ -340,7 +310,7 @@ typedef struct uvs_task_s {
   int failure_policy;    /* UVS_FAIL_... */
   uint32_t max_failures; /* with CONTINUE, RETRY: consecutive failures that end the task; 0: none */
   struct {               /* with UVS_FAIL_RETRY */
-    int64_t wait_ns;     /* the first wait, from the end of the run that failed */
+    int64_t wait_ns;     /* the first wait, from the end of the failed run, by the task's clock */
     int64_t max_wait_ns; /* the longest wait; 0: no bound */
     int jitter_percent;  /* each wait is shortened by a random 0 to this many percent */
   } retry;
@@ -350,10 +320,9 @@ typedef struct uvs_task_s {
    * negative) and `result`. What the body returns later is ignored. `done` and the next run wait
    * for the body. Only for tasks with `work`. */
   struct {
-    int64_t run_ns; /* counted from the start of the run */
-    int64_t
-        total_ns; /* counted from when the run is ready: waiting for its lane or a runner counts */
-    void *result; /* needs keep_outcome */
+    int64_t run_ns;   /* counted from the start of the run */
+    int64_t total_ns; /* counted from when the run is ready: waiting for a lane or runner counts */
+    void *result;     /* needs keep_outcome */
     int substitute;
     int status;
   } limit;
@@ -361,8 +330,7 @@ typedef struct uvs_task_s {
   int priority;     /* UVS_PRIORITY_... */
   int keep_outcome; /* 1: uvs_wait can read the outcome until uvs_forget (uvsched/outcome.h) */
   void *result;     /* of a success, unless the body sets another; needs keep_outcome */
-  void (*drop_result)(void *result); /* frees a result that nobody receives; needs keep_outcome.
-                                        NULL: results are not freed. See uvs_set_result */
+  void (*drop_result)(void *result); /* frees a result that nobody receives: uvs_set_result */
   uvs_lane_t lane;                   /* see uvsched/lane.h; 0: none */
 } uvs_task_t;
 
@@ -403,9 +371,10 @@ UVS_API int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *r
  * is not looked at. Returns 0, or UV_EINVAL as uvs_submit would. Thread: any. */
 UVS_API int uvs_check(const uvs_task_t *t, char *text, size_t size);
 
-/* Short calls for the common cases, otherwise as uvs_submit. ret_id may be NULL. Fixed rate catches
- * up with missed runs. uvs_schedule_at takes an instant of the wall clock: the task never starts
- * before it by that clock, follows when the clock is set, and a past instant means now. */
+/* Short calls for the common cases, otherwise as uvs_submit. They have no `done`: only on_error
+ * reports a failure. ret_id may be NULL. Fixed rate catches up with missed runs. uvs_schedule_at
+ * takes an instant of the wall clock: the task never starts before it by that clock, follows when
+ * the clock is set, and a past instant means now. */
 UVS_API int uvs_execute(uvs_t *s, uvs_work_cb work, void *arg); /* now */
 UVS_API int uvs_schedule(uvs_t *s, int64_t delay_ns, uvs_work_cb work, void *arg, uvs_id_t *ret_id);
 UVS_API int uvs_schedule_at_fixed_rate(uvs_t *s, int64_t first_ns, int64_t period_ns,
@@ -455,14 +424,12 @@ UVS_API int uvs_reschedule(uvs_t *s, uvs_id_t id, int64_t delay_ns);
  * if the body had returned it. A fixed delay counts from here.
  *
  * Thread:  any.
- * Returns: 0; UV_ENOENT (no run is in progress, or it was finished before); UV_EINVAL (status is
- *          UVS_PENDING).
+ * Returns: 0; UV_ENOENT (no run to finish); UV_EINVAL (status is UVS_PENDING).
  */
 UVS_API int uvs_finish(uvs_t *s, uvs_id_t id, int status);
 
-/* Call cb(s, arg) once on the loop thread, in its next pass; also after shutdown, until uvs_close
- * is called. Calls come in the order of posting. Thread: any. UV_EINVAL (NULL cb); UV_ENOMEM;
- * UV_ESHUTDOWN (closing). */
+/* Call cb(s, arg) on the loop thread in its next pass, in the order of posting; also after
+ * shutdown. Thread: any. UV_EINVAL (NULL cb); UV_ENOMEM; UV_ESHUTDOWN (uvs_close was called). */
 UVS_API int uvs_post(uvs_t *s, uvs_post_cb cb, void *arg);
 
 /* May the task keep the loop alive while it waits? Thread: loop thread. uvs_has_ref answers 1 or 0.
@@ -478,18 +445,16 @@ UVS_API int uvs_has_ref(uvs_t *s, uvs_id_t id);
  * any number of times. Returns 0. */
 UVS_API int uvs_shutdown(uvs_t *s);
 
-/* The same, and uvs_shutdown_now(s, NULL, NULL) if the scheduler is not terminated when grace_ns
- * has passed. Bodies learn of the end of the grace without the loop. The nearest of several calls
- * counts. */
+/* The same, and uvs_shutdown_now(s, NULL, NULL) if s is not terminated when grace_ns has passed.
+ * Bodies learn of that without the loop. The nearest of several calls counts. */
 UVS_API int uvs_shutdown_within(uvs_t *s, int64_t grace_ns);
 
 /**
  * Immediate shutdown: every task that is not running is cancelled. Running bodies are asked to stop
  * (uvs_cancelled) and keep their result; none runs again. For each task that never started,
- * `never_ran` (may be NULL) is called on the loop, in no special order. After the last `done` of
- * these tasks it is called once more, with id 0, also if there was no such task. This last call
- * does not wait for running bodies. It comes before on_terminated, unless that came before this
- * call.
+ * `never_ran` (may be NULL) is called on the loop, before the task's `done`, in no special order.
+ * After the last of these it is called once more, with id 0 and task_arg NULL, in any case. This
+ * last call does not wait for running bodies. It comes before on_terminated, if that is to come.
  *
  * Thread:  any. Bodies learn of it at once; the rest happens on the loop.
  * Returns: 0; UV_EALREADY (it was called before; nothing happens).
@@ -521,13 +486,6 @@ UVS_API int uvs_close(uvs_t *s, uvs_close_cb cb);
  * has finished. uvs_retain returns s. Both accept NULL. Thread: any. */
 UVS_API uvs_t *uvs_retain(uvs_t *s);
 UVS_API void uvs_release(uvs_t *s);
-
-/* 1 if h is a handle of s, for programs that walk their loop and close the handles they find.
- * Closing such a handle terminates the scheduler: submits on the loop get UV_ESHUTDOWN, and no task
- * runs any more. (Before the loop has run for the first time, submits are accepted; their tasks end
- * cancelled.) The program must still call uvs_close before uv_loop_close. Thread: loop thread.
- */
-UVS_API int uvs_owns_handle(const uvs_t *s, const uv_handle_t *h);
 
 /* Explains the codes that calls of uvsched return. For the failure of a body use uv_strerror. */
 UVS_API const char *uvs_strerror(int code);

@@ -40,6 +40,8 @@
 #ifndef UVSCHED_QUEUE_H
 #define UVSCHED_QUEUE_H
 
+#include <stdio.h>
+
 #include <uvsched/outcome.h>
 
 #ifdef __cplusplus

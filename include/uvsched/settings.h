@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Settings: change some of a scheduler's options while it runs, and drive a replaced clock.
+ * Settings: change some of a scheduler's options while it runs, tell its handles from others, and
+ * drive a replaced clock.
  */
 #ifndef UVSCHED_SETTINGS_H
 #define UVSCHED_SETTINGS_H
@@ -25,7 +26,8 @@ UVS_API int uvs_set_after_shutdown(uvs_t *s, int which, int on);
 /* What happens above max_pending, UVS_REJECT_... UV_EINVAL: unknown, or ASK without the hook
  * on_rejected. The hook is set at open; uvs_rejection_handler returns it, or NULL.
  *
- * DISCARD takes no room. DISCARD_OLDEST also drops periodic tasks between two runs. It never drops
+ * After shutdown a submission is refused with UV_ESHUTDOWN, whatever the policy. DISCARD takes no
+ * room. DISCARD_OLDEST also drops periodic tasks between two runs. It never drops
  * a running task, a task that waits for its lane or for a hook, or a task that is due never. With
  * no candidate, the new task is dropped. Tasks are dropped inside the call, on any thread.
  *
@@ -37,6 +39,15 @@ UVS_API int uvs_set_after_shutdown(uvs_t *s, int which, int on);
 UVS_API int uvs_rejection_policy(uvs_t *s);
 UVS_API int uvs_set_rejection_policy(uvs_t *s, int policy);
 UVS_API uvs_rejected_cb uvs_rejection_handler(uvs_t *s);
+
+/* -------------------------------------------------------- foreign handles --- */
+
+/* 1 if h is a handle of s, for programs that walk their loop and close the handles they find.
+ * Closing such a handle terminates the scheduler: submits on the loop get UV_ESHUTDOWN, and no task
+ * runs any more. (Before the loop has run for the first time, submits are accepted; their tasks end
+ * cancelled.) The program must still call uvs_close before uv_loop_close. Thread: loop thread.
+ */
+UVS_API int uvs_owns_handle(const uvs_t *s, const uv_handle_t *h);
 
 /* ------------------------------------------------------- a replaced clock --- */
 

@@ -6,6 +6,8 @@
 #ifndef UVSCHED_STATS_H
 #define UVSCHED_STATS_H
 
+#include <stdio.h>
+
 #include <uvsched.h>
 
 #ifdef __cplusplus
