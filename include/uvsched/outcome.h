@@ -65,7 +65,8 @@ UVS_API int uvs_set_result(uvs_run_t *run, void *result);
 UVS_API int uvs_forget(uvs_t *s, uvs_id_t id);
 
 /**
- * End a task that is not running, as if a last run had ended with `status`: 0 or negative. result
+ * End a task that is not running, with `status`: 0 or negative. The task counts as completed or
+ * failed; `runs` and the times of its last run stay as they are. result
  * (or NULL) becomes the result of a success; it needs keep_outcome. A result of an earlier run that
  * it replaces is dropped before the call returns.
  *

@@ -114,7 +114,7 @@ static int read_options(const uvs_options_t *given, uvs_options_t *o, uvs_hooks_
   if ((o->allocator.alloc == NULL) != (o->allocator.free == NULL))
     return UV_EINVAL;
   if (o->concurrency == 0 && (o->executor != NULL || o->threads != 0))
-    return UV_EINVAL; /* they would never be used */
+    return UV_EINVAL; /* bodies would run on the loop, and not there */
   if (o->precise_ns < 0 || o->precise_ns > UVS_MS(1))
     return UV_EINVAL;
   if (o->precise_ns > 0 && uvs__clock_replaced(&o->clock)) /* there is no timer to be precise */
@@ -143,6 +143,7 @@ void uvs_ignore_errors(uvs_t *s, uvs_id_t id, int status, void *arg) {
 
 /* The error hook of a scheduler that was given none: failures are not silent. Loop thread. */
 static void print_first_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  char text[64];
   uvs_info_t info;
 
   (void)arg;
@@ -155,7 +156,7 @@ static void print_first_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
           "uvsched: task %llu%s%s failed: %s (%d). Further failures are not printed: set on_error, "
           "or uvs_ignore_errors.\n",
           (unsigned long long)id, info.name[0] != '\0' ? ", " : "", info.name,
-          status == UV_ETIMEDOUT ? "timed out" : uv_strerror(status), status);
+          status == UV_ETIMEDOUT ? "timed out" : uv_strerror_r(status, text, sizeof text), status);
 }
 
 static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o, const uvs_hooks_t *h) {

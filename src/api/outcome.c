@@ -134,7 +134,7 @@ int uvs_complete(uvs_t *s, uvs_id_t id, int status, void *result) {
   if (rc == 0)
     replaced = uvs__complete_unstarted(s, slot, status, result);
   uvs__unlock_and_wake(s, 0);
-  if (replaced != NULL)
+  if (drop != NULL && replaced != NULL)
     drop(replaced);
   return rc;
 }

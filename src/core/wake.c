@@ -24,12 +24,12 @@ bool uvs__wants_keep(const uvs_t *s) {
   bool keep = s->closing_cleanups; /* uvs_close was called */
 
   if (s->keep_alive == UVS_KEEP_ALIVE_AUTO)
-    keep |= s->live_refs > 0 || at->owed.first != UVS__NONE || at->calls != NULL ||
-            at->now_first != NULL || at->policy_changed || at->first_pass;
+    keep |= s->live_refs > 0 || at->first_pass;
   if (s->keep_alive == UVS_KEEP_ALIVE_ALWAYS)
     keep |= !s->terminated;
   if (s->keep_alive != UVS_KEEP_ALIVE_NEVER)
-    keep |= s->queues.refs > 0;
+    keep |= at->owed.first != UVS__NONE || at->calls != NULL || at->now_first != NULL ||
+            at->policy_changed || s->queues.refs > 0;
   return keep;
 }
 

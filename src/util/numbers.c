@@ -12,16 +12,16 @@ static uint64_t bit_of(uint32_t number) {
 }
 
 uint32_t uvs__number_take(void) {
-  uint32_t number = 1;
-
   for (int i = 1; i < UVS__NUMBERS; i++) {
-    number = atomic_fetch_add(&last, 1) % (UVS__NUMBERS - 1) + 1;
+    uint32_t number = atomic_fetch_add(&last, 1) % (UVS__NUMBERS - 1) + 1;
+
     if ((atomic_fetch_or(&in_use[number / 64], bit_of(number)) & bit_of(number)) == 0)
-      break;
+      return number;
   }
-  return number;
+  return 0;
 }
 
 void uvs__number_give(uint32_t number) {
-  atomic_fetch_and(&in_use[number / 64], ~bit_of(number));
+  if (number != 0)
+    atomic_fetch_and(&in_use[number / 64], ~bit_of(number));
 }

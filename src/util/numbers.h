@@ -9,11 +9,11 @@
 
 #include "port/base.h"
 
-#define UVS__NUMBERS 2048 /* 11 bits; 0 is no number */
+#define UVS__NUMBERS 2048 /* 11 bits */
 
 /* Any thread, without a lock, so also in a forked child. */
 
-/* 1 to UVS__NUMBERS - 1. If all are in use, a number that another scheduler has. */
+/* 1 to UVS__NUMBERS - 1. If all are in use: 0, which several schedulers may have. */
 uint32_t uvs__number_take(void);
 void uvs__number_give(uint32_t number);
 

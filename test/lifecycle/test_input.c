@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "uvsched/executor.h"
+
 #include "lib/fixture.h"
 #include "lib/threads.h"
 
@@ -171,6 +173,13 @@ TEST null_out_pointers_are_refused_or_harmless(void) {
 
 /* --------------------------------------------------------------------- open --- */
 
+static char place;
+static const uvs_hooks_t no_size;
+static const struct {
+  uvs_hooks_t known;
+  void *unknown;
+} unknown_hook = {{.size = sizeof unknown_hook}, &place};
+
 static void bad_options(int i, uvs_options_t *o) {
   switch (i) {
   case 0:
@@ -233,6 +242,18 @@ static void bad_options(int i, uvs_options_t *o) {
   case 19:
     o->size = sizeof *o - 1;
     break;
+  case 21:
+    o->concurrency = 0, o->threads = 2; /* bodies would run on the loop, and not there */
+    break;
+  case 22:
+    o->concurrency = 0, o->executor = uvs_inline_executor();
+    break;
+  case 23:
+    o->hooks = &no_size;
+    break;
+  case 24:
+    o->hooks = &unknown_hook.known;
+    break;
   case 20:
     o->size = sizeof(size_t);
     break;
@@ -242,7 +263,7 @@ static void bad_options(int i, uvs_options_t *o) {
   }
 }
 
-#define BAD_OPTIONS 21
+#define BAD_OPTIONS 25
 
 /* L19 */
 TEST open_refuses_invalid_options_and_leaves_nothing_behind(void) {

@@ -70,14 +70,26 @@ TEST a_post_works_after_shutdown_and_is_refused_once_the_scheduler_closes(void) 
 
 /* L22. The loop has nothing else to stay for. */
 TEST a_posted_call_keeps_the_loop_alive_until_it_was_made(void) {
-  struct fixture f;
+  for (int shut = 0; shut < 2; shut++) {
+    for (int keep = UVS_KEEP_ALIVE_AUTO; keep <= UVS_KEEP_ALIVE_ALWAYS; keep++) {
+      struct fixture f;
 
-  fixture_init(&f);
-  CHECK_CALL(fixture_open_turned(&f));
-  ASSERT_RC(0, uvs_post(f.s, note_call, "a"));
-  ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL));
-  ASSERT_STR_EQ("a", log_string(&f, EV_USER));
-  CHECK_CALL(fixture_close(&f));
+      if (!shut && keep == UVS_KEEP_ALIVE_ALWAYS)
+        continue; /* the loop would stay for the scheduler */
+      fixture_init(&f);
+      f.options.keep_alive = keep;
+      CHECK_CALL(fixture_open_turned(&f));
+      if (shut) {
+        ASSERT_RC(0, uvs_shutdown(f.s));
+        fixture_turn(&f);
+        ASSERT_RC(1, uvs_is_terminated(f.s));
+      }
+      ASSERT_RC(0, uvs_post(f.s, note_call, "a"));
+      ASSERT(fixture_run(&f, UV_RUN_DEFAULT, NULL));
+      ASSERT_STR_EQ("a", log_string(&f, EV_USER));
+      CHECK_CALL(fixture_close(&f));
+    }
+  }
   PASS();
 }
 

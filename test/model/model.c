@@ -1534,8 +1534,10 @@ bool model_keeps_loop(struct model *m) {
 
   if (m->o.keep_alive == UVS_KEEP_ALIVE_ALWAYS)
     keep |= !m->terminated;
+  if (m->o.keep_alive != UVS_KEEP_ALIVE_NEVER)
+    keep |= has_callbacks(m) || m->policy_changed;
   if (m->o.keep_alive == UVS_KEEP_ALIVE_AUTO) {
-    keep |= has_callbacks(m) || m->policy_changed || !m->had_turn;
+    keep |= !m->had_turn;
     for (int i = 0; i < m->top; i++) {
       const struct task *k = &m->task[i];
 

@@ -649,6 +649,11 @@ const char *uv_strerror(int err) {
   return "?";
 }
 
+char *uv_strerror_r(int err, char *buf, size_t size) {
+  snprintf(buf, size, "%d", err);
+  return buf;
+}
+
 int uv_translate_sys_error(int err) {
   return -err;
 }

@@ -153,6 +153,46 @@ static void cancel_if_waiting_meets_run(void) {
   play();
 }
 
+/* If it could be completed, it has not started, and never will. */
+static void complete(void *arg) {
+  struct part *p = arg;
+  int rc = uvs_complete(stage.s, p->id, UV_EIO, NULL);
+
+  WEAVE_CHECK(rc == 0 || rc == UV_EBUSY || rc == UV_ENOENT);
+  if (rc != 0)
+    return;
+  WEAVE_CHECK(!p->inside);
+  p->must_not_run = true;
+  p->settled_ns = (int64_t)weave_now_ns;
+}
+
+static void complete_at_5ms(void *arg) {
+  stage_sleep_ms(5);
+  complete(arg);
+}
+
+static void complete_meets_run(void) {
+  weave_spawn("complete", complete, due_now(), false);
+  play();
+}
+
+static void complete_meets_due(void) {
+  struct part *a = due_at(5);
+
+  weave_spawn("complete", complete_at_5ms, a, false);
+  play();
+  WEAVE_CHECK((a->status == UV_EIO) == (a->runs == 0));
+}
+
+static void complete_meets_cancel(void) {
+  struct part *a = due_at(80);
+
+  weave_spawn("complete", complete, a, false);
+  weave_spawn("cancel", stage_cancel_arg, a, false);
+  play();
+  WEAVE_CHECK((a->status == UV_ECANCELED) == (a->receipt[0].rc == UVS_CANCELLED));
+}
+
 static void loop_and_other_cancel(void) {
   struct part *a = due_at(5);
 
@@ -530,6 +570,9 @@ const struct weave_scene scenes_control[] = {
     {"control", "cancel-meets-due", cancel_meets_due},
     {"control", "two-cancels-meet-run", two_cancels_meet_run},
     {"control", "cancel-if-waiting-meets-run", cancel_if_waiting_meets_run},
+    {"control", "complete-meets-run", complete_meets_run},
+    {"control", "complete-meets-due", complete_meets_due},
+    {"control", "complete-meets-cancel", complete_meets_cancel},
     {"control", "loop-and-other-cancel", loop_and_other_cancel},
     {"control", "loop-and-other-cancel-plain", loop_and_other_cancel_plain},
     {"control", "cancel-meets-detached-run", cancel_meets_detached_run},

@@ -158,6 +158,24 @@ static void limit_meets_wait(void) {
   play(a);
 }
 
+static void sleep_6ms(uvs_run_t *run, struct part *p) {
+  (void)run;
+  (void)p;
+  stage_sleep_ms(6);
+}
+
+/* The same with the limit that begins on the pool thread, when the loop may be asleep. */
+static void limit_from_the_start_meets_wait(void) {
+  struct part *a = limited();
+
+  a->spec.limit.run_ns = a->spec.limit.total_ns;
+  a->spec.limit.total_ns = 0;
+  a->act = sleep_6ms; /* so the runner does not come back to the loop before */
+  stage_submit(a);
+  weave_spawn("wait", wait_settled, a, false);
+  play(a);
+}
+
 const struct weave_scene scenes_limit[] = {
     {"limit", "limit-meets-end", limit_meets_end},
     {"limit", "limit-in-the-body", limit_in_the_body},
@@ -167,5 +185,6 @@ const struct weave_scene scenes_limit[] = {
     {"limit", "limit-with-after", limit_with_after},
     {"limit", "limit-of-a-periodic-task", limit_of_a_periodic_task},
     {"limit", "limit-meets-wait", limit_meets_wait},
+    {"limit", "limit-from-the-start-meets-wait", limit_from_the_start_meets_wait},
     {NULL, NULL, NULL},
 };

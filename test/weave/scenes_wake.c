@@ -235,6 +235,24 @@ static void cancel_meets_sleep(void) {
   check_at_once(a);
 }
 
+static void complete_and_note(void *arg) {
+  struct part *p = arg;
+
+  called_ns = (int64_t)weave_now_ns;
+  WEAVE_SAME(0, uvs_complete(stage.s, p->id, UV_EIO, NULL));
+}
+
+static void complete_meets_sleep(void) {
+  struct part *a;
+
+  open_sleepy(1);
+  a = stage_part('a');
+  a->spec.first_ns = UVS_MS(50);
+  stage_submit(a);
+  weave_spawn("complete", complete_and_note, a, false);
+  check_at_once(a);
+}
+
 static void cancel_meets_the_end_of_a_pass(void) {
   struct part *a;
 
@@ -358,6 +376,23 @@ static void on_cleanup(uvs_t *s, void *arg) {
 static void attach_and_note(void *arg) {
   called_ns = (int64_t)weave_now_ns;
   WEAVE_SAME(0, uvs_add_cleanup(stage.s, ((struct part *)arg)->id, on_cleanup, NULL, 0));
+}
+
+static void post_and_note(void *arg) {
+  (void)arg;
+  called_ns = (int64_t)weave_now_ns;
+  WEAVE_SAME(0, uvs_post(stage.s, on_cleanup, NULL));
+}
+
+/* A posted call is made in the next pass, which must come. */
+static void post_meets_sleep(void) {
+  open_sleepy(1);
+  cleanup_ns = 0;
+  stage_submit(stage_loop_part('y'));
+  weave_spawn("post", post_and_note, NULL, false);
+  stage_play();
+  WEAVE_SAME(called_ns, cleanup_ns);
+  stage_close();
 }
 
 /* The task has ended: the action is called in the next pass, which must come. */
@@ -570,6 +605,7 @@ const struct weave_scene scenes_wake[] = {
     {"wake", "two-submits-meet-a-leaving-runner", two_submits_meet_a_leaving_runner},
     {"wake", "runner-leaves-tasks-behind", runner_leaves_tasks_behind},
     {"wake", "cancel-meets-sleep", cancel_meets_sleep},
+    {"wake", "complete-meets-sleep", complete_meets_sleep},
     {"wake", "cancel-meets-the-end-of-a-pass", cancel_meets_the_end_of_a_pass},
     {"wake", "reschedule-meets-the-end-of-a-pass", reschedule_meets_the_end_of_a_pass},
     {"wake", "finish-meets-sleep", finish_meets_sleep},
@@ -577,6 +613,7 @@ const struct weave_scene scenes_wake[] = {
     {"wake", "dispose-meets-sleep", dispose_meets_sleep},
     {"wake", "dispose-of-an-empty-lane", dispose_of_an_empty_lane},
     {"wake", "cleanup-meets-sleep", cleanup_meets_sleep},
+    {"wake", "post-meets-sleep", post_meets_sleep},
     {"wake", "runner-finds-a-task-of-the-loop", runner_finds_a_task_of_the_loop},
     {"wake", "runner-and-loop-collect", runner_and_loop_collect},
     {"wake", "cancel-meets-a-task-found-by-a-runner", cancel_meets_a_task_found_by_a_runner},

@@ -329,7 +329,7 @@ static void check_receipts(const struct part *p) {
     case UVS_CANCELLED_WHILE_RUNNING:
     case UVS_CANCELLED_BEFORE:
       /* A run whose limit passes before its body could begin is ended as a run, too. */
-      WEAVE_CHECK(p->runs > 0 || p->spec.limit.total_ns != 0);
+      WEAVE_CHECK(p->runs > 0 || p->spec.limit.total_ns != 0 || p->spec.limit.run_ns != 0);
       WEAVE_CHECK(p->runs - p->receipt[i].runs <= 1);
       WEAVE_CHECK(p->dones == 0 || p->status == UV_ECANCELED);
       cancelled = true;
