@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Hooks: watch every run, wrap or replace every body, learn of missed runs, decide about
- * submissions that are refused.
+ * Hooks: watch every run, wrap or replace every body, learn of missed runs, decide what
+ * happens to submissions above max_pending.
  *
  *   uvs_hooks_t hooks;
  *   uvs_hooks_init(&hooks);
@@ -25,25 +25,28 @@ typedef struct {
   void (*release)(void *arg); /* optional: called on the loop after `done`, with this arg */
 } uvs_decoration_t;
 
-/* May wrap or replace the body, for every run of the task. Called once per accepted task, on the
- * loop, before its first run. No API call invokes it. The task waits until it has returned. */
+/* May change *d, to wrap or replace the body for all runs of the task. Called once per accepted
+ * task, on the loop, before the task's first run, but never from inside an API call. The task does
+ * not run until the hook has returned. */
 typedef void (*uvs_decorate_cb)(uvs_t *s, uvs_id_t id, uvs_decoration_t *d);
 
-/* Before and after each body, on its thread. status: what the body returned, also UVS_PENDING. */
+/* Called before and after each body, on the body's thread. status: what the body returned; may be
+ * UVS_PENDING. */
 typedef void (*uvs_before_body_cb)(uvs_run_t *run);
 typedef void (*uvs_after_body_cb)(uvs_run_t *run, int status);
 
-/* Points of a fixed-rate grid passed without a run: `count` of them, because of `reason`
- * (UVS_LATE_...). Called on the loop, before the task's next run. arg: the spec's. */
+/* `count` points of a fixed-rate grid passed without a run, because of `reason` (UVS_LATE_...).
+ * Called on the loop, before the task's next run. arg: the spec's. */
 typedef void (*uvs_missed_cb)(uvs_t *s, uvs_id_t id, uint64_t count, int reason, void *arg);
 
-/* A submission is being refused with `code`: UV_EAGAIN, or UV_ESHUTDOWN (the answer is ignored).
- * The answer is a policy, UVS_REJECT_...; ASK and unknown numbers mean ABORT. t and n are the
- * submission's (n is 1 for the short calls). Called once per submission, on the submitter's thread,
- * with no lock held: it may call what its caller may call. */
+/* A submission is about to be refused with `code`: UV_EAGAIN (max_pending is reached) or
+ * UV_ESHUTDOWN. For UV_EAGAIN the hook returns the policy to apply, UVS_REJECT_...; ASK and unknown
+ * numbers mean ABORT. For UV_ESHUTDOWN its answer is ignored. t and n are the specs of the
+ * submission (n is 1 for the short calls). Called once per submission, on the submitter's thread,
+ * with no lock held. The hook may call what the submitter may call. */
 typedef int (*uvs_rejected_cb)(uvs_t *s, const uvs_task_t *t, size_t n, int code);
 
-/* Each is optional. */
+/* Each hook is optional. */
 typedef struct uvs_hooks_s {
   size_t size; /* set by the initializer; new fields go at the end */
   uvs_decorate_cb decorate;

@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: MIT
  *
- * uvsched/lane: tasks that keep their order, do not overlap, and end together, on the threads that
- * all share.
+ * Lanes: a lane is a group of tasks that keep their order, do not overlap, and are cancelled
+ * together. Lanes share the scheduler's threads with all other tasks.
  *
- * A lane of width 1 runs one task at a time, those that are due now in the order of submission,
- * delayed ones by due time; each sees what the one before has written, whatever threads they run
- * on. Width n lets n run at once, 0 any number. A run counts until it is over, `after` and
- * UVS_PENDING included. Lanes share the runners task by task: among those of one priority, a task
- * whose lane has room starts after at most one further task of each other lane, however many that
- * has ready. (What is due becomes ready in the order of due time, a batch per turn of the loop.)
+ * ORDER. Tasks that are due now start in the order of submission. Delayed tasks start by due time.
  *
- * Dispose a lane, and everything that it owns is cancelled.
+ * WIDTH. The width is the greatest number of runs at once.
+ *   1  (default) One task runs at a time. Each body sees what the body before it wrote, whatever
+ *      threads the two run on.
+ *   n  Up to n tasks run at once.
+ *   0  Any number of tasks run at once.
+ * A run occupies its place until it is over: `after` counts, and so does the time between
+ * UVS_PENDING and uvs_finish.
  *
- * The number of a lane is also a restricted handle for other code, which can submit, cancel and
- * dispose in this lane, and reach nothing else. Callbacks of tasks that are submitted this way get
- * NULL for the scheduler. The number may be stale, and never dangles, even when the scheduler is
- * closed and gone.
+ * FAIRNESS. Lanes alternate: no lane has to wait until another lane is empty. Suppose that a task
+ * is ready and its lane has room. Among the tasks of the same priority, at most one more task of
+ * each other lane starts before this task, however many tasks are ready in that lane. (Due tasks
+ * become ready in the order of due time, one batch per loop pass.)
+ *
+ * DISPOSAL. Disposing a lane cancels all its tasks.
+ *
+ * A RESTRICTED HANDLE. A lane is named by a number. Code that has only this number can submit,
+ * cancel, reschedule, finish and dispose in this lane, and can reach nothing else. Callbacks of
+ * tasks that are submitted this way get NULL for the scheduler. The number may be stale, but it
+ * never dangles, even when the scheduler is closed and gone.
  *
  * Code that has the scheduler submits to a lane with uvs_task_t.lane.
  */
@@ -28,23 +36,23 @@
 extern "C" {
 #endif
 
-/* A lane that was disposed is quiet: the `done` of its last task has returned. No code will touch
- * what the lane owned again. Thread: loop. */
+/* A disposed lane is quiet: the `done` of its last task has returned. After this call no code
+ * touches what the lane owned. arg: that of the options. Thread: loop thread. */
 typedef void (*uvs_quiet_cb)(uvs_t *s, uvs_lane_t lane, void *arg);
 
-#define UVS_LANE_WIDTH_MAX INT32_MAX /* so a negative number is an error, not a wide lane */
+#define UVS_LANE_WIDTH_MAX INT32_MAX /* a negative width is an error, not a wide lane */
 
 typedef struct {
   size_t size;           /* set by the initializer; new fields go at the end */
   uint32_t width;        /* most runs at once, up to UVS_LANE_WIDTH_MAX; default 1; 0: no bound */
-  uvs_quiet_cb on_quiet; /* optional: exactly once, after the lane was disposed */
+  uvs_quiet_cb on_quiet; /* optional; called exactly once, after the lane was disposed */
   void *arg;             /* of on_quiet */
 
-  /* Where its bodies run, if not where the scheduler's do: as in uvs_options_t. Such a lane has
-   * runners of its own, as many as the executor says but not more than it is wide; each takes 11
-   * KB. */
-  const struct uvs_executor_s *executor; /* borrowed until it is quiet */
-  int threads;                           /* closed when it is quiet */
+  /* Where the lane's bodies run, if not where the scheduler's bodies run. The fields are as in
+   * uvs_options_t. A lane with `executor` or `threads` has its own runners: as many as the executor
+   * says, but not more than the lane's width. Each runner takes 11 KB. */
+  const struct uvs_executor_s *executor; /* borrowed until the lane is quiet */
+  int threads;                           /* closed when the lane is quiet */
   const char *thread_name;
 } uvs_lane_options_t;
 
@@ -55,46 +63,46 @@ static inline void uvs_lane_options_init(uvs_lane_options_t *o) {
 }
 
 /**
- * Make a lane. It does not keep the loop alive; its tasks do. Dispose it when it is not needed any
- * more: uvs_close disposes those that are left.
+ * Make a lane. A lane does not keep the loop alive; its tasks do. Dispose the lane when it is no
+ * longer needed. uvs_close disposes the lanes that are left.
  *
  * Thread:  any.
  * Owns:    copies *o (NULL: defaults).
  * Returns: 0 with *ret set; UV_EINVAL (NULL ret, a wrong size, an option out of range);
- *          UV_ESHUTDOWN once shut down; UV_ENOMEM; what uvs_threads_open answers.
+ *          UV_ESHUTDOWN (the scheduler is shut down); UV_ENOMEM; what uvs_threads_open answers.
  */
 UVS_API int uvs_lane_open(uvs_t *s, const uvs_lane_options_t *o, uvs_lane_t *ret);
 
 /* uvs_lane_dispose's flags. */
 enum {
-  UVS_DISPOSE_TOKEN = 1 /* also ask running bodies to stop, but not one that itself disposes its
-                           lane: their uvs_cancelled(run) turns true */
+  UVS_DISPOSE_TOKEN = 1 /* also ask running bodies to stop: their uvs_cancelled(run) turns 1; not
+                           the body that itself makes the call */
 };
 
 /**
- * Dispose a lane: every task of it is cancelled, as if by uvs_cancel, and nothing more is accepted.
- * When this returns no body of it will start any more; one that runs finishes. The `done`s come,
- * and then `quiet`.
+ * Dispose a lane: every task of the lane is cancelled, as if by uvs_cancel, and the lane accepts no
+ * more tasks. When this call has returned, no body of the lane starts any more. A running body
+ * finishes. Each task gets its `done`, and then on_quiet is called.
  *
- * Thread:  any, also in its own body, any number of times (each may add the token).
+ * Thread:  any, also inside a body of the lane, any number of times (each call may add the token).
  * Returns: 0; UV_ENOENT (there never was such a lane); UV_EINVAL (unknown flags); UV_ENOTSUP (a
  *          forked child).
  */
 UVS_API int uvs_lane_dispose(uvs_lane_t lane, unsigned flags);
 
-/* 1 as soon as it is disposed, and ever after; 0. UV_ENOENT: there never was such a lane. Thread:
- * any. */
+/* 1 as soon as the lane is disposed, and for ever after; else 0. UV_ENOENT (there never was such a
+ * lane). Thread: any. */
 UVS_API int uvs_lane_is_disposed(uvs_lane_t lane);
 
-/* As uvs_add_cleanup, to the end of a lane: when it is disposed and quiet, before its `quiet`; with
- * UVS_CLEANUP_WHEN_SETTLED, as soon as it is disposed. UV_EINVAL also for a lane of another
- * scheduler. */
+/* As uvs_add_cleanup, for the end of a lane. The action is called when the lane is disposed and
+ * quiet, before on_quiet; with UVS_CLEANUP_WHEN_SETTLED, as soon as the lane is disposed. UV_EINVAL
+ * also for a lane of another scheduler. */
 UVS_API int uvs_lane_add_cleanup(uvs_t *s, uvs_lane_t lane, uvs_cleanup_cb cb, void *arg,
                                  unsigned flags);
 
 /**
- * As uvs_submit, to this lane. run->scheduler and the scheduler that `done` is given are NULL.
- * t->lane is 0 or the same. A kept outcome (t->keep_outcome) is readable only through the
+ * As uvs_submit, to this lane. run->scheduler is NULL, and `done` gets NULL for the scheduler.
+ * t->lane must be 0 or this lane. A kept outcome (t->keep_outcome) is readable only through the
  * scheduler, until uvs_forget.
  *
  * Thread:  any.
@@ -103,8 +111,9 @@ UVS_API int uvs_lane_add_cleanup(uvs_t *s, uvs_lane_t lane, uvs_cleanup_cb cb, v
  */
 UVS_API int uvs_lane_submit(uvs_lane_t lane, const uvs_task_t *t, uvs_id_t *ret_id);
 
-/* As uvs_cancel, uvs_reschedule and uvs_finish, of a task of this lane, however it was submitted.
- * UV_ENOENT for every other, and if the lane is gone. Thread: any. */
+/* As uvs_cancel, uvs_reschedule and uvs_finish, for any task of this lane, however the task was
+ * submitted. UV_ENOENT for a task that is not in this lane, and if the lane is gone. Thread: any.
+ */
 UVS_API int uvs_lane_cancel(uvs_lane_t lane, uvs_id_t id, unsigned flags);
 UVS_API int uvs_lane_reschedule(uvs_lane_t lane, uvs_id_t id, int64_t delay_ns);
 UVS_API int uvs_lane_finish(uvs_lane_t lane, uvs_id_t id, int status);

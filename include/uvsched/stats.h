@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Statistics: ask about a task, visit all tasks, read counters and histograms, write them as text
- * or for Prometheus. Histograms and counters are always on.
+ * Statistics: ask about a task, visit all tasks, read counters and histograms, write both as text
+ * or for Prometheus. Counters and histograms are always on.
  */
 #ifndef UVSCHED_STATS_H
 #define UVSCHED_STATS_H
@@ -18,9 +18,9 @@ extern "C" {
 
 /* The state of a task. */
 enum {
-  UVS_WAITING = 1, /* its next run is not due */
-  UVS_READY,       /* due; it waits for a runner, for the loop, or for its lane */
-  UVS_RUNNING,     /* its body runs or is pending */
+  UVS_WAITING = 1, /* the next run is not due yet */
+  UVS_READY,       /* due; the task waits for a runner, for the loop, or for its lane */
+  UVS_RUNNING,     /* the body runs or is pending */
   UVS_ENDED        /* no run is in progress and none will start; `done` is still to come */
 };
 
@@ -30,21 +30,21 @@ typedef struct {
   int state;            /* UVS_WAITING ... */
   int kind;             /* UVS_ONE_SHOT ... */
   int from;             /* UVS_FROM_WALL or UVS_FROM_MONOTONIC: the clock of due_ns */
-  int cancelled;        /* 1: the outcome is UV_ECANCELED, also while the last run finishes */
-  int64_t due_ns;       /* the next run (or the present one); UVS_NEVER */
-  int64_t remaining_ns; /* until then; negative if overdue; UVS_NEVER */
+  int cancelled;        /* 1: the outcome is UV_ECANCELED; the last run may still be finishing */
+  int64_t due_ns;       /* of the next run, or of the run in progress; UVS_NEVER */
+  int64_t remaining_ns; /* until due_ns; negative if overdue; UVS_NEVER */
   int64_t period_ns;
-  uint64_t runs;   /* started */
-  uint64_t missed; /* points of the grid that passed without a run, over the task's whole life */
+  uint64_t runs;   /* started runs */
+  uint64_t missed; /* points of the grid that passed without a run, since the task was submitted */
   void *arg;
   char name[UVS_NAME_MAX + 1];
   uvs_work_cb work;  /* the body as submitted, before any decoration */
-  uint64_t failures; /* consecutive, up to now */
-  /* How late the last run was, and why, as in uvs_run_t. A plain one-shot (only first_ns, work or
-   * after, done, arg, flags) does not keep it. */
+  uint64_t failures; /* consecutive failures up to now */
+  /* How late the last run was, and why, as in uvs_run_t. Not recorded for a plain one-shot, whose
+   * spec has nothing but first_ns, work or after, done, arg and flags. */
   int64_t late_ns;
   int culprit;
-  int timed_out; /* 1: a time limit has settled the task, and its body still runs */
+  int timed_out; /* 1: a time limit has settled the task, and the body still runs */
   int64_t late_by_ns[UVS_LATE_CAUSES];
   int priority; /* UVS_PRIORITY_... */
 } uvs_info_t;
@@ -57,14 +57,14 @@ static inline void uvs_info_init(uvs_info_t *i) {
 /* Ask about a task. Thread: any. UV_ENOENT (ended or stale); UV_EINVAL (no initialized *ret). */
 UVS_API int uvs_info(uvs_t *s, uvs_id_t id, uvs_info_t *ret);
 
-/* Visit every task that has not ended, in no special order. A nonzero answer of `each` ends the
- * visit and is returned. `each` may call anything but uvs_each. arg: that of uvs_each. Thread: loop
- * thread. UV_EINVAL; UV_EPERM (thread); UV_EBUSY (inside `each`). */
+/* Visit every task that has not ended, in no special order. If `each` returns a nonzero value, the
+ * visit ends, and uvs_each returns that value. `each` may call anything but uvs_each. arg: that of
+ * uvs_each. Thread: loop thread. UV_EINVAL; UV_EPERM (thread); UV_EBUSY (inside `each`). */
 typedef int (*uvs_each_cb)(uvs_t *s, const uvs_info_t *info, void *arg);
 UVS_API int uvs_each(uvs_t *s, uvs_each_cb each, void *arg);
 
-/* Print state, counters and tasks, the next due first. Thread: loop thread. UV_EINVAL; UV_EPERM
- * (thread); UV_ENOMEM; UV_EBUSY (inside `each`). */
+/* Print the scheduler's state, its counters and its tasks, nearest deadline first. Thread: loop
+ * thread. UV_EINVAL; UV_EPERM (thread); UV_ENOMEM; UV_EBUSY (inside `each`). */
 UVS_API int uvs_dump(uvs_t *s, FILE *out);
 
 /* -------------------------------------------------------------- counters --- */
@@ -74,17 +74,17 @@ UVS_API int uvs_dump(uvs_t *s, FILE *out);
 typedef struct {
   size_t size; /* set by the initializer; new fields go at the end */
   uint64_t submitted, completed, failed, cancelled;
-  uint64_t waiting, ready, running; /* a task cancelled in its run counts as cancelled */
+  uint64_t waiting, ready, running; /* if cancelled during a run: `cancelled`, not `running` */
   uint64_t rejected;                /* submissions refused: max_pending or shutdown */
-  uint64_t runs;                    /* started */
-  uint64_t missed;                  /* points of a grid without a run */
+  uint64_t runs;                    /* started runs */
+  uint64_t missed;                  /* points of a grid that passed without a run */
   uint64_t runners;                 /* pool threads busy with bodies now */
-  uint64_t peak_runners;            /* the most ever at once */
+  uint64_t peak_runners;            /* the greatest number of runners so far */
   uint64_t slots;                   /* tasks that the allocated memory has room for */
   uint64_t timed_out;               /* the last run passed its limit; its body may still run */
   uint64_t dropped;                 /* by the rejection policy */
   uint64_t failed_runs;             /* also of tasks that went on */
-  uint64_t heap_ops; /* tasks put into the delay queue, moved in it, taken out of it */
+  uint64_t heap_ops; /* insertions into the delay queue, moves inside it, removals from it */
   uint64_t wakeups;  /* loop passes that the scheduler asked for, by its timer or a wake-up */
 } uvs_counts_t;
 
@@ -93,28 +93,28 @@ static inline void uvs_counts_init(uvs_counts_t *c) {
   c->size = sizeof *c;
 }
 
-/* One consistent snapshot. After close: the final numbers, for a thread that holds a reference.
- * Thread: any. */
+/* Read all counters in one consistent snapshot. After close, a thread that holds a reference gets
+ * the final numbers. Thread: any. */
 UVS_API int uvs_counts(uvs_t *s, uvs_counts_t *ret);
 
 /* ------------------------------------------------------------ histograms --- */
 
 enum {
   UVS_STAT_QUEUE = 0, /* from ready to the start of a run */
-  UVS_STAT_RUN,       /* from the start to the end of a run; of runs that have ended */
+  UVS_STAT_RUN,       /* from the start to the end of a run; only runs that have ended */
   UVS_STAT_LATE,      /* how late each run started */
   UVS_STAT_CAUSE      /* + UVS_LATE_...: how late the runs with this culprit started */
 };
 
-/* Bucket 0 is below 1024 ns; then there are four to each power of two; the last begins at 2^40 ns,
- * which is 18 minutes. */
+/* Bucket 0 holds values below 1024 ns. Above, each power of two is divided into four buckets. The
+ * last bucket begins at 2^40 ns, which is 18 minutes. */
 #define UVS_BUCKETS 122
 
 typedef struct {
   size_t size;                  /* set by the initializer */
   uint64_t count;               /* always the sum of the buckets */
   uint64_t sum_ns;              /* may include a value that is just being added */
-  uint64_t max_ns;              /* the same */
+  uint64_t max_ns;              /* may include a value that is just being added */
   uint64_t bucket[UVS_BUCKETS]; /* see uvs_bucket_ns */
 } uvs_histogram_t;
 
@@ -123,22 +123,23 @@ static inline void uvs_histogram_init(uvs_histogram_t *h) {
   h->size = sizeof *h;
 }
 
-/* A snapshot since uvs_open. Blocks no other thread. Thread: any. UV_EINVAL (an unknown
- * UVS_STAT_..., or no initialized *ret). */
+/* Read one histogram: all values since uvs_open. Blocks no other thread. Thread: any. UV_EINVAL (an
+ * unknown UVS_STAT_..., or no initialized *ret). */
 UVS_API int uvs_histogram(uvs_t *s, int which, uvs_histogram_t *ret);
 
-/* Where a bucket ends: every value in it is below. UVS_NEVER for the last. */
+/* The upper bound of a bucket: every value in the bucket is below it. UVS_NEVER for the last. */
 UVS_API int64_t uvs_bucket_ns(unsigned bucket);
 
-/* At least the share q (0 to 1) of all values is not above this. It is the end of the bucket in
- * which the q-quantile lies: at most a quarter too much (from 1024 ns on), and never more than
- * max_ns. 0 if nothing is counted. Reads count, max_ns and bucket only, so it also works on the
- * difference of two snapshots. */
+/* The q-quantile (q from 0 to 1), rounded up: at least the share q of all values is not above the
+ * answer. The answer is the upper bound of the bucket of the q-quantile, but never more than
+ * max_ns. From 1024 ns on, it is at most a quarter too high. 0 if the histogram is empty. The
+ * function reads only count, max_ns and bucket, so it also works on the difference of two
+ * snapshots. */
 UVS_API int64_t uvs_quantile_ns(const uvs_histogram_t *h, double q);
 
 /* ------------------------------------------------------------------ text --- */
 
-/* Gets whole lines. A nonzero answer ends the writing. arg: that of uvs_stats_write. */
+/* Gets whole lines. A nonzero answer stops the writing. arg: that of uvs_stats_write. */
 typedef int (*uvs_write_cb)(const char *data, size_t size, void *arg);
 
 enum {
@@ -149,13 +150,14 @@ enum {
 /**
  * Write counters and histograms, piece by piece. The names of the metrics begin with uvsched_.
  *
- * Thread:  any; `write` is called on it before the call returns, and may call anything.
+ * Thread:  any. `write` is called on the same thread, before this call returns. `write` may call
+ *          anything.
  * Returns: 0; what `write` answered, if not 0; UV_EINVAL (unknown format, NULL write).
  */
 UVS_API int uvs_stats_write(uvs_t *s, int format, uvs_write_cb write, void *arg);
 
 UVS_API const char *uvs_state_name(int state); /* "waiting" ...; "?" if unknown */
-/* "timer" ... "submit", "retry"; "on time" for -1, no culprit; "?" if unknown. */
+/* "timer" ... "submit", "retry"; "on time" for -1 (no culprit); "?" if unknown. */
 UVS_API const char *uvs_late_name(int cause);
 /* What a task's final status means: "completed", "failed", "cancelled", "timed out". */
 UVS_API const char *uvs_outcome_name(int status);
