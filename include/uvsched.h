@@ -214,7 +214,8 @@ typedef struct {
   /* Where `work` runs, if not on libuv's pool: on your executor, which is borrowed until the
    * callback of uvs_close and never closed, or on `threads` threads (1 to 1024) that belong to the
    * scheduler (uvsched/executor.h). With either, concurrency -1 means as many as the executor says,
-   * and 0 is an error. A task that the executor refuses fails, and on_error is called in any case.
+   * and 0 is an error. If the executor refuses a run, the run fails, and on_error is called in any
+   * case.
    */
   const struct uvs_executor_s *executor;
   int threads;

@@ -67,10 +67,10 @@ UVS_API int uvs_set_result(uvs_run_t *run, void *result);
 UVS_API int uvs_forget(uvs_t *s, uvs_id_t id);
 
 /**
- * End a task that is not running, with `status`, which is 0 or negative. The task counts as completed
- * or failed; `runs` and the times of its last run stay as they are. A `result` that is not NULL
- * becomes the task's result. Such a result needs status 0 and keep_outcome. If `result` replaces the
- * result of an earlier run, the earlier result is dropped before the call returns.
+ * End a task that is not running, with `status`, which is 0 or negative. The task counts as
+ * completed or failed; `runs` and the times of its last run stay as they are. A `result` that is
+ * not NULL becomes the task's result. Such a result needs status 0 and keep_outcome. If `result`
+ * replaces the result of an earlier run, the earlier result is dropped before the call returns.
  *
  * Thread:  any.
  * Returns: 0; UV_EBUSY (a run is in progress); UV_ENOENT (the task has ended or is settled, or
