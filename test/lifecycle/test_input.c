@@ -173,12 +173,12 @@ TEST null_out_pointers_are_refused_or_harmless(void) {
 
 /* --------------------------------------------------------------------- open --- */
 
-static char place;
+static char unknown;
 static const uvs_hooks_t no_size;
 static const struct {
   uvs_hooks_t known;
   void *unknown;
-} unknown_hook = {{.size = sizeof unknown_hook}, &place};
+} unknown_hook = {{.size = sizeof unknown_hook}, &unknown};
 
 static void bad_options(int i, uvs_options_t *o) {
   switch (i) {
