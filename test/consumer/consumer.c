@@ -32,7 +32,7 @@ int main(void) {
   if (uv_loop_init(&loop) != 0 || uvs_open(&loop, NULL, &s) != 0)
     return 1;
   uvs_task_init(&task);
-  task.delay_ns = UVS_MS(5);
+  task.first_ns = UVS_MS(5);
   task.work = work;
   task.done = done;
   task.arg = &runs;

@@ -14,7 +14,7 @@
 int __real_madvise(void *addr, size_t length, int advice);
 int __wrap_madvise(void *addr, size_t length, int advice);
 
-static enum {
+static enum answer {
   AS_IT_IS,
   KNOWS_IT,     /* as Linux 4.14 and newer; only says so */
   ACCEPTS_ALL,  /* as qemu-user, which ignores it */
@@ -49,7 +49,7 @@ TEST a_child_is_recognized_whatever_madvise_answers(void) {
   for (int i = 0; i < 3; i++) {
     struct uvs__fork f;
 
-    madvise_answers = (int[]){AS_IT_IS, ACCEPTS_ALL, DOES_NOT_KNOW}[i];
+    madvise_answers = (enum answer[]){AS_IT_IS, ACCEPTS_ALL, DOES_NOT_KNOW}[i];
     ASSERT_RC(0, uvs__fork_init(&f));
     ASSERT(!uvs__forked(&f));
     ASSERT(child_says_forked(&f));
