@@ -216,8 +216,9 @@ UVS_API int uvs_queue_remove_value(uvs_queue_t *q, const void *value, uvs_entry_
  * it at any time. With `hold` in the options the caller gets a reference to the value, and must
  * give the reference back. UV_ENOENT (the queue is empty); UV_EINVAL (NULL ret). */
 UVS_API int uvs_queue_peek(uvs_queue_t *q, uvs_entry_t *ret);
-UVS_API int uvs_queue_size(uvs_queue_t *q);                        /* how many values, due or not */
-UVS_API int uvs_queue_contains(uvs_queue_t *q, const void *value); /* 1 or 0; looks at all values */
+UVS_API int uvs_queue_size(uvs_queue_t *q); /* how many values, due or not */
+/* 1 or 0. Looks at all values; compares pointers. */
+UVS_API int uvs_queue_contains(uvs_queue_t *q, const void *value);
 
 /* Visit a snapshot of all values, in due order. Later changes are not seen. If `each` returns a
  * nonzero value, the visit ends, and uvs_queue_each returns that value. With `hold` in the options

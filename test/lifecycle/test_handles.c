@@ -707,7 +707,29 @@ TEST no_call_sends_to_an_async_handle_that_others_closed(void) {
   PASS();
 }
 
+/* The scheduler does not know the loop thread yet, so it cannot look at its handles. */
+TEST a_task_submitted_after_a_foreign_close_before_the_first_pass_ends_cancelled(void) {
+  struct fixture f;
+  struct wreck w = {.f = &f, .what = CLOSE_ALL};
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open(&f));
+  uv_walk(&f.loop, wreck_one, &w);
+  uvs_task_t t = fixture_once(&f, 'a', 0);
+  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  fixture_turn(&f);
+  ASSERT_U64(0, log_count(&f, EV_WORK, 0));
+  ASSERT_RC(0, uvs_close(f.s, note_closed));
+  fixture_turn_until_closed(&f);
+  f.s = NULL;
+  ASSERT_U64(0, log_count(&f, EV_WORK, 0));
+  ASSERT_RC(UV_ECANCELED, done_status(&f, 'a'));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 SUITE(foreign_close) {
+  RUN_TEST(a_task_submitted_after_a_foreign_close_before_the_first_pass_ends_cancelled);
   RUN_TEST(close_finishes_if_others_closed_its_handles_in_an_earlier_pass);
   RUN_TEST(close_finishes_if_others_closed_its_handles_in_the_same_pass);
   RUN_TEST(close_finishes_if_others_close_its_handles_after_uvs_close);

@@ -449,7 +449,8 @@ TEST states_and_errors_have_names(void) {
   ASSERT_STR_EQ("success", uvs_strerror(0));
   /* Every code that a header names has a text of ours; all others have libuv's. */
   for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
-    ASSERT(strcmp(uv_strerror(ours[i]), uvs_strerror(ours[i])) != 0);
+    if (ours[i] != UVS_EDEADLK) /* libuv does not know it, and allocates a text */
+      ASSERT(strcmp(uv_strerror(ours[i]), uvs_strerror(ours[i])) != 0);
     for (size_t j = 0; j < i; j++)
       ASSERT(strcmp(uvs_strerror(ours[j]), uvs_strerror(ours[i])) != 0);
   }
