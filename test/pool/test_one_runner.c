@@ -179,10 +179,13 @@ TEST one_long_body_makes_the_crew_use_several_runners_again(void) {
   CHECK_CALL(open_burst(&f, 2));
   ASSERT(inspect_is_one_enough(f.s));
   uvs_task_t t = plain(sleeps_2ms);
-  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
-  ASSERT(turn_loop_until(&f.loop, &burst.runs, 1));
-  while (counts_of(f.s).running > 0)
-    uv_sleep(1);
+  /* A run whose runner had to wait for the lock does not count, so there may be several. */
+  for (int i = 1; i <= 100 && inspect_is_one_enough(f.s); i++) {
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+    ASSERT(turn_loop_until(&f.loop, &burst.runs, i));
+    while (counts_of(f.s).running > 0)
+      uv_sleep(1);
+  }
   ASSERT_FALSE(inspect_is_one_enough(f.s));
   CHECK_CALL(fixture_close(&f));
   PASS();
