@@ -66,7 +66,7 @@ static uvs_task_t task_of(struct parcel *p) {
   t.retry.wait_ns = UVS_SEC(1);     /* wait 1 s after the first failure, then 2 s, 4 s, */
   t.retry.max_wait_ns = UVS_SEC(5); /* and never longer than this; */
   t.retry.jitter_percent = 50;      /* of that, chance takes off up to 50 % */
-  t.max_failures = TRIES;           /* in a row: then it is over */
+  t.max_failures = TRIES;           /* consecutive failures end the task */
   return t;
 }
 

@@ -272,7 +272,7 @@ enum { UVS_MISSED_CATCH_UP = 0, UVS_MISSED_ONCE, UVS_MISSED_SKIP };
  *   CONTINUE  the next run comes as after a success; periodic tasks only
  *   RETRY     it runs again after a wait, which doubles with each consecutive failure. Points of a
  *             grid that pass meanwhile are missed.
- * With max_failures, CONTINUE and RETRY end the task after so many consecutive failures. */
+ * With max_failures, CONTINUE and RETRY end the task after that many consecutive failures. */
 enum { UVS_FAIL_STOP = 0, UVS_FAIL_CONTINUE, UVS_FAIL_RETRY };
 
 /* While tasks of all three are ready, 8 of 13 starts are high, 4 normal and 1 low: nothing starves.
