@@ -44,7 +44,7 @@ static uvs_task_t request_task(struct request *r) {
   t.work = answer;
   t.done = on_answered;
   t.arg = r;
-  t.limit.total_ns = UVS_SEC(3); /* from when the run is due: the client waits that long */
+  t.limit.total_ns = UVS_SEC(3); /* from when the run is ready: the client waits that long */
   return t;
 }
 
