@@ -7,9 +7,9 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 DESTDIR ?=
 # The lines that `make contract` requires: single lines or whole chapters, e.g. REQUIRE='S1-S11 L'.
-REQUIRE ?= S F P D T R J L
+REQUIRE ?= S F P D T R J L K
 
-.PHONY: all test demo bench bench-full bench-node proof proof-model soak coverage mutants install uninstall \
+.PHONY: all test demo bench bench-full bench-node bench-calendar proof proof-model soak coverage mutants install uninstall \
   amalgamation symbols docs contract format portability ci clean
 
 all: build/build.ninja
@@ -50,6 +50,12 @@ bench bench-full: build/build.ninja
 bench-node:
 	@cd node && { test -d node_modules/node-gyp-build || npm install --omit=dev --ignore-scripts; } && node scripts/gyp.js
 	@node --expose-gc bench/node.js
+
+# The next occurrence of a calendar, beside croner's (from npm).
+bench-calendar: build/build.ninja
+	@meson compile -C build bench-calendar
+	@.ci/cron-peers build/cron-peers
+	@node bench/calendar.mjs build/bench/bench-calendar build/cron-peers
 
 # Costs of single operations on this machine: make bench-stats, make bench-dispose.
 bench-%: build/build.ninja

@@ -403,7 +403,7 @@ static void w9(uint32_t n) {
   uvs_close(S, on_closed);
   p_run();
   if (uv_loop_close(L) || !closed || w9_ended != n)
-    die("w9: not all is over");
+    die("w9: some tasks have not ended");
   emit("close_ms", (double)(now_ns() - t0) / 1e6);
   emit("ran", (double)cell_sum());
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * uvs_cancel answers with a receipt: what became of the task is known when the call returns, on any
- * thread. Here the loop runs in the main thread and another thread does the cancelling. */
+ * uvs_cancel says what became of the task: never run, or cancelled while its body was running. The
+ * answer is final when the call returns, on any thread. Here the loop runs in the main thread, and
+ * another thread cancels. */
 #include <uvsched.h>
 #include <uvsched/stats.h>
 
@@ -13,10 +14,10 @@ struct job {
   uv_sem_t started, go, over;
   int runs;
   int saw_token;
-  int status; /* of `done` */
+  int status; /* the status that `done` got */
 };
 
-/* Runs until it is told to go on, and notes whether anybody asked it to stop. */
+/* Runs until the other thread lets it go on, and notes whether it was asked to stop. */
 static int body(uvs_run_t *run) {
   struct job *j = run->arg;
   j->runs++;
@@ -54,7 +55,7 @@ static void submit(uvs_t *s, struct job *j, const char *name, int64_t delay_ns, 
   EXPECT(uv_sem_init(&j->go, 0) == 0);
   EXPECT(uv_sem_init(&j->over, 0) == 0);
   uvs_task_init(&t);
-  t.kind = UVS_FIXED_DELAY; /* periodic, so that "none follows" means something */
+  t.kind = UVS_FIXED_DELAY; /* periodic, so that the check can see that no run follows */
   t.first_ns = delay_ns;
   t.period_ns = UVS_MS(1);
   t.work = work;
@@ -64,7 +65,7 @@ static void submit(uvs_t *s, struct job *j, const char *name, int64_t delay_ns, 
   EXPECT(uvs_submit(s, &t, &j->id) == 0);
 }
 
-/* `done` was the last touch of the job, so what it points to may go. */
+/* `done` is the last use of the job, so its memory may be freed after this. */
 static void await_done(struct job *j, int runs, int saw_token, int status) {
   uv_sem_wait(&j->over);
   EXPECT(j->runs == runs && j->saw_token == saw_token && j->status == status);
@@ -99,7 +100,7 @@ static void canceller(void *arg) {
   printf("a task that waits, due in an hour\n");
   submit(s, &j, "waiting", UVS_HOUR(1), body);
   cancel(s, j.id, 0, "cancel", UVS_CANCELLED);
-  await_done(&j, 0, 0, UV_ECANCELED); /* comes now, not in an hour */
+  await_done(&j, 0, 0, UV_ECANCELED); /* `done` comes now, not in an hour */
   cancel(s, j.id, 0, "cancel it again", UV_ENOENT);
 
   printf("a task in the middle of a run\n");
@@ -135,11 +136,10 @@ int main(void) {
 
   setvbuf(stdout, NULL, _IOLBF, 0);
   uvs_options_init(&o);
-  o.keep_alive =
-      UVS_KEEP_ALIVE_ALWAYS; /* fed only by another thread: the loop waits for what comes */
+  o.keep_alive = UVS_KEEP_ALIVE_ALWAYS; /* the loop waits for tasks from another thread */
   EXPECT(uvs_open(loop, &o, &s) == 0);
   EXPECT(uv_thread_create(&thread, canceller, s) == 0);
-  uv_run(loop, UV_RUN_DEFAULT); /* until the canceller's shutdown is through */
+  uv_run(loop, UV_RUN_DEFAULT); /* returns after the other thread's shutdown */
   EXPECT(uv_thread_join(&thread) == 0);
 
   uvs_counts_init(&c);

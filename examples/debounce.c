@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A document is saved when nobody has changed it for a while. Each change pushes the save back; a
- * change that comes while the save is already running is saved by another one. */
+ * A document is saved when nobody has changed it for a while. Each change pushes the save back. If
+ * a change comes while a save is already running, another save follows. */
 #include <uvsched.h>
 #include <uvsched/stats.h>
 
@@ -13,13 +13,13 @@
 struct document {
   uvs_t *scheduler;
   uvs_id_t save;      /* 0, which names no task, until the first change */
-  atomic_int version; /* counts changes; stands for the text */
+  atomic_int version; /* counts changes, in place of a text */
   atomic_int saved;   /* the version on the disk */
   int saves;
   uv_sem_t begun, disk; /* for the check: a save has read the text; it may write it */
 };
 
-/* On the pool: saving takes its time. */
+/* On the pool: saving may take long. */
 static int save(uvs_run_t *run) {
   struct document *d = run->arg;
   int version = atomic_load(&d->version);
@@ -53,7 +53,7 @@ static void save_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   (void)s, (void)id;
   d->saves++;
   if (status == 0 && atomic_load(&d->saved) != version)
-    status = save_soon(d); /* it was changed while it was being saved */
+    status = save_soon(d); /* the document was changed during the save */
   if (status != 0)
     fprintf(stderr, "version %d is not saved: %s\n", version, uvs_strerror(status));
 }
@@ -100,7 +100,7 @@ int main(void) {
   change(&d);
   uvs_counts_init(&c);
   EXPECT(uvs_counts(s, &c) == 0);
-  EXPECT(c.running == 1 && c.waiting == 0); /* nor is there a second one beside it */
+  EXPECT(c.running == 1 && c.waiting == 0); /* and no second save waits */
   uv_sem_post(&d.disk);
   run_until_saved(&d, 1);
   EXPECT(atomic_load(&d.saved) == 10);
@@ -111,7 +111,8 @@ int main(void) {
   run_until_saved(&d, 2);
   EXPECT(atomic_load(&d.saved) == 11);
 
-  /* On leaving: now, not after the quiet time. What is due survives the shutdown. */
+  /* When the program ends, it saves now, not after the quiet time: a task that is due survives the
+   * shutdown. */
   change(&d);
   EXPECT(uvs_reschedule(s, d.save, 0) == 0);
   EXPECT(uvs_shutdown(s) == 0);

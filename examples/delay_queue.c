@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The classic exercise: a producer puts orders into a delay queue, each with a random delay; three
- * consumers take them out when they are due, and print how late each one came. Never early. The
- * consumer of the last order closes the queue: the others leave, and so does the loop.
+ * The classic exercise: a producer puts orders into a delay queue, each with a random delay. Three
+ * consumers take them out when they are due, and print how late each one was. None is early. The
+ * consumer of the last order closes the queue: then the other consumers return, and the loop ends.
  *
  *   delay_queue [--fast]     --fast: all delays divided by 10 */
 #include <stdatomic.h>
@@ -54,7 +54,8 @@ static void consume(void *arg) {
     if (atomic_fetch_add(&shop.taken, 1) + 1 == ORDERS)
       EXPECT(uvs_queue_close(shop.queue) == 0);
   }
-  EXPECT(rc == UV_ECANCELED || rc == UV_ESHUTDOWN); /* closed while it waited, or before it came */
+  EXPECT(rc == UV_ECANCELED ||
+         rc == UV_ESHUTDOWN); /* the queue was closed during the call, or before it */
   uvs_queue_release(shop.queue);
 }
 

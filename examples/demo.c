@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A dozen tasks on one loop and two runners, told line by line as it happens; about 10 seconds.
+ * A dozen tasks on one loop and two runners, printed line by line as they run; about 10 seconds.
  *
- *   demo [--fast]     --fast: the same script on a virtual clock and with the bodies on the loop,
- * so that it takes no time and says the same words each time (demo.expected)
+ *   demo [--fast]     --fast: the same script on a virtual clock, with the bodies on the loop. It
+ *                     takes no time, and the output is always the same (demo.expected)
  *
- * Colours only on a terminal, and not if NO_COLOR is set. */
+ * The output has colours only on a terminal, and not if NO_COLOR is set. */
 #include <stdbool.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,7 +17,8 @@
 
 /* ------------------------------------------------------------------- time --- */
 
-/* With --fast time moves only when we say so: from deadline to deadline, and while a body is busy.
+/* With --fast, time moves only when the program says so: from deadline to deadline, and while a
+ * body is busy.
  */
 static struct {
   bool is_virtual;
@@ -88,10 +89,10 @@ static void tell_now(uvs_t *s, const char *name, const char *colour, const char 
 
 struct part {
   const char *name;
-  const char *about; /* told with its first run */
+  const char *about; /* printed with its first run */
   uint64_t want_runs;
   int want_status;
-  /* what became of it */
+  /* the results */
   uvs_id_t id;
   uint64_t runs;
   int64_t late_ns; /* of its last run */
@@ -316,8 +317,8 @@ static void submit_all(uvs_t *s) {
   t.first_ns = timing.wall_start_ns + UVS_MS(3600);
   submit(s, &t);
 
-  /* Two long bodies take both runners. What falls due meanwhile is late, and three tasks of the
-   * same rate choose differently what to do about it. */
+  /* Two long bodies take both runners. Tasks that become due meanwhile are late. Three tasks with
+   * the same rate have three different policies for this. */
   t = task(&import1, "import 1", 5050, "takes one runner for 0.9 s");
   t.work = import_work;
   submit(s, &t);
@@ -423,9 +424,9 @@ int main(int argc, char **argv) {
     o.concurrency = 0;
     o.clock = (uvs_clock_t){.monotonic_ns = virtual_monotonic, .wall_ns = virtual_wall};
   }
-  printf("uvsched: a dozen tasks on one loop; %s\n\n"
+  printf("uvsched: 21 tasks on one loop; %s\n\n"
          "  where  \"runner n\" is a thread of libuv's pool, \"loop\" the loop's own thread\n"
-         "  event  every run, how late it began (never early), and because of what;\n"
+         "  event  every run, how late it began (never early), and why;\n"
          "         then \"done\", exactly once for each task\n\n"
          "    time  where     task       event                          in words\n",
          timing.is_virtual ? "virtual clock, every body on the loop"
@@ -437,7 +438,7 @@ int main(int argc, char **argv) {
 
   if (timing.is_virtual)
     run_virtual(loop, s);
-  uv_run(loop, UV_RUN_DEFAULT); /* until the last task is over */
+  uv_run(loop, UV_RUN_DEFAULT); /* returns when the last task is over */
 
   uvs_counts_init(&c);
   EXPECT(uvs_counts(s, &c) == 0);

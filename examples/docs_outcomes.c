@@ -62,13 +62,13 @@ static void show_result(uvs_t *s) {
 /* --------------------------------------------------------- settled and quiet --- */
 
 struct blocked {
-  uv_sem_t started, go_on;
+  uv_sem_t started, proceed;
 };
 
 static int block(uvs_run_t *run) {
   struct blocked *b = run->arg;
   uv_sem_post(&b->started);
-  uv_sem_wait(&b->go_on);
+  uv_sem_wait(&b->proceed);
   return 0;
 }
 
@@ -78,7 +78,7 @@ static void show_quiet(uvs_t *s) {
   uvs_task_t t;
   uvs_id_t id;
 
-  EXPECT(uv_sem_init(&b.started, 0) == 0 && uv_sem_init(&b.go_on, 0) == 0);
+  EXPECT(uv_sem_init(&b.started, 0) == 0 && uv_sem_init(&b.proceed, 0) == 0);
   uvs_task_init(&t);
   t.work = block;
   t.arg = &b;
@@ -90,12 +90,12 @@ static void show_quiet(uvs_t *s) {
   EXPECT(uvs_wait(s, id, UVS_NEVER, UVS_WAIT_SETTLED, &out) == 0);
   EXPECT(out.status == UV_ECANCELED && out.state == UVS_RUNNING); /* settled, not quiet */
   EXPECT(uvs_wait(s, id, 0, 0, &out) == UV_ETIMEDOUT);
-  uv_sem_post(&b.go_on);
+  uv_sem_post(&b.proceed);
   EXPECT(uvs_wait(s, id, UVS_NEVER, 0, &out) == 0);
   EXPECT(out.status == UV_ECANCELED && out.state == UVS_ENDED); /* quiet: b may go */
   EXPECT(uvs_forget(s, id) == 0);
   uv_sem_destroy(&b.started);
-  uv_sem_destroy(&b.go_on);
+  uv_sem_destroy(&b.proceed);
 }
 
 /* -------------------------------------------------------------------- groups --- */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The code of docs/timeouts.md: a limit for a run, and idle time-outs by the hundred thousand. On a
- * virtual clock. */
+ * The code of docs/timeouts.md: a limit for a run, a body that blocks, and idle time-outs by the
+ * hundred thousand. On a virtual clock. */
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <uvsched.h>
 #include <uvsched/stats.h>
 
@@ -73,6 +75,63 @@ static void show_substitute(uvs_t *s) {
   t.limit.substitute = 1; /* the run ends with limit.status, here 0: a success */
   run_to_the_limit(s, &r, &t);
   EXPECT(r.status == 0);
+}
+
+/* --------------------------------------------------------- a body that blocks --- */
+
+struct feed {
+  uv_sem_t started;
+  int socket;
+  ssize_t length;
+  int status;
+};
+
+/* Pool thread. */
+static int read_feed(uvs_run_t *run) {
+  struct feed *f = run->arg;
+  char text[256];
+  uv_sem_post(&f->started);
+  f->length = read(f->socket, text, sizeof text); /* the other side may be silent for ever */
+  return uvs_cancelled(run) ? UV_ECANCELED : 0;
+}
+
+/* Loop thread. */
+static void stop_reading(uvs_t *s, uvs_id_t id, void *arg) {
+  struct feed *f = arg;
+  (void)s, (void)id;
+  shutdown(f->socket, SHUT_RDWR); /* each read from now on returns 0 at once */
+}
+
+static void on_read_over(uvs_t *s, uvs_id_t id, int status, void *arg) {
+  struct feed *f = arg;
+  (void)s, (void)id;
+  f->status = status;
+}
+
+static void show_interrupt(uvs_t *s) {
+  struct feed f = {.length = -1};
+  int pair[2];
+  uvs_task_t t;
+
+  EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+  EXPECT(uv_sem_init(&f.started, 0) == 0);
+  f.socket = pair[0]; /* nothing is ever written to the other end */
+  uvs_task_init(&t);
+  t.work = read_feed;
+  t.interrupt = stop_reading;
+  t.limit.run_ns = UVS_SEC(3);
+  t.done = on_read_over;
+  t.arg = &f;
+  EXPECT(uvs_submit(s, &t, NULL) == 0);
+  while (uv_sem_trywait(&f.started) != 0)
+    uv_run(uvs_loop(s), UV_RUN_NOWAIT);
+  pass_ns(s, UVS_SEC(3));
+  uv_run(uvs_loop(s), UV_RUN_DEFAULT);
+  EXPECT(f.status == UV_ETIMEDOUT);
+  EXPECT(f.length == 0);
+  uv_sem_destroy(&f.started);
+  close(pair[0]);
+  close(pair[1]);
 }
 
 /* ------------------------------------------------------------- idle time-outs --- */
@@ -151,6 +210,7 @@ int main(void) {
   EXPECT(uvs_open(loop, &o, &s) == 0);
   show_limit(s);
   show_substitute(s);
+  show_interrupt(s);
   show_idle(s);
   EXPECT(uvs_close(s, NULL) == 0);
   uv_run(loop, UV_RUN_DEFAULT);

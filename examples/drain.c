@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * SIGTERM: accept nobody new, answer those who were accepted, but be gone when the grace is over.
- * The exit code says whether everybody got an answer. The program sends the signal to itself. */
+ * At SIGTERM the program accepts no new clients, answers those that it has accepted, and ends when
+ * the grace is over at the latest. The exit code says whether every client got an answer. The
+ * program sends the signal to itself. */
 #include <signal.h>
 #include <unistd.h>
 #include <uvsched.h>
@@ -21,7 +22,7 @@ static struct {
 
 /* ---------------------------------------------------------------- requests --- */
 
-/* On the pool, and it takes a while. So it looks now and then whether the grace is over. */
+/* On the pool. This takes a while, so it checks now and then whether the grace is over. */
 static int find_answer(uvs_run_t *run) {
   for (int ms = 0; ms < 5 || server.endless; ms++) {
     if (uvs_cancelled(run))
@@ -35,7 +36,7 @@ static void on_closed(uv_handle_t *h) {
   free(h);
 }
 
-/* Exactly once per request that was accepted, also if its body never ran. */
+/* Called exactly once per accepted request, even if its body never ran. */
 static void send_answer(uvs_t *s, uvs_id_t id, int status, void *arg) {
   uv_buf_t buf = uv_buf_init((char[]){'!'}, 1);
   (void)s, (void)id;
@@ -76,9 +77,9 @@ static void on_terminated(uvs_t *s) {
   EXPECT(uvs_close(s, NULL) == 0);
 }
 
-/* What a main function returns. */
+/* Returns the exit code of the program. */
 static int serve(uv_loop_t *loop) {
-  uv_run(loop, UV_RUN_DEFAULT); /* until all handles are closed */
+  uv_run(loop, UV_RUN_DEFAULT); /* returns when all handles are closed */
   EXPECT(uv_loop_close(loop) == 0);
   return server.lost == 0 ? 0 : 1;
 }
@@ -88,7 +89,7 @@ static void open_server(uv_loop_t *loop, struct sockaddr_in *ret_addr) {
   uvs_options_t o;
 
   uvs_options_init(&o);
-  o.delayed_after_shutdown = 0; /* at shutdown, what is not yet due is dropped; what is due runs */
+  o.delayed_after_shutdown = 0; /* at shutdown, tasks that are not due are dropped; due tasks run */
   o.periodic_after_shutdown =
       0; /* periodic tasks finish the run they are in; this is the default */
   o.on_terminated = on_terminated;
@@ -115,7 +116,7 @@ static void count_cancelled(uvs_t *s, uvs_id_t id, int status, void *arg) {
   server.cancelled += status == UV_ECANCELED;
 }
 
-/* Work of the server's own, for which nobody waits: in an hour, and every hour. */
+/* Work that no client waits for: in an hour, and every hour. */
 static void start_chores(void) {
   uvs_task_t t;
   uvs_task_init(&t);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What an example shows must be true: every example also runs as a test, and says so by its exit
- * code. */
+ * Every example also runs as a test: it checks what it shows, and its exit code is the result. */
 #ifndef EXPECT_H
 #define EXPECT_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Four programs that wait for the same five jobs, side by side on a virtual clock: one that looks
- * every second, one that sleeps until its first job is due and hears of nothing meanwhile, a delay
- * queue, and a wheel of 8 slots that turns once a second. How late each comes, how often it wakes
- * up, what it costs to put a job in.
+ * every second, one that sleeps until its first job is due and does not notice new jobs meanwhile,
+ * a delay queue, and a timer wheel with 8 slots that moves once a second. The table shows how late
+ * each job is, how often each program wakes up, and what it costs to add a job.
  *
- *   four_ways [--fast]     --fast: without the cost in ns, so that it says the same each time
+ *   four_ways [--fast]     --fast: without the cost in ns, so that the output is always the same
  *                          (four_ways.expected) */
 #include <stdbool.h>
 #include <uvsched/queue.h>
@@ -20,7 +20,7 @@ struct job {
   int64_t delay_ns;
   int64_t due_ns;
   int64_t done_ns;
-  int turns;        /* of the wheel, still to go */
+  int turns;        /* turns of the wheel that are still to come */
   struct job *next; /* in a list of one of the programs */
 };
 
@@ -69,7 +69,7 @@ static void poller_wake(void) {
 /* ---------------------------------------------------- 2: sleep until head --- */
 
 static struct {
-  struct job *jobs; /* the first to come first */
+  struct job *jobs; /* the first one is due first */
   int64_t sleeps_until_ns;
 } sleeper;
 
@@ -79,7 +79,7 @@ static void sleeper_put(struct job *j) {
     link = &(*link)->next;
   j->next = *link;
   *link = j;
-  if (sleeper.sleeps_until_ns == IDLE) /* it was idle; once asleep it hears of nothing */
+  if (sleeper.sleeps_until_ns == IDLE) /* while it sleeps, it does not notice new jobs */
     sleeper.sleeps_until_ns = j->due_ns;
 }
 
@@ -188,7 +188,7 @@ static void wheel_wake(void) {
 static const struct way {
   const char *name, *cost;
   void (*put)(struct job *j);
-  int64_t (*wakes)(void); /* when it does, by itself */
+  int64_t (*wakes)(void); /* when it wakes up by itself */
   void (*wake)(void);
 } ways[] = {
     {"polling, every second", "O(1)", poller_put, poller_wakes, poller_wake},
@@ -248,7 +248,7 @@ static struct result wait_for_five(const struct way *w) {
   return r;
 }
 
-/* So much does one more cost, on the real clock, while MANY are waiting. */
+/* The cost of adding one more job while MANY wait, by the real clock. */
 static double measure(const struct way *w) {
   struct job *jobs = calloc(2 * MANY, sizeof *jobs);
   uint32_t random = 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thousand heartbeats, one per peer, every second. Jitter spreads them over the second, what was
- * missed in a stall is not made up for, and they do not keep the program alive. */
+ * A thousand heartbeats, one per peer, every second. Jitter spreads them over the second, beats
+ * that were missed in a stall are not made up for, and waiting heartbeats do not keep the program
+ * alive. */
 #include <uvsched.h>
 
 #include "expect.h"
@@ -18,8 +19,8 @@ struct peer {
 static int64_t begin_ns;
 static int beats_in_slot[100];
 
-/* Here a real program sends its packet. If that fails, it still returns 0: a periodic task that
- * fails has ended. */
+/* A real program sends its packet here. If that fails, it still returns 0, because a failure would
+ * end the periodic task. */
 static int beat(uvs_run_t *run) {
   struct peer *p = run->arg;
   p->beats++;
@@ -90,7 +91,7 @@ int main(void) {
   }
   printf("%d heartbeats: %d beats, at most %d of them in the same %d ms\n", PEERS, beats, busiest,
          (int)(SLOT_NS / 1000000));
-  EXPECT(busiest < PEERS / 5); /* neither at first nor after the stall do they beat at once */
+  EXPECT(busiest < PEERS / 5); /* the beats are spread out at first, and after the stall, too */
   for (int i = 0; i < PEERS; i++) {
     EXPECT(peers[i].beats + peers[i].missed == 10); /* ten periods; no point counted twice */
     EXPECT(peers[i].beats == 6);                    /* 0, 1, 2, then the stall, 7, 8, 9 */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A TCP server that hangs up on connections which say nothing for a while, with many of them on the
- * loopback interface, and what their time-outs cost.
+ * A TCP server that closes connections which are silent for a while. It measures what the time-outs
+ * of many connections on the loopback interface cost.
  *
- * Each connection has one time-out, a task on the loop, and each read pushes it back. That is one
- * store: the heap hears of it when the old deadline comes up, and then once, however many
- * push-backs there were.
+ * Each connection has one time-out, a loop task, and each read pushes it back. A push-back only
+ * stores the new deadline. The delay queue moves the task when the old deadline comes, once,
+ * however many push-backs there were.
  *
- *   idle_server [connections [ms]]     10000 and 2000 unless told
+ *   idle_server [connections [ms]]     default 10000 and 2000
  *
  * The clients are a process of their own, so that each side needs one file descriptor for a
  * connection. */
@@ -24,9 +24,11 @@
 #include "expect.h"
 
 #define HELD_UP_NS UVS_SEC(1)
-#define ROUNDS 5        /* of push-backs */
-#define BATCH 1000      /* connections under way at a time; the listener's queue is longer */
-#define SILENT_OF 10    /* one of so many falls silent */
+#define ROUNDS 5 /* rounds of push-backs */
+#define BATCH \
+  1000 /* connections that are being opened at a time; the listener's queue is longer \
+        */
+#define SILENT_OF 10    /* one connection in this many falls silent */
 #define OTHER_FILES 64u /* besides the connections */
 
 /* ------------------------------------------------------------------ server --- */
@@ -36,7 +38,7 @@ static struct {
   uvs_t *scheduler;
   uv_tcp_t listener;
   int64_t idle_ns;
-  int64_t first_due_ns, last_due_ns; /* of the time-outs as they were armed */
+  int64_t first_due_ns, last_due_ns; /* of the time-outs when they were submitted */
   uint64_t accepted, open, reads, push_backs, timed_out;
 } server;
 
@@ -53,8 +55,8 @@ static void on_closed(uv_handle_t *h) {
   free(h->data);
 }
 
-/* The end of a time-out is the end of its connection: it has expired (0), was cancelled, or the
- * scheduler is closed. Unless on_idle has armed another. */
+/* The end of a time-out is the end of its connection: the time-out has expired (0), was cancelled,
+ * or the scheduler is closed. The exception: on_idle has submitted another time-out. */
 static void on_over(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct conn *c = arg;
   (void)s;
@@ -65,8 +67,8 @@ static void on_over(uvs_t *s, uvs_id_t id, int status, void *arg) {
   uv_close((uv_handle_t *)&c->tcp, on_closed);
 }
 
-/* The time is up. But was there a read when it was too late to push it back? And if the loop was
- * held up, there may be bytes that it had no chance to read. */
+/* The time is over. But there may have been a read when it was too late to push the time-out back.
+ * And if the loop was held up, there may be bytes that it could not read yet. */
 static int on_idle(uvs_run_t *run) {
   struct conn *c = run->arg;
   int64_t left_ns = c->last_read_ns + server.idle_ns - run->start_ns;
@@ -142,10 +144,11 @@ static uint16_t start_server(int64_t idle_ns) {
 
 /* ----------------------------------------------------------------- clients --- */
 
-/* What the server tells them to do, through a pipe. They do it at once, without a loop. */
+/* What the server tells the clients to do, through a pipe. They do it immediately, without a loop.
+ */
 struct order {
   enum { CONNECT, TALK, WAIT_FOR_END } what;
-  int first, last, step; /* which of them */
+  int first, last, step; /* which clients */
   uint16_t port;
 };
 
@@ -164,12 +167,13 @@ static void follow(const struct order *o, int *fd) {
   if (o->what == CONNECT)
     *fd = connect_to(o->port);
   else if (o->what == TALK)
-    send(*fd, &byte, 1, MSG_NOSIGNAL); /* perhaps too late: then the server has hung up */
+    send(*fd, &byte, 1,
+         MSG_NOSIGNAL); /* may be too late: then the server has closed the connection */
   else
-    EXPECT(recv(*fd, &byte, 1, 0) <= 0); /* it does */
+    EXPECT(recv(*fd, &byte, 1, 0) <= 0); /* the server closes the connection */
 }
 
-/* Until the pipe is closed. */
+/* Returns when the pipe is closed. */
 static int be_clients(int orders, int n) {
   int *fds = calloc((size_t)n, sizeof *fds);
   struct order o;
@@ -186,7 +190,7 @@ static int be_clients(int orders, int n) {
 
 static struct {
   pid_t pid;
-  int orders; /* the pipe's other end; -1: it was closed */
+  int orders; /* the write end of the pipe; -1: it was closed */
   uv_signal_t ended;
 } clients;
 
@@ -194,7 +198,8 @@ static void on_clients_ended(uv_signal_t *h, int signum) {
   int status;
   (void)signum;
   EXPECT(waitpid(clients.pid, &status, 0) == clients.pid);
-  EXPECT(status == 0 && clients.orders < 0); /* they are content, and not before their time */
+  EXPECT(status == 0 &&
+         clients.orders < 0); /* their checks succeeded, and they did not end too early */
   uv_close((uv_handle_t *)h, NULL);
 }
 
@@ -212,7 +217,8 @@ static void connect_all(int n, uint16_t port) {
   }
 }
 
-/* Each sends a byte, and the server has read it. Who is not open any more is not heard. */
+/* Each client sends a byte, and the server reads it. The server does not read from connections that
+ * it has closed. */
 static void all_talk(int n) {
   uint64_t reads = server.reads;
 
@@ -237,8 +243,9 @@ static void on_past(uv_timer_t *h) {
   uv_stop(h->loop);
 }
 
-/* Until the last of the deadlines has passed that the queue was told of. It need not wake for each:
- * as the first ones come up it hears of many new ones at once. So the program brings its own timer.
+/* Runs the loop until the last of the old deadlines in the queue has passed. The scheduler need not
+ * wake up for each: when the first old deadlines come, it moves many tasks at once. So this
+ * function uses a timer of its own.
  */
 static void run_past_the_old_deadlines(void) {
   uv_timer_t past;
@@ -249,10 +256,10 @@ static void run_past_the_old_deadlines(void) {
                         0) == 0);
   uv_run(server.loop, UV_RUN_DEFAULT);
   uv_close((uv_handle_t *)&past, NULL);
-  uv_run(server.loop, UV_RUN_NOWAIT); /* it lies on our stack */
+  uv_run(server.loop, UV_RUN_NOWAIT); /* the timer is on the stack */
 }
 
-/* A line of the table, and what was spent since the one before. */
+/* Prints a line of the table: the cost since the line before. */
 static struct cost report(const char *phase) {
   static struct cost before;
   struct cost now = cost_now();
@@ -267,7 +274,7 @@ static struct cost report(const char *phase) {
   return spent;
 }
 
-/* Was the machine quick enough up to now, so that nothing else has come up meanwhile? */
+/* Was the machine fast enough, so that this deadline has not come yet? */
 static int is_before(int64_t due_ns) {
   static int in_time = 1;
 
@@ -280,12 +287,12 @@ static int is_before(int64_t due_ns) {
 static void serve(int n, uint16_t port) {
   uint64_t many = (uint64_t)n;
   struct cost spent;
-  int64_t next_due_ns = 0; /* of those that were pushed back */
+  int64_t next_due_ns = 0; /* of the time-outs that were pushed back */
   int round;
 
   EXPECT(uv_signal_init(server.loop, &clients.ended) == 0);
   EXPECT(uv_signal_start(&clients.ended, on_clients_ended, SIGCHLD) == 0);
-  uv_run(server.loop, UV_RUN_NOWAIT); /* the scheduler's first turn */
+  uv_run(server.loop, UV_RUN_NOWAIT); /* the scheduler's first pass */
   printf("%-28s %11s %16s %9s %7s\n", "", "push-backs", "heap operations", "wake-ups", "open");
   report(NULL);
   connect_all(n, port);
@@ -309,7 +316,7 @@ static void serve(int n, uint16_t port) {
   if (is_before(next_due_ns)) /* none is moved more than once, and nothing fires */
     EXPECT(spent.heap_ops <= many && spent.wakeups <= many && server.timed_out == 0);
 
-  /* One of ten says nothing more. */
+  /* One in ten falls silent. */
   for (int i = 1; i < SILENT_OF; i++)
     order((struct order){TALK, i, n, SILENT_OF, 0});
   while (server.timed_out < (many + SILENT_OF - 1) / SILENT_OF)
@@ -323,7 +330,7 @@ static void serve(int n, uint16_t port) {
 static void stop_server(void) {
   close(clients.orders);
   clients.orders = -1;
-  while (!uv_is_closing((uv_handle_t *)&clients.ended)) /* the last time-outs are still to come */
+  while (!uv_is_closing((uv_handle_t *)&clients.ended)) /* until the last time-outs have come */
     uv_run(server.loop, UV_RUN_ONCE);
   uv_close((uv_handle_t *)&server.listener, NULL);
   EXPECT(uvs_close(server.scheduler, NULL) == 0); /* each on_over closes a connection */
@@ -331,7 +338,7 @@ static void stop_server(void) {
   EXPECT(server.open == 0 && uv_loop_close(server.loop) == 0);
 }
 
-/* As many connections as there may be files. */
+/* As many connections as the limit for open files allows. */
 static int allowed(int wanted) {
   struct rlimit files;
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A server hangs up on connections that say nothing for 10 seconds. Each has one loop task, pushed
- * back at every read; the end of the task, whatever the reason, is the end of the connection.
+ * A server closes connections that are silent for 10 seconds. Each connection has one loop task,
+ * which every read pushes back. The end of the task, whatever the reason, is the end of the
+ * connection.
  *
- * The check has a client in the same program, and a clock of its own. */
+ * The check has a client in the same program, and uses a virtual clock. */
 #include <uvsched.h>
 
 #include "expect.h"
@@ -30,8 +31,8 @@ static void on_closed(uv_handle_t *h) {
   free(h->data);
 }
 
-/* The last touch of the task, so here the rest may go: after a time-out (0), after uvs_cancel, and
- * when the scheduler is closed. */
+/* The last use of the task, so the connection may be closed here: after a time-out (0), after
+ * uvs_cancel, and when the scheduler is closed. */
 static void on_over(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct conn *c = arg;
   (void)s, (void)id;
@@ -39,8 +40,8 @@ static void on_over(uvs_t *s, uvs_id_t id, int status, void *arg) {
   uv_close((uv_handle_t *)&c->tcp, on_closed);
 }
 
-/* The time is up. But was there a read when it was too late to push the task back? And if the loop
- * was held up, there may be bytes that it had no chance to read. */
+/* The time is over. But there may have been a read when it was too late to push the task back. And
+ * if the loop was held up, there may be bytes that it could not read yet. */
 static int on_idle(uvs_run_t *run) {
   struct conn *c = run->arg;
   if (run->start_ns - c->last_read_ns < IDLE_NS || run->late_ns >= HELD_UP_NS)
@@ -134,8 +135,9 @@ static void run_until_read(int reads) {
   EXPECT(server.reads == reads && server.open == 1);
 }
 
-/* A callback that takes so long that the scheduler gives the loop back after it, whatever else is
- * due. In the first of them the client sends; from then on they wait for the server to read it. */
+/* A callback that uses up the budget of a loop pass, so that the scheduler gives the loop back
+ * after it, whatever else is due. In the first call the client sends; the later calls wait for the
+ * server to read it. */
 static int keep_the_loop_busy(uvs_run_t *run) {
   int *calls = run->arg;
   if ((*calls)++ == 0)
@@ -184,7 +186,7 @@ int main(void) {
   t.after = keep_the_loop_busy;
   t.arg = &calls;
   t.from = UVS_FROM_MONOTONIC;
-  t.first_ns = uvs_now(s); /* so they were due before the time-out, if only by a nanosecond */
+  t.first_ns = uvs_now(s); /* so these tasks are due before the time-out, if only by a nanosecond */
   for (int i = 0; i < 200; i++)
     EXPECT(uvs_submit(s, &t, NULL) == 0);
   pass_ns(s, 1);

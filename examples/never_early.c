@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * Many real timers with random delays, half of them on the pool and half on the loop. Each body
- * looks at the nanosecond clock itself: none may start before its time.
+ * reads the nanosecond clock itself: none may start before its deadline.
  *
- *   never_early [how many]     100000 unless told */
+ *   never_early [how many]     default 100000 */
 #include <stdatomic.h>
 #include <uvsched.h>
 
 #include "expect.h"
 
 struct shot {
-  int64_t due_ns;  /* our own reckoning, not the scheduler's */
+  int64_t due_ns;  /* computed here, not by the scheduler */
   int64_t late_ns; /* below zero: early */
 };
 

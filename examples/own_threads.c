@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bodies that block for long must not share threads with files and DNS: libuv has four for the
- * whole process. How long does a uv_fs_stat take beside them? First with bodies on libuv's pool, as
- * many as it has threads; then on a pool of own threads, which grows from 2 to 8 half-way, while it
- * works.
+ * Bodies that block for long must not share threads with files and DNS: libuv has four threads for
+ * the whole process. How long does a uv_fs_stat take beside such bodies? First the bodies run on
+ * libuv's pool, as many as it has threads. Then they run on a pool of own threads, which grows from
+ * 2 to 8 threads half-way, while it works.
  *
  *   own_threads [--fast]     --fast: 40 bodies of 10 ms instead of 200 */
 #include <stdatomic.h>
@@ -16,11 +16,11 @@
 
 static struct {
   int bodies, done;
-  atomic_int inside, most; /* bodies at once, since the last look */
+  atomic_int inside, most; /* bodies at once: now, and the most so far */
   uvs_threads_t *pool;     /* NULL: libuv's */
   uv_fs_t stat;
-  int64_t stat_ns;            /* the one under way has started */
-  int64_t slowest_ns, sum_ns; /* of those before */
+  int64_t stat_ns;            /* when the present stat started */
+  int64_t slowest_ns, sum_ns; /* of the stats before */
   int stats;
 } lab;
 
@@ -41,7 +41,7 @@ static void on_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   EXPECT(status == 0);
   if (++lab.done == lab.bodies / 2 && lab.pool != NULL) {
     EXPECT(atomic_load(&lab.most) <= 2);
-    EXPECT(uvs_threads_resize(lab.pool, 8) == 0); /* that is all: the scheduler follows */
+    EXPECT(uvs_threads_resize(lab.pool, 8) == 0); /* this is enough: the scheduler notices */
   }
 }
 
@@ -71,7 +71,7 @@ static void measure(const char *where, int bodies, uvs_threads_t *pool) {
   lab.pool = pool;
   EXPECT(uv_loop_init(&loop) == 0);
   uvs_options_init(&o);
-  o.executor = uvs_threads_executor(pool); /* NULL of NULL */
+  o.executor = uvs_threads_executor(pool); /* NULL if the pool is NULL */
   o.concurrency = pool == NULL ? 4 : -1;   /* -1: as many as the pool has threads */
   EXPECT(uvs_open(&loop, &o, &s) == 0);
 
@@ -85,7 +85,7 @@ static void measure(const char *where, int bodies, uvs_threads_t *pool) {
   uv_run(&loop, UV_RUN_DEFAULT);
   EXPECT(lab.done == bodies);
 
-  EXPECT(uvs_close(s, NULL) == 0); /* the pool was handed in: it stays */
+  EXPECT(uvs_close(s, NULL) == 0); /* the pool stays open: uvsched only borrowed it */
   uv_run(&loop, UV_RUN_DEFAULT);
   EXPECT(uv_loop_close(&loop) == 0);
   printf("%-24s uv_fs_stat mean %8.3f ms, slowest %8.3f ms (%d of them); %d bodies at once\n",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Four periodic bodies. `tick` and `tock` are quick, `slow` keeps its thread for a while, and
- * `faulty` fails in its third run and is seen to stop.
+ * Four periodic bodies. `tick` and `tock` are fast, `slow` keeps its thread for a while, and
+ * `faulty` fails in its third run and then stops.
  *
  * With one runner the slow body holds the others up: their periods stretch. With two runners, or
  * with a scheduler of its own for the slow body, they do not.
@@ -19,9 +19,9 @@ struct body {
   const char *name;
   struct lab *lab;
   int64_t
-      last_ns; /* start of the run before; a task never overlaps itself, so this needs no lock */
+      last_ns; /* start of the previous run; runs of a task never overlap, so this needs no lock */
   int64_t longest_ns;
-  int64_t gap_ns[ROW]; /* from start to start, the first few */
+  int64_t gap_ns[ROW]; /* from start to start, for the first few runs */
   size_t gaps;
   uint64_t runs;
   int status;
@@ -64,7 +64,7 @@ static int slow(uvs_run_t *run) {
   note_start(b, run);
   atomic_store(&lab->slow_runs, true);
   uv_sleep((unsigned)(lab->unit_ns * 5 / 2 / 1000000));
-  /* On a busy machine the neighbours may be late. Where there is room for them, give them time. */
+  /* On a busy machine the neighbours may be late. If there is a runner for them, waits for them. */
   for (int i = 0; i < 1000 && !lab->crowded && atomic_load(&lab->beside) == 0; i++)
     uv_sleep(10);
   atomic_store(&lab->slow_runs, false);
@@ -99,7 +99,7 @@ static void on_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
 
 static void start(uvs_t *s, struct body *b, uvs_task_t *t) {
   t->kind = UVS_FIXED_RATE;
-  t->missed_policy = UVS_MISSED_ONCE; /* late is late: one run stands for all that it missed */
+  t->missed_policy = UVS_MISSED_ONCE; /* one run stands for all missed points */
   t->arg = b;
   t->name = b->name;
   b->scheduler = s;
@@ -140,7 +140,7 @@ static void experiment(const char *title, int schedulers, int runners, int64_t u
   start(s[0], &lab.tick, &t);
   start(s[0], &lab.tock, &t);
   t.work = faulty;
-  t.done = NULL; /* nobody sees its end: so the error hook does */
+  t.done = NULL; /* without `done`, the error hook reports the failure */
   start(s[0], &lab.faulty, &t);
   t.work = slow;
   t.done = slow_done;
@@ -149,7 +149,7 @@ static void experiment(const char *title, int schedulers, int runners, int64_t u
   t.max_runs = 3;
   start(s[schedulers - 1], &lab.slow, &t);
 
-  uv_run(&loop, UV_RUN_DEFAULT); /* until all four are over */
+  uv_run(&loop, UV_RUN_DEFAULT); /* returns when all four are over */
   for (int i = 0; i < schedulers; i++)
     EXPECT(uvs_close(s[i], NULL) == 0);
   uv_run(&loop, UV_RUN_DEFAULT);

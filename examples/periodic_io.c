@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A line is written to a file every 100 ms, with uv_fs_write: no thread of ours waits for the disk.
- * The run is over when the write is, so a slow disk never gets two of them at once, and a shutdown
- * waits for the one that is under way. (examples/resolve.c does the same with uv_getaddrinfo.) */
+ * A line is written to a file every 100 ms, with uv_fs_write: no thread of the program waits for
+ * the disk. A run ends when its write ends, so a slow disk never gets two writes at once, and a
+ * shutdown waits for the write in progress. (examples/resolve.c does the same with
+ * uv_getaddrinfo.) */
 #include <uvsched.h>
 #include <uvsched/settings.h>
 
@@ -18,13 +19,13 @@ struct journal {
   uvs_t *scheduler;
   uvs_id_t id; /* what on_written finishes */
   int under_way, written, failed;
-  int status; /* of `done` */
+  int status; /* the status that `done` got */
 };
 
 static void on_written(uv_fs_t *req) {
   struct journal *j = req->data;
   if (req->result < 0)
-    j->failed++; /* told, not returned: a periodic task that fails has ended */
+    j->failed++; /* counted, not returned: a failure would end the periodic task */
   else
     j->written++;
   j->under_way = 0;
@@ -44,7 +45,7 @@ static int write_line(uvs_run_t *run) {
   j->req.data = j;
   rc = uv_fs_write(uvs_loop(run->scheduler), &j->req, j->file, &buf, 1, -1, on_written);
   j->under_way = rc == 0;
-  return rc == 0 ? UVS_PENDING : rc; /* if it was refused, on_written will not come */
+  return rc == 0 ? UVS_PENDING : rc; /* if libuv refuses, on_written is not called */
 }
 
 static void journal_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
@@ -68,8 +69,8 @@ static void start_journal(uvs_t *s, struct journal *j) {
 
 /* ------------------------------------------------------------------- check --- */
 
-/* Loop tasks run one after the other, and the answer to a request comes after them: so these two
- * find a write under way. */
+/* Loop tasks run one after the other, and libuv reports a finished request only after them. So a
+ * write is in progress when these two run. */
 static int slow_disk(uvs_run_t *run) {
   EXPECT(((struct journal *)run->arg)->under_way);
   pass_ns(run->scheduler, UVS_MS(250));
@@ -108,7 +109,7 @@ int main(void) {
   EXPECT(uvs_open(loop, &o, &s) == 0);
   begin_ns = uvs_now(s);
 
-  /* The first write takes 250 ms. Two more would have begun meanwhile, but for the task. */
+  /* The first write takes 250 ms. With a plain timer, two more would have begun meanwhile. */
   start_journal(s, &j);
   do_at(s, begin_ns, slow_disk, &j);
   while (j.written < 1)
@@ -117,7 +118,7 @@ int main(void) {
   EXPECT(uvs_next_due(s, &due_ns) == 0);
   EXPECT(due_ns == begin_ns + UVS_MS(250) + PAUSE_NS);
 
-  /* The shutdown comes when the second one is under way, and lets it finish. */
+  /* The shutdown comes during the second write, and lets it finish. */
   do_at(s, due_ns, shut_down, &j);
   pass_ns(s, due_ns - uvs_now(s));
   uv_run(loop, UV_RUN_DEFAULT);

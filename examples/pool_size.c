@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many runners? A short body, due at 2 s, is submitted first; then one that never ends by
- * itself, due at 1 s; then orderly shutdown, at once.
+ * How many runners? A short body, due at 2 s, is submitted first. Then follow an endless body, due
+ * at 1 s, and immediately an orderly shutdown.
  *
  *   1 runner    the endless body starts at 1 s (the later submission re-armed the timer to a nearer
  *               head) and keeps the only runner, so the short one never starts; orderly shutdown
@@ -9,8 +9,8 @@
  *   2 runners   both run
  *   0 runners   bodies run on the loop: as with 1, and the loop itself is blocked
  *
- * Then the main thread calls uvs_shutdown_now. The endless body sees its token even where its own
- * loop is blocked, because raising a token needs no help from the loop.
+ * Then the main thread calls uvs_shutdown_now. The endless body sees its token even if its loop is
+ * blocked, because raising a token does not need the loop.
  *
  *   pool_size [--fast]     --fast: all times divided by 20 */
 #include <stdatomic.h>
@@ -78,7 +78,7 @@ static void short_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
 static void never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
   struct lab *lab = arg;
   if (id == 0)
-    return; /* the last call: all have come */
+    return; /* the last call: no more tasks follow */
   EXPECT(id == lab->short_id && task_arg == lab);
   lab->handed_back++;
   say(lab, uvs_now(s), "loop", "short: handed back, it never started");
@@ -110,7 +110,7 @@ static void loop_thread(void *arg) {
   EXPECT(uvs_shutdown(s) == 0);
   say(lab, uvs_now(s), "loop", "both submitted, and shut down in order");
 
-  lab->scheduler = uvs_retain(s); /* the main thread may still be inside a call when we close */
+  lab->scheduler = uvs_retain(s); /* the main thread may be in a call at close */
   uv_sem_post(&lab->submitted);
   uv_run(&loop, UV_RUN_DEFAULT);
   EXPECT(uvs_close(s, NULL) == 0);
@@ -152,7 +152,7 @@ static void experiment(int concurrency, int64_t second_ns) {
   EXPECT(uvs_shutdown_now(lab.scheduler, never_ran, &lab) == 0);
 
   EXPECT(uv_thread_join(&thread) == 0);
-  /* Closed, but our reference still answers. */
+  /* The scheduler is closed, but with a reference the call is still safe. */
   EXPECT(uvs_cancel(lab.scheduler, lab.short_id, 0) == UV_ESHUTDOWN);
   uvs_release(lab.scheduler);
   EXPECT(lab.endless_status == 0);

@@ -4,7 +4,7 @@
  * UVS_PENDING; the run ends when the answer arrives and uvs_finish is called. No thread waits
  * meanwhile, runs never overlap, and the fixed delay counts from the answer.
  *
- *   resolve [host]     localhost unless told */
+ *   resolve [host]     default localhost */
 #include <netdb.h>
 #include <uvsched.h>
 
@@ -16,7 +16,7 @@ struct lookup {
   const char *host;
   uv_getaddrinfo_t req; /* one is enough: runs never overlap */
   uvs_t *scheduler;
-  uvs_id_t id; /* what the answer will finish */
+  uvs_id_t id; /* the task that uvs_finish ends */
   int64_t answered_ns;
   uint64_t runs;
   int over;

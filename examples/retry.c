@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A parcel goes to a server that is not always there. A try that fails, or takes too long, is made
- * again after a while; each time the while is longer, and in the end it is given up. And a server
- * is asked every minute how it is: when it does not answer, sooner, but not all the time.
+ * A parcel goes to a server that is not always reachable. If a try fails or takes too long, another
+ * try follows after a wait. Each wait is longer, and after some tries the program gives up. The
+ * second example asks a server for its state every minute; after a failure it asks sooner, but not
+ * all the time.
  *
- * The check has a clock of its own, so every instant is exact. */
+ * The check uses a virtual clock, so every instant is exact. */
 #include <uvsched.h>
 #include <uvsched/settings.h>
 
@@ -17,16 +18,16 @@
 /* ----------------------------------------------------------------- a parcel --- */
 
 struct parcel {
-  const char *finds;       /* for the check: what each try does, '+' '-' or '.': hangs */
-  uv_sem_t begun;          /* for the check: a try is under way */
+  const char *finds;       /* for the check, what each try does: '+' works, '-' fails, '.' hangs */
+  uv_sem_t begun;          /* for the check: a try has begun */
   int64_t start_ns[TRIES]; /* of each try */
   int tries, failures;     /* failures: those after which there is another try */
   int over;
   int status; /* of the last try */
 };
 
-/* On the pool; a real one connects here, and waits for an answer. Nobody can end it but itself, so
- * it looks now and then whether its time is up. */
+/* On the pool. A real program connects here, and waits for an answer. Nothing can stop this
+ * function from outside, so it checks now and then whether its time limit has passed. */
 static int deliver(uvs_run_t *run) {
   struct parcel *p = run->arg;
   char found = p->finds[p->tries];
@@ -35,10 +36,10 @@ static int deliver(uvs_run_t *run) {
   uv_sem_post(&p->begun);
   while (found == '.' && !uvs_cancelled(run))
     uv_sleep(1);
-  return found == '+' ? 0 : UV_ECONNREFUSED; /* if its time was up, this does not count */
+  return found == '+' ? 0 : UV_ECONNREFUSED; /* ignored if the limit has passed */
 }
 
-/* On the loop, after each try that is followed by another: the `error` option of the scheduler. */
+/* On the loop, after each failed try that another try follows. The scheduler's option on_error. */
 static void on_failure(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct parcel *p = arg;
   (void)s, (void)id;
@@ -47,7 +48,7 @@ static void on_failure(uvs_t *s, uvs_id_t id, int status, void *arg) {
   printf("  try %d: %s\n", p->tries, uvs_strerror(status));
 }
 
-/* On the loop, once: it is there (0), or given up, and this is how the last try failed. */
+/* On the loop, once: the parcel was delivered (0), or this is how the last try failed. */
 static void on_over(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct parcel *p = arg;
   (void)s, (void)id;
@@ -61,11 +62,11 @@ static uvs_task_t task_of(struct parcel *p) {
   t.work = deliver;
   t.done = on_over;
   t.arg = p;
-  t.limit.run_ns = LIMIT_NS; /* of each try: it has failed then, with UV_ETIMEDOUT */
+  t.limit.run_ns = LIMIT_NS; /* for each try: a longer one fails with UV_ETIMEDOUT */
   t.failure_policy = UVS_FAIL_RETRY;
   t.retry.wait_ns = UVS_SEC(1);     /* wait 1 s after the first failure, then 2 s, 4 s, */
   t.retry.max_wait_ns = UVS_SEC(5); /* and never longer than this; */
-  t.retry.jitter_percent = 50;      /* of that, chance takes off up to 50 % */
+  t.retry.jitter_percent = 50;      /* minus a random 0 to 50 % */
   t.max_failures = TRIES;           /* consecutive failures end the task */
   return t;
 }
@@ -76,11 +77,12 @@ struct peer {
   int up;
   int64_t asked_ns[16];
   int asked, failures;
-  uint64_t missed;  /* as the runs say */
-  uint64_t retried; /* the same, as the hook says */
+  uint64_t missed;  /* as run->missed says */
+  uint64_t retried; /* the same, as the missed hook says */
 };
 
-/* No `work`: on the loop. If it has to wait for the answer: UVS_PENDING, and uvs_finish. */
+/* Without `work`, this runs on the loop. If it must wait for the answer, it returns UVS_PENDING,
+ * and uvs_finish ends the run. */
 static int ask(uvs_run_t *run) {
   struct peer *p = run->arg;
   p->asked_ns[p->asked++] = run->start_ns;
@@ -138,7 +140,7 @@ static void close_scheduler(uvs_t *s) {
   uv_run(uv_default_loop(), UV_RUN_DEFAULT);
 }
 
-/* The clock goes on to what is next, and there it stays until the pool has done its part. */
+/* The clock moves to the next deadline, and stays there until the body on the pool has begun. */
 static void next_try(uvs_t *s, struct parcel *p) {
   int failures = p->failures;
   char finds = p->finds[p->tries];
@@ -146,7 +148,7 @@ static void next_try(uvs_t *s, struct parcel *p) {
 
   EXPECT(uvs_next_due(s, &due_ns) == 0);
   run_for(s, due_ns - uvs_now(s));
-  while (uv_sem_trywait(&p->begun) != 0) { /* the last try's runner may still be on its way back */
+  while (uv_sem_trywait(&p->begun) != 0) { /* the runner of the last try may not be back yet */
     uv_run(uvs_loop(s), UV_RUN_NOWAIT);
     uv_sleep(1);
   }
@@ -160,7 +162,7 @@ static void next_try(uvs_t *s, struct parcel *p) {
   EXPECT(p->status == (finds == '+' ? 0 : finds == '.' ? UV_ETIMEDOUT : UV_ECONNREFUSED));
 }
 
-/* Without jitter: the seconds at which it is tried. */
+/* Without jitter: at_s has the second of each try. */
 static void check_parcel(const char *finds, const int at_s[]) {
   uvs_t *s = open_scheduler(1, on_failure);
   struct parcel p = {.finds = finds, .status = 1};
@@ -182,11 +184,12 @@ static void check_parcel(const char *finds, const int at_s[]) {
   uv_sem_destroy(&p.begun);
 }
 
-/* All are refused at the same instant, and do not come back at the same instant. */
+/* All are refused at the same instant, but their next tries are at different instants. */
 static void check_jitter(void) {
   static struct parcel p[100];
   int in_slot[10] = {0};
-  uvs_t *s = open_scheduler(0, NULL); /* bodies on the loop: nobody to wait for */
+  uvs_t *s =
+      open_scheduler(0, NULL); /* bodies run on the loop, so there is no thread to wait for */
   int64_t begin_ns = uvs_now(s);
 
   for (int i = 0; i < 100; i++) {
@@ -229,14 +232,14 @@ static void check_poll(void) {
   EXPECT(p.asked == asked && p.failures == 5);
   for (int i = 0; i < asked; i++)
     EXPECT(p.asked_ns[i] - begin_ns == UVS_SEC(at_s[i]));
-  EXPECT(p.missed == 2 && p.retried == 2); /* 4:00 and 5:00; the grid has stayed where it was */
+  EXPECT(p.missed == 2 && p.retried == 2); /* 4:00 and 5:00; the grid has not moved */
   close_scheduler(s);
 }
 
 int main(void) {
   check_parcel("+", (int[]){0});
   check_parcel("-.+", (int[]){0, 1, 6});
-  check_parcel("------", (int[]){0, 1, 3, 7, 12, 17}); /* not a seventh time */
+  check_parcel("------", (int[]){0, 1, 3, 7, 12, 17}); /* there is no seventh try */
   check_parcel("-----.", (int[]){0, 1, 3, 7, 12, 17});
   check_jitter();
   check_poll();

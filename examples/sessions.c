@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A lane per session: what one client sends is handled in its order, one at a time and without a
- * lock, while the clients share libuv's pool. A client that hangs up takes everything of his along:
- * what waits, what is due later, and then his memory, when nobody can touch it any more.
+ * A lane per session: the requests of one client are handled in order, one at a time and without a
+ * lock, while all clients share libuv's pool. When a client hangs up, all its tasks end: those that
+ * are ready and those that are due later. Its memory is freed when no code uses it any more.
  *
  *   sessions   three clients, one of which hangs up in the middle */
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum { CLIENTS = 3, REQUESTS = 40 };
 struct session {
   uvs_lane_t lane;
   const char *name;
-  int next;    /* no lock: one request at a time, and each sees what the one before wrote */
+  int next;    /* no lock: requests run one at a time, and each sees what the previous one wrote */
   int dropped; /* on the loop */
   int pings;
 };
@@ -41,7 +41,7 @@ static int handle(uvs_run_t *run) {
   return 0;
 }
 
-/* Handed in by other code that has only the lane, not the scheduler. */
+/* Submitted by code that has only the lane, not the scheduler. */
 static int ping(uvs_run_t *run) {
   struct session *c = run->arg;
 
@@ -54,13 +54,15 @@ static void handled(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct request *r = arg;
 
   (void)s, (void)id;
-  /* Who hangs up while a request is being handled has it cancelled, and still finished. */
+  /* If a client hangs up during a request, the request is cancelled, but its body still finishes.
+   */
   EXPECT(status == 0 || status == UV_ECANCELED);
   r->session->dropped += !r->handled;
   free(r);
 }
 
-/* The last callback of a session: nothing of it runs, waits or will be called. */
+/* The last callback of a session: none of its tasks runs or waits, and no other callback follows.
+ */
 static void gone(uvs_t *s, uvs_lane_t lane, void *arg) {
   struct session *c = arg;
 
@@ -99,7 +101,7 @@ static void receive(uvs_t *s, struct session *c, int number) {
   EXPECT(uvs_submit(s, &t, NULL) == 0);
 }
 
-/* This part knows the lane and nothing else: it can do no harm outside. */
+/* This function has only the lane: it can affect no other task. */
 static void watch(uvs_lane_t lane, struct session *c) {
   uvs_task_t t;
 
@@ -133,19 +135,19 @@ int main(void) {
     watch(clients[i]->lane, clients[i]);
   }
   first = clients[0]->lane;
-  for (int n = 0; n < REQUESTS; n++) { /* all at once, mixed */
+  for (int n = 0; n < REQUESTS; n++) { /* all submitted at once, in mixed order */
     for (int i = 0; i < CLIENTS; i++)
       receive(s, clients[i], n);
   }
   uv_run(loop, UV_RUN_ONCE);
-  EXPECT(uvs_lane_dispose(first, 0) == 0); /* he hangs up, with requests still waiting */
+  EXPECT(uvs_lane_dispose(first, 0) == 0); /* the client hangs up, with requests still waiting */
   EXPECT(uvs_lane_submit(first, NULL, NULL) < 0);
 
-  uvs_task_init(&t); /* later the others do */
+  uvs_task_init(&t); /* later the other clients hang up, too */
   t.first_ns = UVS_MS(300);
   t.after = hang_up_all;
   t.arg = clients;
-  clients[0] = clients[1]; /* his memory may be gone by then; to dispose twice does no harm */
+  clients[0] = clients[1]; /* the first client may be freed by then; disposing twice is harmless */
   EXPECT(uvs_submit(s, &t, NULL) == 0);
   uv_run(loop, UV_RUN_DEFAULT);
   EXPECT(sessions_open == 0);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A TCP echo server on the loopback interface, which also tells Prometheus how it is.
+ * A TCP echo server on the loopback interface, with statistics for Prometheus.
  *
  *   idle time-outs    one loop task per connection, moved with uvs_reschedule at every read: no
  *                     uv_timer_t per connection, and moving it allocates nothing
  *   GET /metrics      a connection that begins like this gets the statistics instead of an echo
  *   background work   a report, written on the pool while the loop goes on serving
- *   Ctrl-C, SIGTERM   close everything and leave through uv_loop_close; SIGUSR1 wants a report now
+ *   Ctrl-C, SIGTERM   close everything and leave through uv_loop_close; SIGUSR1: a report now
  *
- *   tcp_server [port [seconds]]    7000 unless told, 0: any that is free; seconds between reports
+ *   tcp_server [port [seconds]]    default 7000; 0: any free port; seconds between reports
  *   tcp_server --self-test         talks to itself on a free port, then interrupts itself
  *
  * Try: nc 127.0.0.1 7000 */
@@ -31,18 +31,18 @@ static struct {
   struct numbers {
     int open, accepted, timed_out, answers;
     size_t bytes;
-  } now; /* the loop's own; the pool sees copies */
+  } now; /* used by the loop thread; the pool gets copies */
   int reports_open;
 } server;
 
 /* ------------------------------------------------------------ a connection --- */
 
-/* What a connection is for, by how it begins. */
+/* What a connection is for. Its first bytes decide. */
 enum use {
-  UNKNOWN, /* all that has come, if anything, is a part of "GET " */
+  UNKNOWN, /* nothing has come yet, or only a part of "GET " */
   ECHOES,
-  ASKS,    /* a request has begun */
-  ANSWERED /* what still comes is not for us */
+  ASKS,    /* a request has begun to arrive */
+  ANSWERED /* the rest of the input is ignored */
 };
 
 static char get[] = "GET ";
@@ -50,13 +50,13 @@ static char get[] = "GET ";
 struct conn {
   uv_tcp_t tcp;
   uvs_id_t idle;
-  int64_t since_ns; /* what the time-out counts from */
-  int writes;       /* under way */
+  int64_t since_ns; /* the time-out counts from this instant */
+  int writes;       /* in progress */
   int ended;        /* the client will send nothing more */
   enum use use;
-  size_t asked;   /* bytes of the request, up to now */
-  char line[32];  /* the first of them: as many as we have to understand */
-  int empty_line; /* there is nothing on its present line */
+  size_t asked;   /* bytes of the request so far */
+  char line[32];  /* its first bytes: as many as the server needs to know */
+  int empty_line; /* the current line of the request is empty so far */
   uv_shutdown_t shutdown;
 };
 
@@ -65,8 +65,8 @@ static void on_closed(uv_handle_t *h) {
   free(h->data);
 }
 
-/* The last touch of the task, so here the rest may go: after a time-out (0), after hang_up, and
- * when the scheduler is closed. */
+/* The last use of the task, so the connection may be closed here: after a time-out (0), after
+ * hang_up, and when the scheduler is closed. */
 static void on_over(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct conn *c = arg;
   (void)s, (void)id;
@@ -74,7 +74,7 @@ static void on_over(uvs_t *s, uvs_id_t id, int status, void *arg) {
   uv_close((uv_handle_t *)&c->tcp, on_closed);
 }
 
-/* For any reason but the time-out. on_over follows, soon. */
+/* Ends a connection for any reason but the time-out. on_over follows soon. */
 static void hang_up(struct conn *c) {
   if (uv_is_closing((uv_handle_t *)&c->tcp))
     return;
@@ -82,8 +82,8 @@ static void hang_up(struct conn *c) {
   uvs_cancel(server.scheduler, c->idle, 0);
 }
 
-/* The time is up. But was it pushed back when it was too late for that? And if the loop was held
- * up, there may be bytes that it had no chance to read. */
+/* The time is over. But there may have been a read when it was too late to push the time-out back.
+ * And if the loop was held up, there may be bytes that it could not read yet. */
 static int on_idle(uvs_run_t *run) {
   struct conn *c = run->arg;
   if (run->start_ns - c->since_ns < server.idle_ns || run->late_ns >= HELD_UP_NS)
@@ -104,10 +104,11 @@ static void on_written(uv_write_t *req, int status) {
   free(req);
   c->writes--;
   if (status != 0 || (c->ended && c->writes == 0))
-    hang_up(c); /* the client is gone, or has all that it came for */
+    hang_up(c); /* the client is gone, or has received everything */
 }
 
-/* Never waits: what the client does not take now is sent when it does. Frees `owned` then. */
+/* Never waits: bytes that the client cannot take now are sent later. Frees `owned` when they are
+ * sent. */
 static void put(struct conn *c, const uv_buf_t bufs[], unsigned n, void *owned) {
   uv_write_t *req = malloc(sizeof *req);
 
@@ -131,7 +132,7 @@ struct page {
   char body[];
 };
 
-/* For uvs_stats_write: some lines more. */
+/* For uvs_stats_write: appends some lines. */
 static int append(const char *data, size_t size, void *arg) {
   struct page **page = arg, *p = *page;
 
@@ -148,7 +149,7 @@ static int append(const char *data, size_t size, void *arg) {
   return 0;
 }
 
-/* What there is to say, as Prometheus reads it. NULL: no memory. Thread: any. */
+/* The statistics in the format of Prometheus. NULL: no memory. Thread: any. */
 static struct page *metrics_page(uvs_t *s) {
   struct page *p = calloc(1, sizeof *p);
   if (p != NULL && uvs_stats_write(s, UVS_FORMAT_PROMETHEUS, append, &p) == 0)
@@ -166,11 +167,12 @@ static struct page *page_of(const char *text) {
 }
 
 static void on_shutdown(uv_shutdown_t *req, int status) {
-  (void)req, (void)status; /* on_written hears the same */
+  (void)req, (void)status; /* on_written gets the same status */
 }
 
-/* Sends the page and nothing after it. What the client still sends is read, and thrown away: if we
- * closed with bytes unread, it might lose the page. We close when it does, or when its time is up.
+/* Sends the page and nothing after it. Later bytes of the client are read and ignored: if the
+ * server closed with unread bytes, the client might lose the page. The server closes when the
+ * client does, or at the time-out.
  */
 static void answer(struct conn *c, const char *status, struct page *p) {
   uv_buf_t bufs[2];
@@ -178,7 +180,7 @@ static void answer(struct conn *c, const char *status, struct page *p) {
 
   c->use = ANSWERED;
   server.now.answers++;
-  push_back(c); /* so much time for all of that, and no more */
+  push_back(c); /* one idle time for all of this */
   if (p == NULL) {
     hang_up(c);
     return;
@@ -202,7 +204,7 @@ static int asks_for_metrics(const struct conn *c) {
          (version[0] == '0' || version[0] == '1') && (version[1] == '\r' || version[1] == '\n');
 }
 
-/* Only its first line matters, but a request ends with an empty one. */
+/* Only the first line of a request matters, but the request ends with an empty line. */
 static void read_request(struct conn *c, const char *data, size_t n) {
   for (size_t i = 0; i < n && c->use != ANSWERED; i++) {
     if (c->asked < sizeof c->line)
@@ -228,7 +230,7 @@ static enum use use_of(const struct conn *c, const char *data, size_t n) {
   return n < rest ? UNKNOWN : ASKS;
 }
 
-/* It looked like a request at first: send that back. */
+/* The first bytes looked like a request, but were not: echoes them, too. */
 static void echo_held(struct conn *c) {
   uv_buf_t buf = uv_buf_init(get, (unsigned)c->asked);
   if (c->asked > 0)
@@ -236,13 +238,13 @@ static void echo_held(struct conn *c) {
   c->asked = 0;
 }
 
-/* `data` goes when it is written, or now. */
+/* Frees `data` when it is written, or now. */
 static void on_bytes(struct conn *c, char *data, size_t n) {
   uv_buf_t buf = uv_buf_init(data, (unsigned)n);
 
   server.now.bytes += n;
   if (c->use == UNKNOWN || c->use == ECHOES)
-    push_back(c); /* but a request that has begun must soon be there as a whole */
+    push_back(c); /* not for a request: it must be complete within one idle time */
   if (c->use == UNKNOWN)
     c->use = use_of(c, data, n);
   if (c->use == ECHOES) {
@@ -254,7 +256,7 @@ static void on_bytes(struct conn *c, char *data, size_t n) {
   }
 }
 
-/* The client sends no more, but may still be reading. */
+/* The client sends nothing more, but may still be reading. */
 static void on_end(struct conn *c) {
   c->ended = 1;
   if (c->use == UNKNOWN)
@@ -293,7 +295,7 @@ static void on_connection(uv_stream_t *listener, int status) {
   server.now.open++;
   server.now.accepted++;
   uvs_task_init(&t);
-  t.kind = UVS_FIXED_DELAY; /* when on_idle returns 0, once more */
+  t.kind = UVS_FIXED_DELAY; /* when on_idle returns 0, it runs again */
   t.first_ns = server.idle_ns;
   t.period_ns = server.idle_ns;
   t.after = on_idle; /* no `work`: a loop task, which may touch the connection */
@@ -309,7 +311,7 @@ static void on_connection(uv_stream_t *listener, int status) {
 
 /* --------------------------------------------------------- background work --- */
 
-/* On the pool, so it may take its time. */
+/* On the pool, so it may take long. */
 static int write_report(uvs_run_t *run) {
   const struct numbers *n = run->arg;
   printf("report: runner %d: %d open, %d accepted, %d timed out, %d answers, %zu bytes\n",
@@ -317,20 +319,20 @@ static int write_report(uvs_run_t *run) {
   return 0;
 }
 
-/* Written or cancelled, this comes exactly once and is the last touch of the copy. */
+/* Written or cancelled, this is called exactly once, and is the last use of the copy. */
 static void on_report_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   (void)s, (void)id, (void)status;
   server.reports_open--;
   free(arg);
 }
 
-/* On the loop, now and then: give the pool a copy of the numbers. */
+/* On the loop, periodically: gives the pool a copy of the numbers. */
 static int start_report(uvs_run_t *run) {
   struct numbers *copy = malloc(sizeof *copy);
   uvs_task_t t;
 
   if (copy == NULL)
-    return 0; /* perhaps the next time */
+    return 0; /* perhaps the next report succeeds */
   *copy = server.now;
   uvs_task_init(&t);
   t.work = write_report;
@@ -346,7 +348,7 @@ static int start_report(uvs_run_t *run) {
 
 /* -------------------------------------------------------------- life cycle --- */
 
-/* The connections follow: see on_over. A second Ctrl-C ends the process in the usual way. */
+/* The connections are closed next: see on_over. A second Ctrl-C kills the process, as usual. */
 static void on_stop(uv_signal_t *handle, int signum) {
   (void)handle;
   printf("server: %s, closing\n", signum == SIGINT ? "interrupted" : "told to stop");
@@ -359,7 +361,7 @@ static void on_stop(uv_signal_t *handle, int signum) {
 
 static void on_sigusr1(uv_signal_t *handle, int signum) {
   (void)handle, (void)signum;
-  uvs_reschedule(server.scheduler, server.reports, 0); /* UV_EBUSY: there comes one anyway */
+  uvs_reschedule(server.scheduler, server.reports, 0); /* UV_EBUSY: a report comes anyway */
 }
 
 static void start_signal(uv_signal_t *handle, uv_signal_cb cb, int signum) {

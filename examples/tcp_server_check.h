@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The other end of tcp_server.c: what `--self-test` does. First one client after the other, on
- * plain sockets, while we turn the loop by hand; then one that lives on the loop, and its end is
- * the end of the server. */
+ * The clients of tcp_server.c with `--self-test`. First one client after the other, on plain
+ * sockets, while this file runs the loop step by step. Then one client that uses the loop; when it
+ * ends, the server ends. */
 #include <errno.h>
 #include <unistd.h>
 
 #define SMALL 4096           /* bytes; a page is several times as long */
-#define LONG_NS UVS_MIN(1)   /* no time-out comes to pass, however slow the machine is */
-#define SHORT_NS UVS_MS(200) /* one does */
+#define LONG_NS UVS_MIN(1)   /* no time-out fires, however slow the machine is */
+#define SHORT_NS UVS_MS(200) /* a time-out fires */
 
 /* ------------------------------------------------------ clients by the hand --- */
 
@@ -32,7 +32,7 @@ static int dial(int64_t idle_ns) {
   return fd;
 }
 
-/* In one piece, and the server reads it before anything else comes. */
+/* Sends the text in one piece. The server reads it before anything else comes. */
 static void tell(int fd, const char *text) {
   size_t bytes = server.now.bytes + strlen(text);
 
@@ -41,7 +41,7 @@ static void tell(int fd, const char *text) {
   EXPECT(server.now.bytes == bytes);
 }
 
-/* All that comes until the server ends it. */
+/* Reads until the server ends the connection. */
 static const char *hear(int fd) {
   static char text[1 << 17];
   size_t size = 0;
@@ -86,7 +86,7 @@ static void requests(void) {
     tell(fd, pieces[i]);
   EXPECT(server.now.answers == 0);
   tell(fd, "\n");
-  EXPECT(send(fd, more, sizeof more, MSG_DONTWAIT) > 0); /* must not cost the client its page */
+  EXPECT(send(fd, more, sizeof more, MSG_DONTWAIT) > 0); /* the client must still get its page */
   check_page(hear(fd));
   EXPECT(server.now.answers == 1);
   leave(fd);
@@ -110,7 +110,7 @@ static void requests(void) {
   fd = dial(LONG_NS);
   tell(fd, "GE");
   tell(fd, "ORGE ");
-  tell(fd, "GET "); /* only at the beginning */
+  tell(fd, "GET "); /* counts only at the beginning */
   EXPECT(shutdown(fd, SHUT_WR) == 0);
   EXPECT(strcmp(hear(fd), "GEORGE GET ") == 0);
   leave(fd);
@@ -139,7 +139,7 @@ static uvs_info_t idle_task(void) {
   return info;
 }
 
-/* Has it an answer, of which a part is stuck? */
+/* Does the connection have an answer of which a part cannot be sent? */
 static int is_stuck(void) {
   struct conn *c = idle_task().arg;
   return c->use == ANSWERED && uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp) > 0;
@@ -151,7 +151,7 @@ static void bad_customers(void) {
   printf("client: a request that does not end\n");
   tell(fd, "GET /");
   for (int i = 0; server.now.open == 1 && send(fd, "x", 1, 0) == 1; i++) {
-    EXPECT(i < REQUEST_MAX / 2); /* a byte now and then is not enough to be left alone */
+    EXPECT(i < REQUEST_MAX / 2); /* a byte now and then does not keep the connection open */
     uv_sleep(1);
     uv_run(server.loop, UV_RUN_NOWAIT);
   }
@@ -178,12 +178,13 @@ static void bad_customers(void) {
 
 struct rush {
   int fd;
-  size_t bytes; /* that the server had read before */
+  size_t bytes; /* bytes that the server had read before */
   int begun, over;
 };
 
-/* Takes so long that the scheduler gives the loop back after it, whatever else is due. In the first
- * of them the client sends; when the server has read it they are in a hurry. */
+/* Uses up the budget of a loop pass, so that the scheduler gives the loop back after it, whatever
+ * else is due. In the first call the client sends; when the server has read that, the later calls
+ * return at once. */
 static int keep_the_loop_busy(uvs_run_t *run) {
   struct rush *r = run->arg;
   if (!r->begun)
@@ -213,7 +214,7 @@ static void read_when_it_is_due(void) {
   t.after = keep_the_loop_busy;
   for (int i = 0; i < 10; i++)
     EXPECT(uvs_submit(server.scheduler, &t, NULL) == 0);
-  t.first_ns += 2; /* and this one after on_idle */
+  t.first_ns += 2; /* this one is due after on_idle */
   t.after = end_the_rush;
   EXPECT(uvs_submit(server.scheduler, &t, NULL) == 0);
   TURN_UNTIL(r.over);
@@ -275,7 +276,8 @@ static void client_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf) {
   } else if (n < 0) {
     printf("client: the server hung up\n");
     client.closed = 1;
-    /* On a very slow machine that may come before the first echo: then try again. */
+    /* On a very slow machine the time-out may come before the first echo: then the client tries
+     * again. */
     uv_close((uv_handle_t *)stream, client.echoed > 0 ? NULL : client_connect);
     if (client.echoed > 0)
       EXPECT(uv_kill(uv_os_getpid(), SIGINT) == 0);
@@ -302,7 +304,7 @@ static void start_self_test(int port) {
   int size = SMALL;
 
   EXPECT(uv_ip4_addr("127.0.0.1", port, &server_addr) == 0);
-  /* So that an answer does not fit: connections inherit it. */
+  /* A small buffer, so that an answer does not fit. Connections inherit it. */
   EXPECT(uv_send_buffer_size((uv_handle_t *)&server.listener, &size) == 0);
   requests();
   bad_customers();

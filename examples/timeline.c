@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * One second of a scheduler, as a table. Each line is a run: its task, when it was due, when it
- * started and ended (ms), on which thread, and what the time in between was spent on. Three things
- * make runs late here: one run that takes longer than its period, two imports that take both
- * runners, and a callback that holds up the loop.
+ * started and ended (ms), on which thread, and what caused its delay. Three things make runs late
+ * here: one run that takes longer than its period, two imports that take both runners, and a
+ * callback that holds up the loop.
  *
  * docs/images/draw-timeline draws docs/images/timeline.svg from this table. */
 #include <uvsched.h>
@@ -15,7 +15,7 @@ struct job {
   const char *name;
   unsigned first_ms, period_ms; /* period 0: a one-shot */
   unsigned runs, body_ms;
-  unsigned second_ms; /* how long the second run takes, if not as long as the others */
+  unsigned second_ms; /* how long the second run takes; 0: as long as the others */
 };
 
 static const struct job jobs[] = {

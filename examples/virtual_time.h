@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Time that passes only when an example says so: an hour takes no time, and nothing depends on how
- * busy the machine is. For one scheduler at a time. */
+ * Time that passes only when an example says so. An hour takes no real time, and nothing depends on
+ * how busy the machine is. For one scheduler at a time. */
 #ifndef VIRTUAL_TIME_H
 #define VIRTUAL_TIME_H
 
@@ -21,14 +21,14 @@ static inline int64_t read_virtual(void *arg) {
 /* For the `clock` option. */
 static const uvs_clock_t virtual_clock = {.monotonic_ns = read_virtual, .wall_ns = read_virtual};
 
-/* Time passes, and the loop is told. Thread: any. */
+/* Lets time pass, and tells the loop. Thread: any. */
 static inline void pass_ns(uvs_t *s, int64_t ns) {
   atomic_fetch_add(&virtual_ns, ns);
   EXPECT(uvs_clock_changed(s) == 0);
 }
 
-/* Time passes from one due instant to the next, and the loop turns at each. 0 if that ended early,
- * because nothing kept the loop alive any more. Thread: the loop's. */
+/* Lets time pass, and runs the loop at each deadline on the way. Returns 0 if it ended early
+ * because nothing kept the loop alive. Thread: the loop's. */
 static inline int run_for(uvs_t *s, int64_t ns) {
   int64_t end_ns = uvs_now(s) + ns;
   int64_t due_ns;

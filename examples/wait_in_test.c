@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a unit test waits for what a program does on its loop: the test is the main thread, the loop
- * has a thread of its own. Once in real time, once with a clock that the test moves. */
+ * How a unit test waits for tasks on a loop. The test is the main thread, and the loop has a thread
+ * of its own. One test uses real time, the other a clock that the test moves. */
 #include <uvsched.h>
 #include <uvsched/outcome.h>
 
@@ -47,9 +47,9 @@ static void run_loop(void *arg) {
 
   EXPECT(uv_loop_init(&loop) == 0);
   EXPECT(uvs_open(&loop, &h->options, &h->scheduler) == 0);
-  uvs_retain(h->scheduler); /* for the test, which may still be in a call when this one closes */
+  uvs_retain(h->scheduler); /* for the test, which may still be in a call when this thread closes */
   uv_sem_post(&h->opened);
-  uv_run(&loop, UV_RUN_DEFAULT); /* until the test shuts the scheduler down */
+  uv_run(&loop, UV_RUN_DEFAULT); /* returns after the test has shut the scheduler down */
   EXPECT(uvs_close(h->scheduler, NULL) == 0);
   uv_run(&loop, UV_RUN_DEFAULT);
   EXPECT(uv_loop_close(&loop) == 0);
@@ -85,7 +85,7 @@ static void test_words_are_counted(void) {
 
   EXPECT(count_later(s, UVS_MS(10), &x, &id) == 0);
   uvs_outcome_init(&out);
-  EXPECT(uvs_wait(s, id, UVS_SEC(20), 0, &out) == 0); /* as soon as it is over */
+  EXPECT(uvs_wait(s, id, UVS_SEC(20), 0, &out) == 0); /* returns as soon as the task is over */
   EXPECT(out.status == 0 && *(int *)out.result == 6);
   EXPECT(uvs_forget(s, id) == 0);
   tear_down(&h);
@@ -101,7 +101,7 @@ static void test_wait_gives_up(void) {
   EXPECT(count_later(s, UVS_HOUR(1), &x, &id) == 0);
   uvs_outcome_init(&out);
   EXPECT(uvs_wait(s, id, UVS_MS(10), 0, &out) == UV_ETIMEDOUT);
-  EXPECT(uvs_cancel(s, id, UVS_CANCEL_TOKEN) >= 0); /* x is ours to free when it is quiet: */
+  EXPECT(uvs_cancel(s, id, UVS_CANCEL_TOKEN) >= 0); /* x may be freed when the task is quiet: */
   EXPECT(uvs_wait(s, id, UVS_NEVER, 0, &out) == 0);
   EXPECT(out.status == UV_ECANCELED && out.runs == 0 && x.words == 0);
   EXPECT(uvs_forget(s, id) == 0);
@@ -115,7 +115,7 @@ static int nothing(uvs_run_t *run) {
   return 0;
 }
 
-/* What was due has had its turn before something that is submitted now. */
+/* Returns when all due tasks have run: the task that is submitted here comes after them. */
 static void let_it_run(uvs_t *s) {
   uvs_task_t t;
   uvs_task_init(&t);
@@ -135,7 +135,7 @@ static void test_words_are_counted_in_an_hour(void) {
   uvs_outcome_init(&out);
   pass_ns(s, UVS_HOUR(1) - 1);
   let_it_run(s);
-  EXPECT(uvs_wait(s, id, 0, 0, &out) == UV_ETIMEDOUT); /* only looks: not a nanosecond early */
+  EXPECT(uvs_wait(s, id, 0, 0, &out) == UV_ETIMEDOUT); /* not a nanosecond early */
   pass_ns(s, 1);
   EXPECT(uvs_wait(s, id, UVS_SEC(20), 0, &out) == 0);
   EXPECT(out.start_ns - begin_ns == UVS_HOUR(1) && *(int *)out.result == 6);

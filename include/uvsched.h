@@ -16,7 +16,8 @@
  * Other headers: uvsched/outcome.h (wait for tasks, results, clean-ups), uvsched/stats.h (ask about
  * tasks, counters, histograms), uvsched/lane.h (ordered groups of tasks), uvsched/queue.h (a delay
  * queue of values), uvsched/executor.h (where bodies run), uvsched/hooks.h (watch, wrap and refuse
- * tasks), uvsched/settings.h (change options while the scheduler runs; a replaced clock).
+ * tasks), uvsched/settings.h (change options while the scheduler runs; a replaced clock),
+ * uvsched/control.h (pause, run now, next runs, names), uvsched/calendar.h (cron and time zones).
  * docs/contract.md numbers every guarantee; the tests carry those numbers.
  *
  * THREADS. Any thread may call any function, unless its comment says "loop thread". Callbacks:
@@ -26,21 +27,21 @@
  *   allocator, clock  any thread, concurrently
  *   all others        loop thread, unless their comment says otherwise
  *
- * The loop thread is the thread that last ran the loop. Until the loop has run, it is the thread
- * that called uvs_open. To move a loop to another thread, stop calling uvsched on the old thread
- * until the new thread has run the loop once. If the old thread has ended, the new thread may call
- * at once (Linux).
+ * The loop thread is the thread on which the loop last woke the scheduler. Before the first wake-up
+ * it is the thread that called uvs_open. To move a loop, stop calling uvsched on the old thread,
+ * call uvs_clock_changed on the new one, and run the loop there once, with a ref'd handle. On
+ * Linux, if the old thread has ended, the new thread may call at once.
  *
  * TIME. Durations and instants are signed nanoseconds. A duration of zero or less means now,
  * UVS_NEVER means never. No run starts before its time by the nanosecond clock.
  *
  * ERRORS. Zero or a positive number is success; a negative UV_E* code is an error, and uvs_strerror
  * explains it. After an error nothing has changed, and no callback will run for the call. (The
- * rejected handler was called before.) An accepted task ends in exactly one `done`, which is never
- * called from inside an API call. Every call on a scheduler answers UV_EINVAL if the scheduler is
- * NULL, UV_ENOTSUP in a forked child (except uvs_close), and UV_ESHUTDOWN after it was closed (see
- * uvs_retain). But uvs_is_shutdown and uvs_is_terminated then answer 1, uvs_wait_terminated answers
- * 0, and uvs_counts gives the final numbers.
+ * rejected handler was called before.) An accepted task ends in exactly one `done` (in none with
+ * UVS_CANCEL_NO_DONE), which is never called from inside an API call. Every call on a scheduler
+ * answers UV_EINVAL if the scheduler is NULL, UV_ENOTSUP in a forked child (except uvs_close), and
+ * UV_ESHUTDOWN after it was closed (see uvs_retain). But uvs_is_shutdown and uvs_is_terminated then
+ * answer 1, uvs_wait_terminated answers 0, and uvs_counts gives the final numbers.
  */
 #ifndef UVSCHED_H
 #define UVSCHED_H
@@ -51,6 +52,7 @@
 
 #include <uv.h>
 
+#include "uvsched/time.h"
 #include "uvsched/version.h"
 
 #ifdef __cplusplus
@@ -63,13 +65,6 @@ typedef struct uvs_s uvs_t;
 typedef uint64_t uvs_id_t;   /* of a task; 0 names no task */
 typedef uint64_t uvs_lane_t; /* of a lane (uvsched/lane.h); 0 names no lane */
 
-#define UVS_US(n) ((n)*INT64_C(1000))
-#define UVS_MS(n) ((n)*INT64_C(1000000))
-#define UVS_SEC(n) ((n)*INT64_C(1000000000))
-#define UVS_MIN(n) (UVS_SEC(60) * (n))
-#define UVS_HOUR(n) (UVS_SEC(3600) * (n))
-#define UVS_DAY(n) (UVS_SEC(86400) * (n))
-#define UVS_NEVER INT64_MAX
 #define UVS_EDEADLK (-3900) /* this wait would never end; libuv has no code for that */
 
 /* What a body returns: 0 (the run succeeded), a negative UV_E* code (it failed), or one of these.
@@ -85,10 +80,11 @@ enum {
   UVS_LATE_TIMER = 0, /* uv_timer counts in whole ms; never with precise_ns */
   UVS_LATE_LOOP,      /* the loop was busy, or (with precise_ns) slow to wake up */
   UVS_LATE_BUDGET,    /* too many tasks were due at once: the run waited for a later loop pass */
-  UVS_LATE_RUNNERS,   /* the task was ready, but no runner or pool thread was free, or no lane */
+  UVS_LATE_RUNNERS,   /* no runner, no pool thread or no place in the task's lane was free */
   UVS_LATE_OVERLAP,   /* the task's previous run was still in progress */
   UVS_LATE_CLOCK,     /* the wall clock was set forward */
   UVS_LATE_SUBMIT,    /* the deadline had passed when the task was submitted */
+  UVS_LATE_PAUSED,    /* the task or the scheduler was paused (uvsched/control.h) */
   UVS_LATE_CAUSES
 };
 #define UVS_LATE_RETRY UVS_LATE_CAUSES /* only as a reason of on_missed: a retry took the place */
@@ -121,8 +117,7 @@ UVS_API int uvs_cancelled(const uvs_run_t *run);
 
 /* ------------------------------------------------------------- callbacks --- */
 
-/* Callbacks of a run get the run, and run->arg is the spec's. The others get an `arg` at the end.
- */
+/* Callbacks of a run get the run, and run->arg is the spec's. Others get an `arg` at the end. */
 
 /* The body. It must return: it must not end its thread (pthread_exit), nor leave by longjmp or an
  * exception, because its run would never end. exit() does not ask bodies to stop; it waits for
@@ -143,6 +138,10 @@ typedef void (*uvs_error_cb)(uvs_t *s, uvs_id_t id, int status, void *arg);
 
 /* An on_error for programs that want no report. */
 UVS_API void uvs_ignore_errors(uvs_t *s, uvs_id_t id, int status, void *arg);
+
+/* The running body was asked to stop: make its blocking call return, or finish its pending run.
+ * At most once per run, and not after its end; the body may return meanwhile. arg: the spec's. */
+typedef void (*uvs_interrupt_cb)(uvs_t *s, uvs_id_t id, void *arg);
 
 typedef void (*uvs_terminated_cb)(uvs_t *s);
 typedef void (*uvs_close_cb)(uvs_t *s);
@@ -214,9 +213,7 @@ typedef struct {
   /* Where `work` runs, if not on libuv's pool: on your executor, which is borrowed until the
    * callback of uvs_close and never closed, or on `threads` threads (1 to 1024) that belong to the
    * scheduler (uvsched/executor.h). With either, concurrency -1 means as many as the executor says,
-   * and 0 is an error. If the executor refuses a run, the run fails, and on_error is called in any
-   * case.
-   */
+   * and 0 is an error. If the executor refuses a run, the run fails, and on_error is called too. */
   const struct uvs_executor_s *executor;
   int threads;
   const char *thread_name; /* of these threads; copied; may be NULL */
@@ -252,16 +249,16 @@ UVS_API int64_t uvs_now(const uvs_t *s); /* the scheduler's monotonic clock */
 
 /* ---------------------------------------------------------------- submit --- */
 
-enum { UVS_ONE_SHOT = 0, UVS_FIXED_RATE, UVS_FIXED_DELAY };
+enum { UVS_ONE_SHOT = 0, UVS_FIXED_RATE, UVS_FIXED_DELAY, UVS_CALENDAR };
 
 /* What first_ns and until_ns count from. */
 enum {
   UVS_FROM_NOW = 0,
   UVS_FROM_MONOTONIC, /* they are instants of uvs_now */
-  UVS_FROM_WALL       /* they are instants of the wall clock, in ns since 1970; one-shots only */
+  UVS_FROM_WALL       /* of the wall clock, in ns since 1970; one-shots and calendars only */
 };
 
-/* A fixed-rate task has missed points of its grid. What does it do?
+/* A fixed-rate or calendar task has missed points of its grid. What does it do?
  *   CATCH_UP  run once for each of them, back to back (with max_burst: for the newest max_burst)
  *   ONCE      run once, at once, for all of them; run->missed says how many more there were
  *   SKIP      run at the next point of the grid; also skip a run that would be a period late */
@@ -279,29 +276,32 @@ enum { UVS_FAIL_STOP = 0, UVS_FAIL_CONTINUE, UVS_FAIL_RETRY };
  * A lane keeps its own order, and the priority of its first task counts. */
 enum { UVS_PRIORITY_LOW = -1, UVS_PRIORITY_NORMAL = 0, UVS_PRIORITY_HIGH = 1 };
 
-enum { UVS_UNREF = 1 }; /* a flag: while it waits, the task does not keep the loop alive */
+enum {                 /* flags */
+       UVS_UNREF = 1,  /* while it waits, the task does not keep the loop alive */
+       UVS_REPLACE = 2 /* replaces the UVS_REPLACE task with the same name: uvsched/control.h */
+};
 
 #define UVS_NAME_MAX 23
 
 typedef struct uvs_task_s {
   size_t size;        /* set by the initializer; new fields go at the end */
-  int kind;           /* UVS_ONE_SHOT, UVS_FIXED_RATE, UVS_FIXED_DELAY */
+  int kind;           /* UVS_ONE_SHOT, UVS_FIXED_RATE, UVS_FIXED_DELAY, UVS_CALENDAR */
   int from;           /* UVS_FROM_... */
-  int64_t first_ns;   /* the first run: a delay or an instant, see `from` */
+  int64_t first_ns;   /* the first run (calendar: not before this); delay or instant, see `from` */
   int64_t period_ns;  /* fixed rate: the grid; fixed delay: from the end of a run to the next */
   uvs_work_cb work;   /* pool thread; NULL: the task is `after` alone, on the loop */
   uvs_after_cb after; /* loop thread, after each run */
-  uvs_done_cb done;   /* loop thread, exactly once, the last use of arg */
+  uvs_done_cb done;   /* loop thread, once (UVS_CANCEL_NO_DONE: never); the last use of arg */
   void *arg;          /* borrowed until `done` */
-  unsigned flags;     /* UVS_UNREF */
+  unsigned flags;     /* UVS_UNREF, UVS_REPLACE */
 
-  /* Fixed rate only. */
+  /* Fixed rate and calendar only. */
   int missed_policy;  /* UVS_MISSED_... */
   uint32_t max_burst; /* with CATCH_UP; 0: no bound */
 
-  /* Periodic tasks only: each ends the task, as a success unless its last run failed. */
+  /* Periodic tasks only. The task ends, as a success unless its last run failed: */
   uint32_t max_runs; /* after this many started runs; 0: no bound */
-  int64_t until_ns;  /* before a run whose ideal time is later; see `from`; 0: no end */
+  int64_t until_ns;  /* instead of starting a run whose ideal time is later; see `from`; 0: none */
 
   /* Each run is due a random 0 to jitter_ns after its ideal time; delays do not add up. Fixed rate:
    * below the period, and with SKIP well below it, because jitter counts as lateness. */
@@ -333,11 +333,12 @@ typedef struct uvs_task_s {
   void *result;     /* of a success, unless the body sets another; needs keep_outcome */
   void (*drop_result)(void *result); /* frees a result that nobody receives: uvs_set_result */
   uvs_lane_t lane;                   /* see uvsched/lane.h; 0: none */
+  uvs_interrupt_cb interrupt;        /* optional; only for tasks with `work` */
+  struct uvs_calendar_s *calendar;   /* UVS_CALENDAR: when the task runs; the task holds it */
 } uvs_task_t;
 
 static inline void uvs_task_init(uvs_task_t *t) {
-  /* In pieces: of one large block compilers make an instruction that takes longer than the rest of
-   * a submission. */
+  /* Cleared in pieces: for one large block compilers use an instruction that takes too long. */
   memset(t, 0, 64);
   memset((char *)t + 64, 0, 64);
   memset((char *)t + 128, 0, sizeof *t - 128);
@@ -357,9 +358,8 @@ static inline void uvs_task_init(uvs_task_t *t) {
  * Calls:   nothing (above max_pending: the rejected handler, or `work`). Without a delay, `work`
  *          may start on another thread before this call returns.
  * Returns: 0, with *ret_id (may be NULL) set before `work` can start; UV_EINVAL (uvs_check says
- * why); UV_ENOMEM; UV_EAGAIN (max_pending is reached); UV_ESHUTDOWN; with a lane: UV_ECANCELED (the
- * lane is disposed), UV_EINVAL (a lane of another scheduler), UV_ENOENT (no such lane ever
- * existed).
+ *          why); UV_ENOMEM; UV_EAGAIN (max_pending is reached); UV_ESHUTDOWN; with a lane:
+ *          UV_ECANCELED (disposed), UV_EINVAL (of another scheduler), UV_ENOENT (never existed).
  */
 UVS_API int uvs_submit(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id);
 
@@ -368,8 +368,8 @@ UVS_API int uvs_submit(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id);
 UVS_API int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids);
 
 /* What is wrong with a spec? Writes a text that names the field and the reason, such as "max_burst
- * is only for UVS_MISSED_CATCH_UP"; an empty text if nothing is wrong. text may be NULL. The lane
- * is not looked at. Returns 0, or UV_EINVAL as uvs_submit would. Thread: any. */
+ * is only for UVS_MISSED_CATCH_UP"; "" if nothing is wrong. text may be NULL. The lane is not
+ * looked at. Returns 0, or UV_EINVAL as uvs_submit would. Thread: any. */
 UVS_API int uvs_check(const uvs_task_t *t, char *text, size_t size);
 
 /* Short calls for the common cases, otherwise as uvs_submit. They have no `done`: only on_error
@@ -384,13 +384,17 @@ UVS_API int uvs_schedule_with_fixed_delay(uvs_t *s, int64_t first_ns, int64_t de
                                           uvs_work_cb work, void *arg, uvs_id_t *ret_id);
 UVS_API int uvs_schedule_at(uvs_t *s, int64_t unix_ns, uvs_work_cb work, void *arg,
                             uvs_id_t *ret_id);
+/* Run by a cron expression in a zone (uvsched/calendar.h). One run makes up for all missed runs. */
+UVS_API int uvs_schedule_cron(uvs_t *s, const char *expression, const char *zone, uvs_work_cb work,
+                              void *arg, uvs_id_t *ret_id);
 
 /* ---------------------------------------------------------- act on a task --- */
 
 /* uvs_cancel's flags. */
 enum {
-  UVS_CANCEL_TOKEN = 1,     /* also ask a running body to stop: its uvs_cancelled(run) turns 1 */
-  UVS_CANCEL_IF_WAITING = 2 /* only if no run is in progress; else UV_EBUSY */
+  UVS_CANCEL_TOKEN = 1,      /* also ask a running body to stop: its uvs_cancelled(run) turns 1 */
+  UVS_CANCEL_IF_WAITING = 2, /* only if no run is in progress; else UV_EBUSY */
+  UVS_CANCEL_NO_DONE = 4     /* if the answer is UVS_CANCELLED, `done` is not called */
 };
 
 /* uvs_cancel's answers. */
@@ -401,7 +405,9 @@ enum {
 };
 
 /**
- * Cancel a task. It leaves the queue at once. Its `done` gets UV_ECANCELED and comes promptly.
+ * Cancel a task. It leaves the queue at once. Its `done` gets UV_ECANCELED and comes promptly. With
+ * UVS_CANCEL_NO_DONE a task that waits ends as if it had no `done`: its memory is free when the
+ * call returns, unless another callback is due to it (a clean-up action, a hook).
  *
  * Thread:  any, also inside its own body.
  * Returns: UVS_CANCELLED; UVS_CANCELLED_WHILE_RUNNING; UVS_CANCELLED_BEFORE (may add the token);
@@ -433,12 +439,6 @@ UVS_API int uvs_finish(uvs_t *s, uvs_id_t id, int status);
  * shutdown. Thread: any. UV_EINVAL (NULL cb); UV_ENOMEM; UV_ESHUTDOWN (uvs_close was called). */
 UVS_API int uvs_post(uvs_t *s, uvs_post_cb cb, void *arg);
 
-/* May the task keep the loop alive while it waits? Thread: loop thread. uvs_has_ref answers 1 or 0.
- * UV_ENOENT; UV_EPERM (thread). */
-UVS_API int uvs_ref(uvs_t *s, uvs_id_t id);
-UVS_API int uvs_unref(uvs_t *s, uvs_id_t id);
-UVS_API int uvs_has_ref(uvs_t *s, uvs_id_t id);
-
 /* -------------------------------------------------------------- shutdown --- */
 
 /* Orderly shutdown: nothing new is accepted. A one-shot that is due runs. A run in progress
@@ -455,7 +455,7 @@ UVS_API int uvs_shutdown_within(uvs_t *s, int64_t grace_ns);
  * (uvs_cancelled) and keep their result; none runs again. For each task that never started,
  * `never_ran` (may be NULL) is called on the loop, before the task's `done`, in no special order.
  * After the last of these it is called once more, with id 0 and task_arg NULL, in any case. This
- * last call does not wait for running bodies. It comes before on_terminated, if that is to come.
+ * last call does not wait for running bodies. If on_terminated is called, it is called after this.
  *
  * Thread:  any. Bodies learn of it at once; the rest happens on the loop.
  * Returns: 0; UV_EALREADY (it was called before; nothing happens).
@@ -488,7 +488,7 @@ UVS_API int uvs_close(uvs_t *s, uvs_close_cb cb);
 UVS_API uvs_t *uvs_retain(uvs_t *s);
 UVS_API void uvs_release(uvs_t *s);
 
-/* Explains the codes that calls of uvsched return. For the failure of a body use uv_strerror. */
+/* Explains the codes that our calls return. For the failure of a body use uv_strerror. */
 UVS_API const char *uvs_strerror(int code);
 UVS_API unsigned uvs_version(void); /* UVS_VERSION_HEX of the library */
 UVS_API const char *uvs_version_string(void);

@@ -57,7 +57,10 @@ export interface CommonOptions {
   ref?: boolean | undefined;
   /** Cancels the task when it is aborted. Its reason becomes the cause of the AbortError. */
   signal?: AbortSignal | undefined;
-  /** A run that takes longer fails with a TimeoutError, and its signal is aborted. Default: no limit. */
+  /**
+   * A run that takes longer than this from its start fails with a TimeoutError, and its signal is aborted.
+   * Waiting for a lane does not count. Default: no limit.
+   */
   limit?: Duration | undefined;
   /** Only with `failure: 'retry'`. */
   retry?: RetryOptions | undefined;
@@ -110,17 +113,18 @@ export class Task<T = unknown> extends AsyncResource {
   /**
    * Cancels the task, and returns what that did:
    *
-   * - `'never-ran'`: no run is in progress, and none will start.
+   * - `'cancelled'`: no run is in progress, and none will start.
    * - `'running'`: the current run goes on with its signal aborted, and no other run follows.
-   * - `'over'`: the task was already over or cancelled.
+   * - `'already'`: an earlier call cancelled the task, and its run still goes on.
+   * - `'ended'`: the task had already ended, or an earlier call cancelled it with no run in progress.
    *
    * `promise` rejects with an AbortError whose cause is the reason.
    */
-  cancel(reason?: unknown): 'never-ran' | 'running' | 'over';
+  cancel(reason?: unknown): 'cancelled' | 'running' | 'already' | 'ended';
 
   /**
-   * Moves the next run to `delay` from now and returns true. If the task is due, running or over, does
-   * nothing and returns false.
+   * Moves the next run to `delay` from now and returns true. If the task is due, running or has
+   * ended, does nothing and returns false.
    */
   reschedule(delay: Duration): boolean;
 
@@ -139,7 +143,7 @@ export class Task<T = unknown> extends AsyncResource {
   /** The option `name`, or ''. */
   readonly name: string;
   /** `'ready'` means due, but not yet started. */
-  readonly state: 'waiting' | 'ready' | 'running' | 'over';
+  readonly state: 'waiting' | 'ready' | 'running' | 'ended';
   /** How many runs have started. */
   readonly runs: number;
   /** Milliseconds until the next run: negative if overdue, Infinity for never, undefined if none follows. */
@@ -187,7 +191,7 @@ export class Lane implements Submit {
   execute<T>(fn: TaskFunction<T>, options?: TaskOptions): Task<T>;
 
   readonly disposed: boolean;
-  /** Cancels all tasks of the lane and accepts no more. Resolves when the last of them is over. */
+  /** Cancels all tasks of the lane and accepts no more. Resolves when the last of them has ended. */
   dispose(reason?: unknown): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }
@@ -199,7 +203,7 @@ export interface SchedulerOptions {
   budget?: Duration | undefined;
   /** What keeps the process alive: `'auto'` (default): ref'd tasks; `'always'`: the scheduler; `'never'`: nothing. */
   keepAlive?: 'auto' | 'always' | 'never' | undefined;
-  /** The largest number of tasks that are not over. One more throws with code EAGAIN. Default: no limit. */
+  /** The largest number of tasks that have not ended. One more throws with code EAGAIN. Default: no limit. */
   maxPending?: number | undefined;
   /**
    * Uses a timer with nanosecond resolution instead of whole milliseconds (Linux only). A duration of up
@@ -225,7 +229,7 @@ export interface ShutdownOptions {
 
 /** Why periods passed without a run. */
 export type MissedCause =
-  'timer' | 'loop' | 'budget' | 'runners' | 'overlap' | 'clock' | 'submit' | 'retry' | 'unknown';
+  'timer' | 'loop' | 'budget' | 'runners' | 'overlap' | 'clock' | 'submit' | 'paused' | 'retry' | 'unknown';
 
 /** The events of a scheduler, with the arguments of their listeners. */
 export interface SchedulerEvents {
@@ -266,7 +270,7 @@ export interface Stats {
   failedRuns: number;
   /** How often the scheduler has woken up the loop. */
   wakeups: number;
-  /** How late runs started, in milliseconds. p50 and p99 may be up to twice too large. */
+  /** How late runs started, in milliseconds. From 1 us on, p50 and p99 are at most 25 % too high. */
   late: { count: number; p50: number; p99: number; max: number };
 }
 
@@ -281,7 +285,7 @@ export class Scheduler extends EventEmitter implements Submit {
 
   lane(options?: LaneOptions): Lane;
 
-  /** Accepts no new tasks. Resolves when the last task is over. */
+  /** Accepts no new tasks. Resolves when the last task has ended. */
   shutdown(options?: ShutdownOptions): Promise<void>;
   /** Starts no more runs, and aborts the signals of the current ones. Resolves to the tasks that never ran. */
   shutdownNow(): Promise<Task[]>;
@@ -290,7 +294,7 @@ export class Scheduler extends EventEmitter implements Submit {
   [Symbol.asyncDispose](): Promise<void>;
 
   stats(): Stats;
-  /** The tasks that are not over. */
+  /** The tasks that have not ended. */
   tasks(): Task[];
   /** A table of functions for native addons; see include/uvsched_node.h. */
   readonly native: unknown;

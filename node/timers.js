@@ -4,7 +4,7 @@
 // A drop-in replacement for node:timers. setImmediate and clearImmediate are node's own.
 //
 // Deliberate differences from node:
-// - A delay above 2^31-1 ms is waited for. Node turns it into 1 ms and warns. Infinity means never.
+// - A delay above 2^31-1 ms is waited in full. Node turns it into 1 ms and warns. Infinity means never.
 // - An interval does not drift: run n is due n periods after the start or the last refresh(), however
 //   long the runs take. Node counts from the start of the previous run, and drifts. If several periods
 //   pass while the loop is blocked, one run makes up for all of them.
@@ -17,8 +17,6 @@
 // - When the callbacks of one loop iteration have taken 1 ms, the other due timers wait for the next
 //   iteration, so that I/O and immediates are served. Node calls all due timers first. A timer that was
 //   already due when the loop learned of it fires one or two iterations later than node's.
-// - An interval that is cleared keeps the loop alive for one more iteration, because the native
-//   scheduler reports the end of a periodic task from the loop.
 // - The first timer keeps the loop alive for one iteration, even if it is unref'd: a native scheduler
 //   learns in its first iteration which thread the loop runs on. Loading this file opens no scheduler.
 // - A Timeout also has the members of a Task of this package (promise, reschedule, ...).
@@ -41,10 +39,10 @@ const { Engine, NO_FRONT } = require('./lib/engine.js');
 const IO = require('./lib/io.js');
 const { schedulerOptions, taskOptions } = require('./lib/options.js');
 const {
-  Task, keepShape, OVER, STATE, PLAIN, UNREF, kFn, kState, kMore, kCall, kEndRun,
+  Task, keepShape, ENDED, STATE, PLAIN, UNREF, kFn, kState, kMore, kCall, kEndRun,
 } = require('./lib/task.js');
 
-// Taken once, when this file is loaded. Later somebody may replace node's functions with ours.
+// Taken once, when this file is loaded. Later somebody may replace node's functions with those of this file.
 const { setTimeout: nodeSetTimeout, clearTimeout: nodeClearTimeout, setImmediate, clearImmediate } = node;
 
 const kCallback = Symbol('callback'); // null: cleared
@@ -55,10 +53,10 @@ const kAgain = Symbol('again'); // the new deadline, if it was refreshed while d
 const kScope = Symbol('scope'); // a new async resource, if it was refreshed after it fired
 const kAsked = Symbol('asked'); // whether somebody has read its number
 
-// Not the engine of the default scheduler: a program that shuts that one down, or listens to its
-// 'error' event, means its tasks and not every timer of the process.
-// Opened by the first timer, and not when this file is loaded: a new scheduler keeps the loop alive
-// for one turn.
+// The timers have an engine of their own. A program that shuts the default scheduler down, or listens
+// to its 'error' event, means the tasks of that scheduler, not every timer of the process.
+// The first timer opens the engine. Loading this file does not, because a new scheduler keeps the loop
+// alive for one iteration.
 let engine;
 
 function openEngine() {
@@ -105,7 +103,7 @@ class Timeout extends Task {
     if (this[kAgain] === undefined) return;
     const ns = Math.max(0, this[kAgain] - nowNs());
     this[kAgain] = undefined;
-    if ((this[kState] & STATE) === OVER) rearm(this, ns);
+    if ((this[kState] & STATE) === ENDED) rearm(this, ns);
     else this.reschedule(ns / 1e6);
   }
 
@@ -134,7 +132,7 @@ class Timeout extends Task {
   refresh() {
     if (this[kCallback] === null) return this;
     const ns = this[kMs] * 1e6;
-    if ((this[kState] & STATE) === OVER) {
+    if ((this[kState] & STATE) === ENDED) {
       this[kScope] = new AsyncResource('Timeout', { requireManualDestroy: true });
       rearm(this, ns);
     } else if (!this.reschedule(this[kMs])) {
@@ -183,7 +181,7 @@ class Timeout extends Task {
   }
 
   get _destroyed() {
-    return this[kCallback] === null || (this[kState] & STATE) === OVER;
+    return this[kCallback] === null || (this[kState] & STATE) === ENDED;
   }
 
   get _idleTimeout() {

@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "uvsched/calendar.h"
+#include "uvsched/control.h"
 #include "uvsched/outcome.h"
 #include "uvsched/settings.h"
 #include "uvsched/stats.h"
@@ -94,8 +96,9 @@ static uint32_t any_u32(void) {
               (uint32_t)rnd());
 }
 
+/* Not UVS_CANCEL_NO_DONE: each round counts one `done` per task. */
 static unsigned any_flags(void) {
-  return PICK(unsigned, 0, 0, 1, 2, 3, 4, 0x80000000u, UINT_MAX);
+  return PICK(unsigned, 0, 0, 1, 2, 3, 8, 0x80000000u, UINT_MAX);
 }
 
 static uvs_id_t any_id(void) {
@@ -188,6 +191,13 @@ static void done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   if (status > 0)
     fail("done with a positive status", status);
   w.done++;
+}
+
+static void on_interrupt(uvs_t *s, uvs_id_t id, void *arg) {
+  (void)s;
+  (void)arg;
+  if (id == 0)
+    fail("interrupt without an id", 0);
 }
 
 static void on_lane(uvs_t *s, uvs_lane_t lane, void *arg) {
@@ -327,7 +337,7 @@ static uvs_task_t any_task(uvs_work_cb work) {
   t.first_ns = UVS_HOUR(1);
   t.keep_outcome = chance(20);
   for (size_t k = below(5); k > 0; k--) {
-    switch (below(25)) {
+    switch (below(26)) {
     case 0:
       t.kind = any_int();
       break;
@@ -403,6 +413,9 @@ static uvs_task_t any_task(uvs_work_cb work) {
       break;
     case 23:
       t.drop_result = on_drop;
+      break;
+    case 24:
+      t.interrupt = on_interrupt;
       break;
     default:
       t.lane = any_lane();
@@ -536,6 +549,43 @@ static int e_cancel(void) {
 
 static int e_reschedule(void) {
   return uvs_reschedule(any_scheduler(), any_id(), any_ns());
+}
+
+static int e_pause(void) {
+  return uvs_pause(any_scheduler(), any_id());
+}
+
+static int e_resume(void) {
+  return uvs_resume(any_scheduler(), any_id(), any_flags());
+}
+
+static int e_pause_all(void) {
+  return uvs_pause_all(any_scheduler());
+}
+
+static int e_resume_all(void) {
+  return uvs_resume_all(any_scheduler());
+}
+
+static int e_run_now(void) {
+  return uvs_run_now(any_scheduler(), any_id());
+}
+
+static int e_next_runs(void) {
+  int64_t runs[8];
+
+  return uvs_next_runs(any_scheduler(), any_id(), chance(5) ? NULL : runs, chance(50) ? 8 : 0);
+}
+
+static int e_find(void) {
+  uvs_id_t id;
+
+  return uvs_find(any_scheduler(), chance(5) ? NULL : "entry", chance(5) ? NULL : &id);
+}
+
+static int e_schedule_cron(void) {
+  return uvs_schedule_cron(any_scheduler(), chance(20) ? "61 * * * *" : "* * * * * *",
+                           chance(20) ? "no such zone" : "UTC", any_body(), NULL, any_place());
 }
 
 static int e_finish(void) {
@@ -1343,6 +1393,108 @@ static int e_threads_close(void) {
   return uvs_threads_close(NULL);
 }
 
+/* --------------------------------------------------------------- calendars --- */
+
+static const char *any_expression(void) {
+  return PICK(char *, "0 9 * * 1-5", "*/5 * * * *", "30 2 * * *", "0 0 29 2 *", "@every 90s",
+              "0 0 L * 5L", "59 59 23 31 12 ?", "0 0 31 2 *", "60 * * * *", "FRI-MON", "", "@",
+              "\xff\x01%s%n", NULL);
+}
+
+static const char *any_zone(void) {
+  return PICK(char *, "UTC", "UTC", "UTC", NULL, "Local", "Europe/Berlin", "No/Such",
+              "../etc/passwd", "", "/", "\xff\x01%s%n");
+}
+
+/* NULL if the expression or the zone was refused, sometimes. */
+static uvs_calendar_t *any_calendar(int *ret_rc) {
+  uvs_calendar_options_t o;
+  uvs_calendar_error_t error;
+  uvs_calendar_t *c = NULL;
+  struct block b;
+
+  uvs_calendar_options_init(&o);
+  if (chance(20))
+    o.days = any_int();
+  if (chance(20))
+    o.gap = any_int();
+  if (chance(20))
+    o.overlap = any_int();
+  b = block_of(&o, sizeof o);
+  memset(&error, 1, sizeof error);
+  *ret_rc = uvs_calendar_parse(any_expression(), any_zone(), chance(20) ? NULL : b.at,
+                               chance(3) ? NULL : &c, chance(20) ? NULL : &error);
+  free(b.at);
+  if ((*ret_rc == 0) != (c != NULL))
+    fail("a calendar, and an error", *ret_rc);
+  return c;
+}
+
+static int e_calendar_parse(void) {
+  int rc;
+
+  uvs_calendar_release(any_calendar(&rc));
+  return rc;
+}
+
+static int e_calendar_retain(void) {
+  int rc;
+  uvs_calendar_t *c = any_calendar(&rc);
+
+  if (uvs_calendar_retain(c) != c)
+    return INT_MIN;
+  uvs_calendar_release(c);
+  uvs_calendar_release(c);
+  return 0;
+}
+
+static int e_calendar_names(void) {
+  int rc;
+  uvs_calendar_t *c = any_calendar(&rc);
+  bool right = (uvs_calendar_text(c) != NULL) == (c != NULL) &&
+               (uvs_calendar_zone(c) != NULL) == (c != NULL) && uvs_calendar_interval(c) >= 0;
+
+  uvs_calendar_release(c);
+  return right ? 0 : INT_MIN;
+}
+
+static int e_calendar_search(void) {
+  int rc;
+  uvs_calendar_t *c = any_calendar(&rc);
+  int64_t at = any_ns(), next = uvs_calendar_next(c, at), previous = uvs_calendar_previous(c, at);
+  bool right = next > at || next == UVS_NEVER;
+
+  right &= previous < at || previous == -UVS_NEVER;
+  if (next != UVS_NEVER && uvs_calendar_interval(c) == 0)
+    right &= uvs_calendar_matches(c, next) == 1;
+  uvs_calendar_release(c);
+  return right ? 0 : INT_MIN;
+}
+
+static int e_calendar_list(void) {
+  int rc;
+  uvs_calendar_t *c = any_calendar(&rc);
+  size_t n = PICK(size_t, 0, 1, 2, 50);
+  uvs_occurrence_t *list = malloc(n * sizeof *list + 1);
+
+  rc = uvs_calendar_list(c, any_ns(), any_ns(), chance(3) ? NULL : list, n);
+  free(list);
+  uvs_calendar_release(c);
+  return rc > (int)n ? INT_MIN : rc;
+}
+
+static int e_calendar_refresh(void) {
+  return uvs_calendar_refresh() <= uvs_calendar_refresh() ? 0 : INT_MIN;
+}
+
+static int e_parse_duration(void) {
+  int64_t ns = -1;
+  int rc = uvs_parse_duration(PICK(char *, "90s", "1h30m", "", "s", "99999999999w", "1m1h", NULL),
+                              chance(5) ? NULL : &ns);
+
+  return rc == 0 && ns < 0 ? INT_MIN : rc;
+}
+
 /* -------------------------------------------------------------------- table --- */
 
 /* The codes that a function may return according to its comment in the header, besides success,
@@ -1376,6 +1528,17 @@ static const struct entry table[] = {
      MOVES,
      {UV_ETIMEDOUT, UVS_EDEADLK, UV_ECANCELED, UV_ENOENT, UV_EAGAIN, UV_EINTR}},
     {"uvs_bucket_ns", e_bucket_ns, 0, {0}},
+    {"uvs_calendar_interval", e_calendar_names, 0, {0}},
+    {"uvs_calendar_list", e_calendar_list, 0, {UV_ENOTSUP}},
+    {"uvs_calendar_matches", e_calendar_search, 0, {0}},
+    {"uvs_calendar_next", e_calendar_search, 0, {0}},
+    {"uvs_calendar_parse", e_calendar_parse, 0, {UV_ENOENT}},
+    {"uvs_calendar_previous", e_calendar_search, 0, {0}},
+    {"uvs_calendar_refresh", e_calendar_refresh, 0, {0}},
+    {"uvs_calendar_release", e_calendar_retain, 0, {0}},
+    {"uvs_calendar_retain", e_calendar_retain, 0, {0}},
+    {"uvs_calendar_text", e_calendar_names, 0, {0}},
+    {"uvs_calendar_zone", e_calendar_names, 0, {0}},
     {"uvs_cancel", e_cancel, 0, {UV_ENOENT, UV_EBUSY}},
     {"uvs_cancelled", e_cancelled, 0, {0}},
     {"uvs_check", e_check, 0, {0}},
@@ -1388,6 +1551,7 @@ static const struct entry table[] = {
     {"uvs_dump", e_dump, 0, {0}},
     {"uvs_each", e_each, 0, {0}},
     {"uvs_execute", e_execute, 0, {UV_EAGAIN}},
+    {"uvs_find", e_find, 0, {UV_ENOENT}},
     {"uvs_finish", e_finish, 0, {UV_ENOENT}},
     {"uvs_forget", e_forget, 0, {UV_ENOENT}},
     {"uvs_has_ref", e_has_ref, 0, {UV_ENOENT}},
@@ -1409,10 +1573,14 @@ static const struct entry table[] = {
     {"uvs_late_name", e_late_name, 0, {0}},
     {"uvs_loop", e_loop, 0, {0}},
     {"uvs_next_due", e_next_due, 0, {0}},
+    {"uvs_next_runs", e_next_runs, 0, {UV_ENOENT}},
     {"uvs_now", e_now, 0, {0}},
     {"uvs_open", e_open, 0, {UV_ENOTSUP}},
     {"uvs_outcome_name", e_outcome_name, 0, {0}},
     {"uvs_owns_handle", e_owns_handle, 0, {0}},
+    {"uvs_parse_duration", e_parse_duration, 0, {0}},
+    {"uvs_pause", e_pause, 0, {UV_ENOENT, UV_EALREADY}},
+    {"uvs_pause_all", e_pause_all, 0, {UV_EALREADY}},
     {"uvs_post", e_post, 0, {0}},
     {"uvs_quantile_ns", e_quantile, 0, {0}},
     {"uvs_queue_abandon", e_queue_abandon, 0, {0}},
@@ -1445,10 +1613,14 @@ static const struct entry table[] = {
     {"uvs_rejection_policy", e_rejection, 0, {0}},
     {"uvs_release", e_retain, 0, {0}},
     {"uvs_reschedule", e_reschedule, 0, {UV_ENOENT, UV_EBUSY}},
+    {"uvs_resume", e_resume, 0, {UV_ENOENT, UV_EALREADY}},
+    {"uvs_resume_all", e_resume_all, 0, {UV_EALREADY}},
     {"uvs_retain", e_retain, 0, {0}},
+    {"uvs_run_now", e_run_now, 0, {UV_ENOENT, UV_EBUSY}},
     {"uvs_schedule", e_schedule, 0, {UV_EAGAIN}},
     {"uvs_schedule_at", e_at, 0, {UV_EAGAIN}},
     {"uvs_schedule_at_fixed_rate", e_rate, 0, {UV_EAGAIN}},
+    {"uvs_schedule_cron", e_schedule_cron, 0, {UV_ENOENT, UV_EAGAIN}},
     {"uvs_schedule_with_fixed_delay", e_delay, 0, {UV_EAGAIN}},
     {"uvs_set_after_shutdown", e_set_survive, 0, {0}},
     {"uvs_set_concurrency", e_set_concurrency, 0, {0}},
@@ -1678,6 +1850,7 @@ static void round_of_calls(void) {
 
   /* The scheduler still works: a task that is due now runs. */
   current = "a plain task after all that";
+  uvs_resume_all(w.s);
   uvs_set_rejection_policy(w.s, UVS_REJECT_CALLER_RUNS);
   uint64_t runs = counts_now().runs;
   if (uvs_execute(w.s, quick, NULL) != 0)

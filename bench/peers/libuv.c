@@ -343,7 +343,7 @@ static void w9(uint32_t n, int cancel) {
       uv_cancel((uv_req_t *)&r[i]);
   p_run();
   if (uv_loop_close(L) || w9_ended != n)
-    die("w9: not all is over");
+    die("w9: some requests have not ended");
   emit("close_ms", (double)(now_ns() - t0) / 1e6);
   emit("ran", (double)cell_sum());
 }

@@ -201,7 +201,7 @@ struct watch {
   const uvsched_node_t *u;
   napi_env env;
   napi_ref report;
-  napi_async_context context; /* of who called watch: AsyncLocalStorage goes with it */
+  napi_async_context context; /* of the caller of watch, for AsyncLocalStorage */
   char *path;
   uint64_t digest; /* of the last run that succeeded; the body writes it */
   bool told;       /* report was called */
@@ -350,7 +350,7 @@ static napi_value init_call(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
-/* All tasks are over by now. */
+/* All tasks have ended by now. */
 static void free_instance(napi_env env, void *data, void *hint) {
   (void)env;
   (void)hint;

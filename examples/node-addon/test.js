@@ -19,7 +19,7 @@ function file(name, text) {
   return whole;
 }
 
-// What a watch reports, one after the other.
+// Watches a file, and returns its reports one by one.
 function reports(name, period) {
   const queue = [];
   let wake;
@@ -44,13 +44,13 @@ describe('hashFile', () => {
     assert.equal(await hashFile(file('foobar', 'foobar')), '85944171f73967e8');
   });
 
-  it('takes any number at once, and files of any size', async () => {
+  it('hashes a 3 MB file fifty times at once', async () => {
     const big = file('big', Buffer.alloc(3 << 20, 'uvsched'));
     const all = await Promise.all(Array.from({ length: 50 }, () => hashFile(big)));
     assert.equal(new Set(all).size, 1);
   });
 
-  it('is rejected with the code of what went wrong', async () => {
+  it('rejects with the code of the error', async () => {
     await assert.rejects(hashFile(path.join(dir, 'none')), { code: 'ENOENT', errno: -os.constants.errno.ENOENT });
     await assert.rejects(hashFile(dir), { code: 'EISDIR' });
     assert.throws(() => hashFile(7), TypeError);
@@ -58,13 +58,13 @@ describe('hashFile', () => {
 });
 
 describe('watch', () => {
-  it('reports the first digest, and each change', async () => {
+  it('reports the first digest and each change', async () => {
     const name = file('watched', 'one');
     const w = reports(name, 2);
     assert.deepEqual(await w.next(), [name, await hashFile(name)]);
     fs.writeFileSync(name, 'two');
     let got;
-    do got = await w.next(); while (got[1] !== await hashFile(name)); // it may have been read half written
+    do got = await w.next(); while (got[1] !== await hashFile(name)); // the first report may be of a half-written file
     fs.rmSync(name);
     const [, digest, error] = await w.next();
     assert.equal(digest, null);
@@ -75,7 +75,7 @@ describe('watch', () => {
     assert.equal(w.stop(), false);
   });
 
-  it('reports nothing while nothing changes, and nothing after stop', async () => {
+  it('reports nothing while the file stays the same, and nothing after stop', async () => {
     const name = file('still', 'still');
     const w = reports(name, 1);
     await w.next();
@@ -87,7 +87,7 @@ describe('watch', () => {
     assert.deepEqual(w.queue, []);
   });
 
-  it('calls in the async context of who asked for it', async () => {
+  it('calls back in the async context of the caller of watch', async () => {
     const storage = new AsyncLocalStorage();
     const store = await storage.run('mine', () => new Promise((resolve) => {
       const w = watch(file('context', ''), 1, () => {
@@ -98,7 +98,7 @@ describe('watch', () => {
     assert.equal(store, 'mine');
   });
 
-  it('refuses what makes no sense', () => {
+  it('throws a TypeError for invalid arguments', () => {
     for (const args of [[1, 1, () => {}], ['x', 0, () => {}], ['x', NaN, () => {}], ['x', 1, 'no']]) {
       assert.throws(() => watch(...args), TypeError);
     }
@@ -106,7 +106,7 @@ describe('watch', () => {
 });
 
 describe('a worker', () => {
-  it('can be terminated in the middle of it', async () => {
+  it('can be terminated while it hashes and watches', async () => {
     const name = file('worker', Buffer.alloc(1 << 20, 'x'));
     const worker = new Worker(`
       const { hashFile, watch } = require(${JSON.stringify(path.join(__dirname, 'index.js'))});

@@ -20,8 +20,8 @@ extern "C" {
 /* What a task will run. */
 typedef struct {
   uvs_work_cb work;           /* the body: `work`, or the `after` of a task without `work` */
-  void *arg;                  /* run->arg of the body and of the hooks around it; every other
-                                 callback gets the spec's arg */
+  void *arg;                  /* run->arg of the body and of the hooks around it. The task's other
+                                 callbacks get the spec's arg. */
   void (*release)(void *arg); /* optional: called on the loop after `done`, with this arg */
 } uvs_decoration_t;
 
@@ -35,8 +35,8 @@ typedef void (*uvs_decorate_cb)(uvs_t *s, uvs_id_t id, uvs_decoration_t *d);
 typedef void (*uvs_before_body_cb)(uvs_run_t *run);
 typedef void (*uvs_after_body_cb)(uvs_run_t *run, int status);
 
-/* `count` points of a fixed-rate grid passed without a run, because of `reason` (UVS_LATE_...).
- * Called on the loop, before the task's next run. arg: the spec's. */
+/* `count` points of a grid, or occurrences of a calendar, passed without a run, because of `reason`
+ * (UVS_LATE_...). Called on the loop, before the task's next run. arg: the spec's. */
 typedef void (*uvs_missed_cb)(uvs_t *s, uvs_id_t id, uint64_t count, int reason, void *arg);
 
 /* A submission is about to be refused with `code`: UV_EAGAIN (max_pending is reached) or

@@ -10,7 +10,7 @@
  *      threads the two run on.
  *   n  Up to n tasks run at once.
  *   0  Any number of tasks run at once.
- * A run occupies its place until it is over: `after` counts, and so does the time between
+ * A run occupies its place until the run has ended, including `after` and the time between
  * UVS_PENDING and uvs_finish.
  *
  * FAIRNESS. Lanes alternate: no lane has to wait until another lane is empty. Suppose that a task
@@ -50,7 +50,7 @@ typedef struct {
 
   /* Where the lane's bodies run, if not where the scheduler's bodies run. The fields are as in
    * uvs_options_t. A lane with `executor` or `threads` has its own runners: as many as the executor
-   * says, but not more than the lane's width. Each runner takes 11 KB. */
+   * says, but not more than the lane's width. Each runner takes 12 KB. */
   const struct uvs_executor_s *executor; /* borrowed until the lane is quiet */
   int threads;                           /* closed when the lane is quiet */
   const char *thread_name;
@@ -102,8 +102,8 @@ UVS_API int uvs_lane_add_cleanup(uvs_t *s, uvs_lane_t lane, uvs_cleanup_cb cb, v
 
 /**
  * As uvs_submit, to this lane. run->scheduler is NULL, and `done` gets NULL for the scheduler.
- * t->lane must be 0 or this lane. A kept outcome (t->keep_outcome) is readable only through the
- * scheduler, until uvs_forget.
+ * t->lane must be 0 or this lane. UVS_REPLACE is refused: names belong to the scheduler. A kept
+ * outcome (t->keep_outcome) is readable only through the scheduler, until uvs_forget.
  *
  * Thread:  any.
  * Returns: as uvs_submit; UV_ECANCELED (the lane is disposed); UV_ENOENT (there never was such a

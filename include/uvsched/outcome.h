@@ -138,8 +138,9 @@ static inline void uvs_waiter_init(uvs_waiter_t *w) {
 /* The waits above, and uvs_wait_terminated, with a waiter: uvs_abandon can end them. w may be NULL.
  * They also answer UV_EINTR (abandoned; the task is untouched), UV_EBUSY (w is in use) and
  * UV_EINVAL (w is not initialized). If uvs_all_with or uvs_any_with is abandoned, it cancels its
- * tasks as at the time limit, but answers UV_EINTR. If w was abandoned before the call, the two
- * submit nothing and do not write ret. With n = 0 they do not use w. */
+ * tasks as at the time limit, but answers UV_EINTR. If w was abandoned before the call,
+ * uvs_all_with and uvs_any_with submit nothing and do not write ret. With n = 0 these two calls do
+ * not use w. */
 UVS_API int uvs_wait_with(uvs_t *s, uvs_id_t id, int64_t timeout_ns, unsigned flags,
                           uvs_waiter_t *w, uvs_outcome_t *ret);
 UVS_API int uvs_all_with(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns,

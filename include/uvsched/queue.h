@@ -62,7 +62,8 @@ typedef struct {
   int64_t due_ns; /* uvs_now's clock; UVS_NEVER */
 } uvs_entry_t;
 
-/* *e is valid during the call only. */
+/* *e is valid during the call only. arg is the one given to uvs_queue_consume, uvs_queue_drain or
+ * uvs_queue_clear; on_left gets the arg of the options. */
 typedef void (*uvs_value_cb)(uvs_queue_t *q, const uvs_entry_t *e, void *arg);
 
 /* ------------------------------------------------------- open and close --- */
@@ -222,7 +223,8 @@ UVS_API int uvs_queue_contains(uvs_queue_t *q, const void *value);
 
 /* Visit a snapshot of all values, in due order. Later changes are not seen. If `each` returns a
  * nonzero value, the visit ends, and uvs_queue_each returns that value. With `hold` in the options
- * every value of the snapshot is held until its visit is over. UV_EINVAL (NULL each); UV_ENOMEM. */
+ * every value of the snapshot is held until its visit is over. arg: that of uvs_queue_each.
+ * UV_EINVAL (NULL each); UV_ENOMEM. */
 typedef int (*uvs_entry_cb)(uvs_queue_t *q, const uvs_entry_t *e, void *arg);
 UVS_API int uvs_queue_each(uvs_queue_t *q, uvs_entry_cb each, void *arg);
 

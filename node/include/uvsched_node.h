@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * uvsched_node: a scheduler of the npm package uvsched, for other addons.
+ * uvsched_node: lets other addons use a scheduler of the npm package uvsched.
  *
  * Two .node files do not see each other's symbols, so the scheduler comes as a table of functions.
- * JavaScript hands it over, and the addon asks for it once:
+ * JavaScript passes the table to the addon, and the addon reads it once:
  *
  *   addon.init(scheduler.native);                                           // JavaScript
  *
@@ -11,26 +11,26 @@
  *   if (uvsched_node_get(env, argv[0], UVSCHED_NODE_VERSION, &u) != napi_ok)
  *     return NULL;                                                          // an Error is thrown
  *
- * and from then on u->submit(u, &task, &id), u->promise(u, env, &task, result, NULL, &promise) ...
- * Tasks, runs and their options are those of uvsched.h, of which an addon uses types, constants and
- * initializers; its functions are not linked, and the uvs_t * that callbacks are given is of no use
- * but to tell one scheduler from another. `work` runs on libuv's pool (or the scheduler's own
- * threads), `after` and `done` on the thread of the environment (node's main thread, a worker's).
+ * After that it calls u->submit(u, &task, &id), u->promise(u, env, &task, result, NULL, &promise)
+ * and so on. Tasks, runs and their options are those of uvsched.h. An addon uses only its types,
+ * constants and initializers: its functions are not linked. The uvs_t * that callbacks get only
+ * tells schedulers apart. `work` runs on libuv's thread pool, or on the scheduler's own threads.
+ * `after` and `done` run on the environment's thread (node's main thread, or a worker's).
  *
- * LIFE. The table stays valid as long as the environment of who got it: in its clean-up hooks, and
+ * LIFE. The table is valid until the addon's environment has ended: also in its clean-up hooks, and
  * in the finalizers of its values and of its instance data. When the scheduler is closed, or the
- * environment is about to end, calls answer UV_ESHUTDOWN. After that it must not be touched: not by
- * a thread, nor by what is static in an addon that a later environment loads again; each
- * environment gets a table for itself.
+ * environment is about to end, calls answer UV_ESHUTDOWN. After the end of the environment the
+ * table must not be used, neither by a thread nor through a static variable. Each environment gets
+ * its own table.
  *
  * THE END OF THE ENVIRONMENT (process.exit, worker.terminate()) cancels all tasks, asks running
  * bodies to stop, ends pending runs with UV_ECANCELED, and waits for bodies and for `done`. Only
- * then are the finalizers of who got the table called. So every accepted task has its `done`, but
- * no JavaScript: what is given an env gets NULL then; free memory, and leave napi alone.
- * (References end with the environment.) Where a `done` has kept an env by itself: see `alive`.
+ * then node calls the addon's finalizers. So every accepted task gets its `done`, but JavaScript no
+ * longer runs: callbacks with an env parameter get NULL. They may free memory, but must not call
+ * napi. (References end with the environment.) A `done` that has stored an env asks `alive`.
  *
- * SCOPES. `after` and `done` are called without a handle scope; who makes values there opens one. A
- * `result` callback is called in an open one.
+ * SCOPES. `after` and `done` are called without a handle scope. If they make values, they open one.
+ * A `result` callback is called inside an open handle scope.
  *
  * Errors are negative UV_E* codes. examples/node-addon is a complete addon to start from.
  */
@@ -53,18 +53,19 @@ extern "C" {
 /* Within a version the table only grows, at its end. */
 #define UVSCHED_NODE_VERSION 1
 
-/* The function threw, and that was reported: see `call`. */
+/* The function threw, and the error was reported: see `call`. */
 #define UVSCHED_NODE_THREW 1
 
 typedef struct uvsched_node_s uvsched_node_t;
 
 /**
- * What a promise is settled with: the value, or if status is negative the reason. NULL: undefined,
- * or an Error of `error`. What it throws (napi_throw) is the reason in any case.
+ * Returns the value of a promise, or, if status is negative, the reason of its rejection. NULL
+ * stands for undefined, or for the Error that `error` makes. If the callback throws (napi_throw),
+ * the promise is rejected with that exception.
  *
- * Thread:  env's, in an open handle scope. Exactly once, before the task's `done`.
- * Owns:    borrows arg, the task's.
- * Calls:   napi, but if env is NULL nothing of it: the environment ends.
+ * Thread:  env's, in an open handle scope. Called exactly once, before the task's `done`.
+ * Owns:    borrows the task's arg.
+ * Calls:   may call napi, unless env is NULL: then the environment is ending.
  */
 typedef napi_value (*uvsched_node_result_cb)(napi_env env, int status, void *arg);
 
@@ -73,8 +74,8 @@ struct uvsched_node_s {
   uint32_t size;    /* of the table that this package has */
 
   /**
-   * For uvsched_node_get: makes an environment known, so that its end waits for the tasks. Once is
-   * enough, more do no harm.
+   * For uvsched_node_get: registers an environment, so that its end waits for the tasks. Repeated
+   * calls have no effect.
    *
    * Thread:  env's.
    * Returns: 0; UV_ESHUTDOWN; UV_ENOMEM.
@@ -83,14 +84,14 @@ struct uvsched_node_s {
 
   /* ---- as the functions of uvsched.h and uvsched/lane.h with these names ---- */
 
-  /* Thread: any. The body has all that it needs in t->arg, this table included. */
+  /* Thread: any. Pass this table to the body through t->arg, if the body needs it. */
   int (*submit)(const uvsched_node_t *u, const uvs_task_t *t, uvs_id_t *ret_id);
   int (*submit_many)(const uvsched_node_t *u, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids);
   int (*cancel)(const uvsched_node_t *u, uvs_id_t id, unsigned flags);
   int (*reschedule)(const uvsched_node_t *u, uvs_id_t id, int64_t delay_ns);
   int (*finish)(const uvsched_node_t *u, uvs_id_t id, int status);
 
-  /* Of a task of `promise`, `arg` and `work` are NULL. Thread: any. */
+  /* For a task made by `promise`, `arg` and `work` are NULL. Thread: any. */
   int (*info)(const uvsched_node_t *u, uvs_id_t id, uvs_info_t *ret);
   int64_t (*now)(const uvsched_node_t *u);
 
@@ -107,53 +108,54 @@ struct uvsched_node_s {
 
   /* ---- helpers ----
    *
-   * All of them: on env's thread, and env is one with which uvsched_node_get was called; else
-   * UV_EINVAL. They work in env, so an exception that they leave is env's: none but where it says
-   * so. With an exception pending in env they answer UV_EBUSY and do nothing. */
+   * All helpers must be called on env's thread. They answer UV_EINVAL if uvsched_node_get was not
+   * called with this env. Except `report` and `alive`, they answer UV_EBUSY and do nothing while an
+   * exception is pending in env. They leave no exception in env. */
 
   /**
-   * Submit *t, and make a promise that is settled when the task is over.
+   * Submit *t, and make a promise that settles when the task ends.
    *
    * Thread:  env's.
-   * Owns:    copies *t; borrows t->arg until its `done`, or without one until `result`.
-   * Calls:   nothing before it returns (above max_pending: as uvs_submit). At the end of the task:
-   *          `result` (may be NULL), t->done (may be NULL), and then, in JavaScript, what waits for
+   * Owns:    copies *t; borrows t->arg until t->done, or, if that is NULL, until `result`.
+   * Calls:   nothing before it returns (above max_pending: as uvs_submit). When the task ends:
+   *          `result` (may be NULL), t->done (may be NULL), and then the JavaScript reactions of
    *          the promise.
-   * Returns: 0 with *ret_promise and *ret_id (may be NULL) set; what uvs_submit answers; UV_EBUSY.
-   *          On error there is no promise, nothing is thrown, and no callback will ever run.
+   * Returns: 0 with *ret_promise and *ret_id (may be NULL) set; the errors of uvs_submit; UV_EBUSY.
+   *          On error there is no promise, nothing is thrown, and no callback will run.
    */
   int (*promise)(const uvsched_node_t *u, napi_env env, const uvs_task_t *t,
                  uvsched_node_result_cb result, uvs_id_t *ret_id, napi_value *ret_promise);
 
   /**
-   * Settle a promise of napi_create_promise, from the loop: resolved with `value` if status is 0 or
-   * positive, else rejected with it. NULL: undefined, or an Error of `error`. Then microtasks and
-   * process.nextTick have their turn, if we are not inside JavaScript anyway.
+   * Settle a promise of napi_create_promise from a callback of the loop. If status is negative, the
+   * promise is rejected with `value`, else it is resolved to `value`. A NULL value stands for the
+   * Error that `error` makes, or for undefined. Then nextTick callbacks and microtasks run, unless
+   * JavaScript is on the stack.
    *
    * Thread:  env's.
-   * Owns:    takes `deferred`, if it returns 0.
+   * Owns:    owns `deferred` if it returns 0.
    * Returns: 0; UV_ESHUTDOWN; UV_EINVAL; UV_EBUSY.
    */
   int (*settle)(const uvsched_node_t *u, napi_env env, napi_deferred deferred, int status,
                 napi_value value);
 
   /**
-   * Call a function from the loop, in an async context: of napi_async_init (which also gives
-   * AsyncLocalStorage to `fn` as it was there), or NULL for one that all share. What it throws is
-   * reported as 'uncaughtException'. Then microtasks and process.nextTick have their turn, if we
-   * are not inside JavaScript anyway.
+   * Call a function from a callback of the loop, in an async context. `context` comes from
+   * napi_async_init, and `fn` then sees the AsyncLocalStorage stores of that call. NULL: a context
+   * that all calls share. If `fn` throws, the error is reported as 'uncaughtException'. Then
+   * nextTick callbacks and microtasks run, unless JavaScript is on the stack.
    *
    * Thread:  env's, in an open handle scope.
-   * Owns:    borrows all of it. self: `this`, an object; NULL: globalThis.
-   * Returns: 0 with *ret (may be NULL) set; UVSCHED_NODE_THREW: reported, and the process goes on;
-   *          UV_ESHUTDOWN; UV_EINVAL (not a function); UV_EBUSY.
+   * Owns:    borrows all arguments. self is `this`, an object; NULL: globalThis.
+   * Returns: 0 with *ret (may be NULL) set; UVSCHED_NODE_THREW (the error was reported, and the
+   *          process goes on); UV_ESHUTDOWN; UV_EINVAL (not a function); UV_EBUSY.
    */
   int (*call)(const uvsched_node_t *u, napi_env env, napi_async_context context, napi_value self,
               napi_value fn, size_t argc, const napi_value *argv, napi_value *ret);
 
   /**
-   * Take the exception that is pending in env and report it as 'uncaughtException', which ends the
-   * process if nobody listens.
+   * Report the exception that is pending in env as 'uncaughtException', which ends the process if
+   * there is no listener.
    *
    * Thread:  env's.
    * Returns: 0; UV_ENOENT (none is pending); UV_ESHUTDOWN; UV_EINVAL.
@@ -168,12 +170,12 @@ struct uvsched_node_s {
    */
   int (*error)(const uvsched_node_t *u, napi_env env, int status, napi_value *ret);
 
-  /* 1 if env is still to be used; 0 if it ends, or never got the table: leave napi alone. Thread:
-   * env's. */
+  /* 1: env can be used. 0: env is ending, or never got the table; do not call napi. Thread: env's.
+   */
   int (*alive)(const uvsched_node_t *u, napi_env env);
 };
 
-/* What tells the external from others; the same for all versions. */
+/* Marks the external that holds a table; the same for all versions. */
 #define UVSCHED_NODE_TAG \
   { UINT64_C(0x6b1f9c0d5e274a83), UINT64_C(0xa47d20e8913cb5f6) }
 
@@ -188,14 +190,15 @@ static inline int uvsched_node_is_table(napi_env env, napi_value external, void 
 }
 
 /**
- * The table in `external`, which is what JavaScript has as `scheduler.native`.
+ * Get the table from `external`, which is `scheduler.native` in JavaScript. Pass
+ * UVSCHED_NODE_VERSION as `version`.
  *
  * Thread:  env's.
- * Owns:    *ret is borrowed, as long as the environment lives. `external` need not be kept.
- * Returns: napi_ok with *ret set; else an Error is thrown in env, and its code is
- *          ERR_INVALID_ARG_TYPE (something else), ERR_UVSCHED_VERSION (the installed package has
- *          no such table; `version` is UVSCHED_NODE_VERSION of who asks), ESHUTDOWN (the
- *          environment ends) or ENOMEM.
+ * Owns:    the caller borrows *ret until the environment ends. It need not keep `external`.
+ * Returns: napi_ok with *ret set. Otherwise an Error is thrown in env. Its code is
+ *          ERR_INVALID_ARG_TYPE (not a table), ERR_UVSCHED_VERSION (the installed package has
+ *          another version of the table, or a shorter one), ESHUTDOWN (the environment is ending)
+ *          or ENOMEM.
  */
 static inline napi_status uvsched_node_get(napi_env env, napi_value external, uint32_t version,
                                            const uvsched_node_t **ret) {

@@ -6,15 +6,15 @@
 //
 // After each loop pass of the core, src/host.c calls drain once with all events of that pass. Between
 // two user functions, drain empties the nextTick queue and the microtask queue, as node does between two
-// timers; with `batch` only after the last function. When the budget is used up, the other events wait
-// for the next loop pass, so that I/O is served.
+// timers; with `batch` it does so only after the last function. When the budget is used up, the other
+// events wait for the next loop pass, so that I/O is served.
 
 const binding = require('./binding.js');
 const IO = require('./io.js');
 const { AbortError, UV_ECANCELED, UV_ETIMEDOUT, refused } = require('./errors.js');
 const { follow } = require('./signal.js');
 const {
-  Task, Limiter, Run, More, begin, over, keepShape, settle, settleFailed, raise,
+  Task, Limiter, Run, More, begin, endTask, keepShape, settle, settleFailed, raise,
   STATE, RUNNING, PLAIN, UNREF, CANCELLED, FAILED, WALL, kSlot, kState, kMore,
 } = require('./task.js');
 
@@ -32,17 +32,15 @@ function drainQueues() {
   }
 }
 
-const LATE = ['timer', 'loop', 'budget', 'runners', 'overlap', 'clock', 'submit', 'retry'];
-
 const COUNTS = [
   'submitted', 'completed', 'failed', 'cancelled', 'timedOut', 'dropped', 'waiting', 'ready',
   'running', 'rejected', 'runs', 'missed', 'runners', 'peakRunners', 'slots', 'failedRuns', 'wakeups',
 ];
-const LATE_BUCKETS = 32;
+const LATE_BUCKETS = 122; // as the core's UVS_BUCKETS
 
 const NO_FRONT = { listenerCount: () => 0, emit() {} }; // for an engine without a Scheduler
 
-const BATCH_LOOK = 7; // with `batch`, the clock is read once in eight functions
+const BATCH_LOOK = 7; // with `batch`, the clock is read after every eighth function
 
 class Engine {
   // One Task and one Run that stay alive. When the last object of a shape is collected, V8 discards the
@@ -52,7 +50,7 @@ class Engine {
 
   tasks = []; // by slot
   free = []; // free slots
-  live = 0; // tasks that are not over
+  live = 0; // tasks that have not ended
   lanes = new Map(); // by key
   nextLane = 1;
   limits = undefined; // a second engine, for the time limits of runs
@@ -61,7 +59,7 @@ class Engine {
   plainCompleted = 0;
   plainFailed = 0;
   plainCancelled = 0;
-  plainCancelling = 0; // cancelled, but not yet over
+  plainCancelling = 0; // cancelled, but not yet ended
   // Tasks that were ended by their time limit. The core counts them as failed or as cancelled.
   timedOut = 0;
   timedOutCancelled = 0;
@@ -101,13 +99,14 @@ class Engine {
     return this.free.length > 0 ? this.free.pop() : this.tasks.length;
   }
 
-  // Records a task that the native part has accepted, or throws the error if it was refused.
-  enter(task, slot) {
+  // Records a task that the native part has accepted, or throws the error if it was refused. `text`:
+  // what the core says about a spec that it refuses.
+  enter(task, slot, text) {
     const rc = this.io[RC];
     if (rc < 0) {
       if (slot < this.tasks.length) this.free.push(slot);
       task.emitDestroy();
-      throw refused(rc);
+      throw refused(rc, text);
     }
     this.tasks[slot] = task;
     task[kSlot] = slot;
@@ -144,14 +143,13 @@ class Engine {
     io[IO.WALL_NS] = wall === undefined ? 0 : wall[1];
     io[FLAGS] = options.ref ? 0 : 1;
     io[LANE] = lane === undefined ? 0 : lane.number;
-    this.native.submit(options.name);
-    this.enter(task, slot);
+    this.enter(task, slot, this.native.submit(options.name));
     lane?.tasks.add(task);
     if (options.signal !== undefined) obey(task, options.signal);
     return task;
   }
 
-  // Calls fn after so many ns, to end a run. `held`: it keeps the loop alive, as its task does.
+  // Calls fn after `ns` nanoseconds, to end a run. held: until then it keeps the loop alive, as its task does.
   limit(ns, fn, held) {
     if (this.limits === undefined) {
       const io = new Float64Array(IO.SIZE);
@@ -227,7 +225,8 @@ class Engine {
       case IO.MISSED_POINTS: {
         const task = this.tasks[key];
         if (this.front.listenerCount('missed') === 0) return undefined;
-        task.runInAsyncScope(this.front.emit, this.front, 'missed', task, io[at + 2], LATE[io[at + 3]]);
+        const cause = binding.lateNames[io[at + 3]] ?? 'unknown';
+        task.runInAsyncScope(this.front.emit, this.front, 'missed', task, io[at + 2], cause);
         return undefined;
       }
       case IO.NEVER_RAN:
@@ -256,7 +255,7 @@ class Engine {
     const state = task[kState];
     if (state & CANCELLED) { // cancelled after it was due
       if (state & PLAIN) {
-        over(task, 0, task[kMore]?.error);
+        endTask(task, 0, task[kMore]?.error);
         if (this.ending) this.lookForEnd();
       } else {
         this.finish(task[kSlot], 0);
@@ -274,15 +273,12 @@ class Engine {
     begin(task, new Run(task, idealMs, lateNs > 0 ? lateNs / 1e6 : 0, small(io[at + 4]), small(io[at + 5])));
   }
 
-  // Bucket b counts lateness below 2^b us that is not in bucket b - 1.
   countLate(lateNs) {
-    const us = lateNs / 1e3;
-    const bucket = us < 0x7fffffff ? 32 - Math.clz32(us) : LATE_BUCKETS - 1;
-    this.late[bucket]++;
+    this.late[lateBucket(lateNs)]++;
     if (lateNs > this.late[LATE_BUCKETS]) this.late[LATE_BUCKETS] = lateNs;
   }
 
-  // The core reports that a task is over.
+  // The core reports that a task has ended.
   done(task, status) {
     const more = task[kMore];
     const cancelled = (task[kState] & CANCELLED) !== 0;
@@ -290,19 +286,19 @@ class Engine {
       if (status === UV_ETIMEDOUT || (more?.settled && !cancelled)) { // ended by its time limit
         this.timedOut++;
         if (status === UV_ECANCELED) this.timedOutCancelled++;
-        over(task, FAILED, more.error);
+        endTask(task, FAILED, more.error);
         settleFailed(task, more.error, false);
       } else if (status === UV_ECANCELED || cancelled) {
         if (task[kState] & PLAIN) this.plainCancelling++;
         task[kState] |= CANCELLED;
         if (more !== undefined) settle(task, more.settled ? more.error : new AbortError());
-        over(task, 0, more?.error);
+        endTask(task, 0, more?.error);
       } else if (status === 0) {
         settle(task, undefined, more.value);
-        over(task, 0, more.value);
+        endTask(task, 0, more.value);
       } else {
         const error = more.error === undefined ? refused(status) : more.error;
-        over(task, FAILED, error);
+        endTask(task, FAILED, error);
         settleFailed(task, error, more.rejection);
       }
     } finally { // an unhandled failure may have thrown
@@ -384,7 +380,7 @@ class Engine {
     return stats;
   }
 
-  // In ms. p50 and p99 are the upper ends of buckets, so up to twice too large.
+  // In ms. p50 and p99 are upper ends of buckets. From 1 us on, they are at most a quarter too high.
   lateness() {
     const buckets = this.late.subarray(0, LATE_BUCKETS);
     const max = this.late[LATE_BUCKETS] / 1e6;
@@ -392,14 +388,29 @@ class Engine {
     const below = (share) => {
       let left = Math.ceil(count * share);
       const b = buckets.findIndex((n) => (left -= n) <= 0);
-      return count === 0 ? 0 : Math.min(max, 2 ** b / 1e3);
+      return count === 0 ? 0 : Math.min(max, bucketEndNs(b) / 1e6);
     };
     return { count, p50: below(0.5), p99: below(0.99), max };
   }
 
   list() {
-    return this.tasks.filter((task) => task !== undefined && task.state !== 'over');
+    return this.tasks.filter((task) => task !== undefined && task.state !== 'ended');
   }
+}
+
+// The buckets of lateness are those of the core's histograms. Bucket 0 is for values below 1024 ns. Above,
+// each power of two is divided into four buckets. Values from 2^40 ns on are in the last bucket.
+function lateBucket(ns) {
+  const units = ns / 256; // below 2^32 in all buckets but the last
+  if (!(units >= 4)) return 0;
+  if (units >= 2 ** 32) return LATE_BUCKETS - 1;
+  const power = 31 - Math.clz32(units);
+  return 4 * (power - 2) + 1 + ((units >>> (power - 2)) & 3);
+}
+
+function bucketEndNs(bucket) {
+  if (bucket === LATE_BUCKETS - 1) return Infinity;
+  return 256 * 2 ** (bucket >> 2) * (4 + (bucket & 3));
 }
 
 // How far the core's clock is ahead of performance.now(), in ms: the most exact of eight readings.

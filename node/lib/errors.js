@@ -38,10 +38,10 @@ const WORDS = new Map([
   [-errno.ENOTSUP, 'not supported on this system'],
 ]);
 
-// Makes the Error for an error code of the native scheduler.
-function refused(rc) {
+// Makes the Error for an error code of the native scheduler. `text`: what is wrong, if it is known.
+function refused(rc, text) {
   const code = getSystemErrorName(rc);
-  return Object.assign(new Error(`uvsched: ${WORDS.get(rc) ?? code}`), { code, errno: rc });
+  return Object.assign(new Error(`uvsched: ${text ?? WORDS.get(rc) ?? code}`), { code, errno: rc });
 }
 
 module.exports = {

@@ -14,7 +14,7 @@ const PRIORITY = { low: -1, normal: 0, high: 1 };
 const KEEP_ALIVE = { auto: 0, always: 1, never: 2 };
 const MODE = { rate: 1, delay: 2 };
 
-const NEVER_NS = 9.2e18; // from here on the native part takes a duration for "never"; see uvs_node_ns
+const NEVER_NS = 9.2e18; // the native part treats a longer duration as "never"; see uvs_node_ns
 
 const ANY = ['name', 'ref', 'signal', 'limit', 'failure', 'retry', 'maxFailures', 'priority'];
 const ONCE = new Set([...ANY, 'jitter']);
@@ -146,6 +146,9 @@ function schedulerOptions(given, io) {
   }
   io[IO.KIND] = whole(o.concurrency, 'concurrency', 0, 1024, -1);
   io[IO.FROM] = whole(o.threads, 'threads', 1, 1024, 0);
+  if (io[IO.KIND] === 0 && io[IO.FROM] > 0) {
+    throw new RangeError('threads needs a concurrency above 0: with concurrency 0 native tasks run on the loop');
+  }
   io[IO.PERIOD] = budgetNs;
   io[IO.MISSED] = precise;
   io[IO.MAX_BURST] = whole(o.maxPending, 'maxPending', 1, 0xffffffff, 0);

@@ -87,7 +87,7 @@ class Lane {
     return this.#disposed;
   }
 
-  /** Cancels all tasks of the lane and accepts no more. Resolves when the last of them is over. */
+  /** Cancels all tasks of the lane and accepts no more. Resolves when the last of them has ended. */
   dispose(reason) {
     if (!this.#disposed) {
       this.#disposed = true;
@@ -119,7 +119,7 @@ class Scheduler extends EventEmitter {
     return every(this.#engine, periodGiven, fn, options);
   }
 
-  /** Runs fn once, at an instant of the wall clock, also if that clock is set. The past means now. */
+  /** Runs fn once, at an instant of the wall clock, even if that clock is set. The past means now. */
   at(date, fn, options) {
     return at(this.#engine, date, fn, options);
   }
@@ -133,7 +133,7 @@ class Scheduler extends EventEmitter {
     return new Lane(this.#engine, options);
   }
 
-  /** Accepts no new tasks. Resolves when the last task is over. */
+  /** Accepts no new tasks. Resolves when the last task has ended. */
   shutdown(options) {
     const o = object(options, 'options', SHUTDOWN);
     const survive = (value, name) => (value === undefined ? -1 : Number(bool(value, name)));
@@ -154,7 +154,7 @@ class Scheduler extends EventEmitter {
     return this.#engine.stats();
   }
 
-  /** The tasks that are not over. */
+  /** The tasks that have not ended. */
   tasks() {
     return this.#engine.list();
   }

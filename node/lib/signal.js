@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// AbortSignals of users, and what each of them cancels.
+// AbortSignals of users, and the followers (tasks) that each of them cancels.
 //
-// A signal gets one listener from us, however many tasks it has: node walks through all listeners to
-// add or remove one, so a listener per task would make n tasks cost n * n steps.
+// A signal gets only one listener, however many followers it has: node walks through all listeners to
+// add or remove one, so with a listener for each task, n tasks would cost n * n steps.
 
 const followers = new WeakMap(); // by signal: a Set with everything that it cancels, and the listener
 
@@ -26,8 +26,8 @@ function unfollow(signal, follower) {
   signal.removeEventListener('abort', group.listener);
 }
 
-// The group is gone before the first cancel: a follower that ends another one costs no look at the
-// listeners. The Set stays, so that the other one is not cancelled a second time.
+// The group is removed before the first cancel. So if a cancel ends another follower, unfollow returns
+// at once, and a task that has already ended ignores its cancel.
 function cancelAll(signal) {
   const { all } = followers.get(signal);
   followers.delete(signal);

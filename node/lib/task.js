@@ -19,18 +19,18 @@ const { unfollow } = require('./signal.js');
 // kState: the lowest two bits are the state ...
 const WAITING = 0; // or due, but not yet started
 const RUNNING = 1;
-const OVER = 2;
+const ENDED = 2;
 const STATE = 3;
 // ... and the others are flags.
 const PLAIN = 4; // one run, no options; the core forgets the task as soon as it is due
 const UNREF = 8;
 const CANCELLED = 16; // the outcome is decided
-const FAILED = 32; // over, and kFn is the error
+const FAILED = 32; // ended, and kFn is the error
 const WALL = 64; // its times are those of the wall clock
 const BEGUN = 128; // its function was called
 
 const kEngine = Symbol('engine');
-const kFn = Symbol('fn'); // the function; when the task is over, its value or error
+const kFn = Symbol('fn'); // the function; when the task has ended, its value or error
 const kSlot = Symbol('slot');
 const kState = Symbol('state');
 const kMore = Symbol('more');
@@ -115,7 +115,7 @@ function raise(run, reason) {
 class Stream {
   queue = [];
   waiting = [];
-  over = false;
+  ended = false;
   error = undefined;
 
   constructor(task) {
@@ -132,7 +132,7 @@ class Stream {
   }
 
   end(error) {
-    this.over = true;
+    this.ended = true;
     for (const reader of this.waiting.splice(0)) {
       if (error === undefined) reader.resolve({ value: undefined, done: true });
       else reader.reject(unwrap(error));
@@ -145,7 +145,7 @@ class Stream {
     if (this.queue.length > 0) {
       return Promise.resolve({ value: this.queue.shift(), done: false });
     }
-    if (this.over) {
+    if (this.ended) {
       const error = this.error;
       this.error = undefined;
       if (error !== undefined) return Promise.reject(unwrap(error));
@@ -198,7 +198,7 @@ function settleFailed(task, error, rejection) {
   if (!settle(task, error) && !task[kMore]?.reported) complain(task, error, rejection);
 }
 
-// Reports an unhandled error in the async context of the task, as that of its functions.
+// Reports an unhandled error in the async context of the task, in which its functions run, too.
 function complain(task, error, rejection) {
   task.runInAsyncScope(complainInScope, undefined, task, error, rejection);
 }
@@ -233,11 +233,11 @@ function tellLate(task, error, rejection) {
   if (error !== undefined && !rejection && error !== task[kMore].error) complain(task, error, false);
 }
 
-// The task is over. Its slot is free afterwards, and no event names the task again.
-function over(task, flags, outcome) {
+// The task has ended. Its slot is free afterwards, and no event names the task again.
+function endTask(task, flags, outcome) {
   const s = task[kEngine];
   const more = task[kMore];
-  task[kState] = (task[kState] & ~STATE) | OVER | flags;
+  task[kState] = (task[kState] & ~STATE) | ENDED | flags;
   task[kFn] = outcome;
   if (more !== undefined) {
     dropSignal(task, more);
@@ -249,21 +249,21 @@ function over(task, flags, outcome) {
 }
 
 // No run is left, and the native part has given the slot back. An AbortError is made only if somebody
-// waits for it; answer() makes a late one.
+// waits for it. If the promise is read later, answer() makes the error.
 function endCancelled(task, reason) {
   const error = task[kMore]?.deferred === undefined ? undefined : new AbortError(reason);
   settle(task, error);
-  over(task, 0, error ?? reason);
+  endTask(task, 0, error ?? reason);
   if (task[kEngine].ending) task[kEngine].lookForEnd();
 }
 
 // Makes a task that only keeps the shape of its class alive; see the engine. No async hook may see
-// it: node refuses a resource with an empty type if any hook is enabled, and then there is no keeper.
+// it: node refuses a resource with an empty type if any hook is enabled, and then this returns null.
 // Without a hook nobody hears of the resource, now or later, because emitDestroy is never called.
 function keepShape(TaskType) {
   try {
     const task = new TaskType(undefined, undefined, PLAIN, '');
-    task[kState] |= UNREF | OVER;
+    task[kState] |= UNREF | ENDED;
     return task;
   } catch {
     return null;
@@ -331,7 +331,7 @@ function begin(task, run) {
   task[kEndRun](run, undefined, value, false);
 }
 
-// Inside, undefined means that there is no error. So an undefined that was thrown has a stand-in.
+// Internally, undefined means that there is no error. So a symbol stands for a thrown undefined.
 function wrap(error) {
   return error === undefined ? THROWN_UNDEFINED : error;
 }
@@ -400,16 +400,16 @@ function judge(task, run, error, value, rejection) {
 function endPlain(task, run, error, value, rejection) {
   const more = task[kMore];
   if (task[kState] & CANCELLED) {
-    over(task, 0, more.error);
+    endTask(task, 0, more.error);
     tellLate(task, error, rejection);
   } else if (error === undefined) {
     if (more !== undefined) {
       for (const stream of more.streams ?? []) stream.push(run);
       settle(task, undefined, value);
     }
-    over(task, 0, value);
+    endTask(task, 0, value);
   } else {
-    over(task, FAILED, error);
+    endTask(task, FAILED, error);
     settleFailed(task, error, rejection);
   }
 }
@@ -452,15 +452,17 @@ class Task extends AsyncResource {
   }
 
   /**
-   * 'never-ran': no run is in progress, and none will start. 'running': the current run goes on with its
-   * signal aborted, and no other run follows. 'over': the task was already over or cancelled.
+   * Cancels the task. The answers are those of uvs_cancel. 'cancelled': no run is in progress, and none
+   * will start. 'running': the current run goes on with its signal aborted, and no other run follows.
+   * 'already': an earlier call cancelled the task, and its run still goes on. 'ended': the task had ended,
+   * or was cancelled before without a run in progress.
    */
   cancel(reason) {
     const state = this[kState];
     const running = (state & STATE) === RUNNING;
-    if ((state & STATE) === OVER) return 'over';
-    if (state & CANCELLED) return running ? 'running' : 'over';
-    if (this[kMore]?.settled) return 'over'; // ended by its time limit
+    if ((state & STATE) === ENDED) return 'ended';
+    if (state & CANCELLED) return running ? 'already' : 'ended';
+    if (this[kMore]?.settled) return 'ended'; // by its time limit
     const s = this[kEngine];
     if (running && state & PLAIN) {
       s.plainCancelling++;
@@ -470,19 +472,19 @@ class Task extends AsyncResource {
         s.io[PLAIN_DUE]--;
         s.plainCancelling++;
       } else if (rc < 0) {
-        return 'over';
+        return 'ended';
       } else if (s.io[FLAGS] === 1) {
         this[kState] |= CANCELLED;
         if (state & PLAIN) s.plainCancelling++;
         endCancelled(this, reason);
-        return 'never-ran';
+        return 'cancelled';
       }
     }
     this[kState] |= CANCELLED;
     const more = (this[kMore] ??= new More());
     const error = new AbortError(reason);
     settle(this, error);
-    if (!running) return 'never-ran';
+    if (!running) return 'cancelled';
     more.limiter?.cancel();
     more.limiter = undefined;
     raise(more.current, error); // last, because this calls user code
@@ -491,7 +493,7 @@ class Task extends AsyncResource {
 
   /**
    * Moves the next run to `delay` from now and returns true. Returns false if the task is due, running
-   * or over, or if it has no options and the scheduler is shut down.
+   * or has ended, or if it has no options and the scheduler is shut down.
    */
   reschedule(delay) {
     const ns = duration(delay, 'delay');
@@ -512,7 +514,7 @@ class Task extends AsyncResource {
   }
 
   hasRef() {
-    return (this[kState] & UNREF) === 0 && (this[kState] & STATE) !== OVER;
+    return (this[kState] & UNREF) === 0 && (this[kState] & STATE) !== ENDED;
   }
 
   /** Settles when the task ends: with the value of the last successful run, or with the error. */
@@ -522,7 +524,7 @@ class Task extends AsyncResource {
       const deferred = {};
       deferred.promise = new Promise((resolve, reject) => Object.assign(deferred, { resolve, reject }));
       more.deferred = deferred;
-      if ((this[kState] & STATE) === OVER || more.settled || this[kState] & CANCELLED) answer(this, deferred);
+      if ((this[kState] & STATE) === ENDED || more.settled || this[kState] & CANCELLED) answer(this, deferred);
     }
     return more.deferred.promise;
   }
@@ -531,7 +533,7 @@ class Task extends AsyncResource {
     return this[kMore]?.name ?? '';
   }
 
-  /** 'waiting', 'ready' (due, but not yet started), 'running' or 'over'. */
+  /** 'waiting', 'ready' (due, but not yet started), 'running' or 'ended'. */
   get state() {
     return inquire(this).state;
   }
@@ -555,7 +557,7 @@ class Task extends AsyncResource {
     const more = (this[kMore] ??= new More());
     const stream = new Stream(this);
     const state = this[kState];
-    if ((state & STATE) === OVER || more.settled || state & CANCELLED) {
+    if ((state & STATE) === ENDED || more.settled || state & CANCELLED) {
       stream.end(state & CANCELLED ? undefined : state & FAILED ? this[kFn] : more.error);
     } else {
       (more.streams ??= new Set()).add(stream);
@@ -576,8 +578,8 @@ if (Symbol.dispose !== undefined) {
   });
 }
 
-// The time limit of a run, on an engine for limits only. To that engine it is a plain task. To
-// async_hooks it is nothing, because the user has not made it.
+// The time limit of a run, on an engine that has only time limits. That engine handles it as a plain
+// task. async_hooks does not see it, because it is not a task of the user.
 class Limiter {
   constructor(engine, fn, state) {
     this[kEngine] = engine;
@@ -601,19 +603,19 @@ for (const name of ['cancel', kCall, kEndRun]) Limiter.prototype[name] = Task.pr
 function answer(task, deferred) {
   const state = task[kState];
   const more = task[kMore];
-  const isOver = (state & STATE) === OVER;
+  const hasEnded = (state & STATE) === ENDED;
   if (state & CANCELLED) {
     deferred.reject(more.error ?? new AbortError(task[kFn]));
-  } else if (isOver && !(state & FAILED)) {
+  } else if (hasEnded && !(state & FAILED)) {
     deferred.resolve(task[kFn]);
   } else {
-    deferred.reject(unwrap(isOver ? task[kFn] : more.error));
+    deferred.reject(unwrap(hasEnded ? task[kFn] : more.error));
   }
 }
 
 function setRef(task, ref) {
   const state = task[kState];
-  if ((state & STATE) === OVER) return task;
+  if ((state & STATE) === ENDED) return task;
   task[kState] = ref ? state & ~UNREF : state | UNREF;
   const limiter = task[kMore]?.limiter;
   if (limiter !== undefined) setRef(limiter, ref);
@@ -621,13 +623,13 @@ function setRef(task, ref) {
   return task;
 }
 
-const STATES = ['waiting', 'waiting', 'ready', 'ready', 'over']; // by the core's UVS_WAITING ...
+const STATES = ['waiting', 'waiting', 'ready', 'ready', 'ended']; // by the core's UVS_WAITING ...
 
 // The values of a task's getters. The core knows the state of a task that waits.
 function inquire(task) {
   const state = task[kState];
   const runs = task[kMore]?.ran || (state & BEGUN ? 1 : 0);
-  const answer = { state: 'over', runs, remaining: undefined };
+  const answer = { state: 'ended', runs, remaining: undefined };
   if ((state & STATE) === RUNNING) answer.state = 'running';
   if ((state & STATE) !== WAITING || state & CANCELLED) return answer;
   if (task[kEngine] === undefined) return answer; // an async hook looks at the task in its constructor
@@ -636,7 +638,7 @@ function inquire(task) {
   native.info();
   if (io[RC] === 0) {
     answer.state = STATES[io[KIND]];
-    if (answer.state !== 'over') answer.remaining = io[KIND + 1] / 1e6;
+    if (answer.state !== 'ended') answer.remaining = io[KIND + 1] / 1e6;
   } else if (state & PLAIN) {
     answer.state = 'ready';
   }
@@ -644,7 +646,7 @@ function inquire(task) {
 }
 
 module.exports = {
-  Task, Limiter, Run, More, begin, over, keepShape, settle, settleFailed, raise,
-  WAITING, RUNNING, OVER, STATE, PLAIN, UNREF, CANCELLED, FAILED, WALL,
+  Task, Limiter, Run, More, begin, endTask, keepShape, settle, settleFailed, raise,
+  WAITING, RUNNING, ENDED, STATE, PLAIN, UNREF, CANCELLED, FAILED, WALL,
   kEngine, kFn, kSlot, kState, kMore, kCall, kEndRun,
 };

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * addon: what an environment of node's loads, and what happens at its end.
+ * addon: what a node environment (the main thread or a worker) loads, and what happens when it
+ * ends.
  */
 #include <stdlib.h>
 
 #include "host.h"
 
 static void teardown(napi_async_cleanup_hook_handle hook, void *arg) {
-  (void)hook; /* the same that napi_add_async_cleanup_hook gave */
+  (void)hook; /* the handle that napi_add_async_cleanup_hook returned */
   uvs_node_teardown(arg);
 }
 
@@ -18,9 +19,10 @@ static void free_addon(napi_env env, void *data, void *hint) {
   uvs_node_release(data);
 }
 
-/* raise(error): 'uncaughtException', now, and in the async context of the caller. The error was
- * caught in JavaScript. So it is thrown again first, where no JavaScript catches it: V8 looks at
- * --abort-on-uncaught-exception when something is thrown, and napi_fatal_exception does not. */
+/* raise(error): emits 'uncaughtException' now, in the async context of the caller. The error was
+ * caught in JavaScript, so it is thrown once more here, where no JavaScript catches it: V8 obeys
+ * --abort-on-uncaught-exception only when something is thrown, and napi_fatal_exception does not
+ * obey it. */
 static napi_value raise_error(napi_env env, napi_callback_info info) {
   napi_value error;
   size_t argc = 1;

@@ -2,15 +2,15 @@
  *
  * host: a scheduler of the core, driven from JavaScript, on node's loop.
  *
- * Everything here happens on the environment's own thread. JavaScript's tasks are loop tasks of the
- * core. Their callbacks come in the middle of the core's turn, where nobody may be kept waiting, so
- * they only note an event; when the turn is over, the idle handle's callback gives all events to
- * one JavaScript function (drain), which calls the users' functions. A task is pending
- * (UVS_PENDING) from the event until JavaScript says how its run ended. Plain tasks, those with one
- * run and no options, have a room of their own, plain.c.
+ * Everything here runs on the environment's own thread. JavaScript tasks are loop tasks of the
+ * core. The core calls their callbacks in the middle of a loop pass, which must not be held up, so
+ * a callback only notes an event. After the pass, the idle handle's callback gives all events to
+ * one JavaScript function (drain), which calls the users' functions. From its event until
+ * JavaScript says how its run ended, a task is pending (UVS_PENDING). Plain tasks, which have one
+ * run and no options, are in plain.c.
  *
- * Where memory runs out in the middle of a turn there is nobody to tell. V8 ends the process then,
- * and so do we. Calls from JavaScript get UV_ENOMEM.
+ * If memory runs out in the middle of a pass, no caller could be told. V8 ends the process in this
+ * case, and so does this file. Calls from JavaScript get UV_ENOMEM.
  */
 #include "host.h"
 
@@ -43,7 +43,7 @@ void uvs_node_out_of_memory(void) {
   napi_fatal_error("uvsched", NAPI_AUTO_LENGTH, "out of memory", NAPI_AUTO_LENGTH);
 }
 
-/* Room for so many in an array that grows by doubling. */
+/* Makes room for `want` elements in an array that grows by doubling. */
 bool uvs_node_grow(void **array, uint32_t *room, uint32_t want, size_t size) {
   uint32_t to = *room;
   void *p;
@@ -77,7 +77,7 @@ static void on_idle(uv_idle_t *idle);
 void uvs_node_wake(struct host *h) {
   if (!h->idle_open || uv_is_active((uv_handle_t *)&h->idle))
     return;
-  uv_unref((uv_handle_t *)&h->idle); /* who needs the loop says so */
+  uv_unref((uv_handle_t *)&h->idle); /* uvs_node_note and count_fresh ref it where needed */
   uv_idle_start(&h->idle, on_idle);
 }
 
@@ -116,11 +116,9 @@ static int on_run(uvs_run_t *run) {
 
 static void on_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct host *h = uvs_data(s);
-  struct slot *t = &h->slots[uvs_node_number(arg)];
 
-  if (t->state != SLOT_IN || t->id != id)
-    return;
-  t->state = SLOT_FREE;
+  (void)id;
+  h->slots[uvs_node_number(arg)].state = SLOT_FREE;
   uvs_node_note(h, (struct event){EVENT_DONE, uvs_node_number(arg), status, 0, 0, 0});
 }
 
@@ -128,7 +126,7 @@ static void on_missed(uvs_t *s, uvs_id_t id, uint64_t count, int reason, void *a
   struct host *h = uvs_data(s);
   uint32_t slot = uvs_node_number(arg);
 
-  /* Tasks of other addons have other args, and are not for JavaScript. */
+  /* A task of another addon has another arg, and JavaScript does not hear of it. */
   if (slot >= h->slot_room || h->slots[slot].state != SLOT_IN || h->slots[slot].id != id)
     return;
   h->slots[slot].noted = true;
@@ -141,8 +139,8 @@ static void on_never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
 
   uvs_info_init(&info);
   (void)arg; /* NULL */
-  /* Which of our tasks, or of other addons', it is, only its body says. The last call, with id 0,
-   * is for nobody: EVENT_TERMINATED comes later. */
+  /* The body tells whether this is a JavaScript task, a bundle, or a task of another addon. The
+   * last call, with id 0, is not needed: EVENT_TERMINATED follows. */
   if (id == 0 || uvs_info(s, id, &info) < 0 || uvs_node_plain_never_ran(h, info.work, task_arg))
     return;
   if (info.work != on_run)
@@ -155,7 +153,7 @@ static void on_terminated(uvs_t *s) {
   struct host *h = uvs_data(s);
 
   uvs_counts_init(&h->last);
-  uvs_counts(s, &h->last); /* it will not tell any more when it is closed */
+  uvs_counts(s, &h->last); /* for stats() after close */
   uvs_node_note(h, (struct event){EVENT_TERMINATED, 0, 0, 0, 0, 0});
 }
 
@@ -180,8 +178,8 @@ static void put_events(struct host *h, uint32_t n) {
   }
 }
 
-/* One call of drain. False: no more now. In nobody's async context: each task has its own, and this
- * one would be that of whoever happened to come first. */
+/* Calls drain once. False: do not call it again in this pass. The call has no async context: each
+ * task has its own, and a context here would be that of an arbitrary task. */
 static bool drain_some(struct host *h) {
   napi_env env = h->env;
   uint32_t n = h->event_count < IO_EVENT_ROOM ? h->event_count : IO_EVENT_ROOM;
@@ -202,7 +200,7 @@ static bool drain_some(struct host *h) {
   h->event_count -= taken;
   if (h->event_count == 0)
     h->event_first = 0;
-  /* Not what a function throws, which drain has seen to. */
+  /* An error of drain itself. Drain handles the errors that users' functions throw. */
   if (status == napi_pending_exception && napi_get_and_clear_last_exception(env, &error) == napi_ok)
     napi_fatal_exception(env, error);
   return (status == napi_ok || error != NULL) && taken > 0 && h->io[IO_OVER] == 0;
@@ -240,7 +238,7 @@ static void on_idle_closed(uv_handle_t *handle) {
     h->next->link = h->link;
   if (a->dying) {
     if (a->hosts == NULL)
-      uvs_node_let_go(a); /* after this the memory may go */
+      uvs_node_let_go(a); /* after this call the memory may be freed */
     return;
   }
   drop_ref(env, &h->drain);
@@ -264,7 +262,7 @@ static void on_closed(uvs_t *s) {
     uvs_node_note(h, (struct event){EVENT_CLOSED, 0, 0, 0, 0, 0});
 }
 
-/* JavaScript's pending runs will never be ended by it, nor those of other addons by theirs. */
+/* Ends a pending run: neither JavaScript nor another addon will do it any more. */
 static int finish_pending(uvs_t *s, const uvs_info_t *info, void *arg) {
   (void)arg;
   if (info->state == UVS_RUNNING)
@@ -272,8 +270,9 @@ static int finish_pending(uvs_t *s, const uvs_info_t *info, void *arg) {
   return 0;
 }
 
-/* And those that begin until the core has seen that it is closed. Both sides read and write
- * `ending` in one step, so one comes first: if we do, the teardown sees that this run is in
+/* Ends runs that become pending after finish_pending, until the core has noticed that it is closed.
+ * This function and the teardown each access `ending` with one atomic read-modify-write, so one of
+ * them comes first. If this one comes first, uvs_each in the teardown sees that the run is in
  * progress. */
 static void on_body_returned(uvs_run_t *run, int status) {
   struct host *h;
@@ -281,7 +280,7 @@ static void on_body_returned(uvs_run_t *run, int status) {
   if (status != UVS_PENDING || run->runner == UVS_ON_LOOP)
     return;
   h = uvs_data(run->scheduler);
-  if (atomic_fetch_or_explicit(&h->ending, 0, memory_order_acq_rel)) /* pairs with teardown's */
+  if (atomic_fetch_or_explicit(&h->ending, 0, memory_order_acq_rel)) /* pairs with teardown */
     uvs_finish(run->scheduler, run->id, UV_ECANCELED);
 }
 
@@ -315,12 +314,12 @@ static void on_idle(uv_idle_t *idle) {
   drain(h);
   if (h->addon->dying)
     return;
-  uvs_node_plain_flush(h); /* what the functions have armed need not wait for another turn */
+  uvs_node_plain_flush(h); /* newly armed tasks need not wait for the next iteration */
   if (h->event_count > 0)
     return;
   uv_idle_stop(idle);
   if (h->s == NULL)
-    close_idle(h); /* JavaScript has heard of the end */
+    close_idle(h); /* JavaScript has received EVENT_CLOSED */
 }
 
 static void finalize(napi_env env, void *data, void *hint) {
@@ -336,7 +335,7 @@ static void finalize(napi_env env, void *data, void *hint) {
   free(h);
 }
 
-/* ---- what JavaScript calls: the answer is in io ---- */
+/* ---- functions that JavaScript calls: they answer in io ---- */
 
 static napi_value read_clock(napi_env env, napi_callback_info info) {
   struct host *h = uvs_node_host(env, info);
@@ -375,7 +374,18 @@ static void read_spec(const struct host *h, uvs_task_t *t) {
   t->priority = (int)io[IO_PRIORITY];
 }
 
-/* submit(name): everything a task can be. */
+/* undefined: uvs_check finds nothing wrong, so the refusal has another cause. */
+static napi_value text_of_check(napi_env env, const uvs_task_t *spec) {
+  char text[256];
+  napi_value ret = NULL;
+
+  if (uvs_check(spec, text, sizeof text) < 0)
+    napi_create_string_utf8(env, text, NAPI_AUTO_LENGTH, &ret);
+  return ret;
+}
+
+/* submit(name): submits a task with options. The options are in io. If the core refuses the spec
+ * (UV_EINVAL), returns the text of uvs_check. */
 static napi_value submit(napi_env env, napi_callback_info info) {
   void *data;
   napi_value argv[1];
@@ -396,25 +406,25 @@ static napi_value submit(napi_env env, napi_callback_info info) {
   if (!uvs_node_slot_room(h, (uint32_t)h->io[IO_SLOT]))
     return NULL;
   read_spec(h, &spec);
-  /* Cut where it is too long, at a whole character. */
+  /* A name that is too long is cut after a whole character. */
   if (argc == 1 &&
       napi_get_value_string_utf8(env, argv[0], name, sizeof name, &length) == napi_ok && length > 0)
     spec.name = name;
   t = &h->slots[(uint32_t)h->io[IO_SLOT]];
-  uvs_node_plain_flush(h); /* so that the core has what is due before this one */
+  uvs_node_plain_flush(h); /* so that the core knows the tasks that are due before this one */
   t->overtakes = spec.priority > UVS_PRIORITY_NORMAL;
   t->noted = false;
   rc = uvs_submit(h->s, &spec, &t->id);
   t->state = rc < 0 ? SLOT_FREE : SLOT_IN;
   h->io[IO_RC] = rc;
-  return NULL;
+  return rc == UV_EINVAL ? text_of_check(env, &spec) : NULL;
 }
 
-/* SLOT. RC: a receipt, or UV_EBUSY: the task is plain and due, and JavaScript has to see to it.
- * FLAGS, out: 1 = the slot is free, and no event will name the task again. A task that never runs
- * any more gives its slot back here, and not when the core calls `done`: a burst of cancelled tasks
- * would keep its memory until the loop's next pass. on_done finds the slot free, or with another
- * id. A slot that is named by an event on its way is not given away. */
+/* In: SLOT. Out: RC, the result of uvs_cancel, or UV_EBUSY: the task is plain and due, and
+ * JavaScript must end it. FLAGS: 1 = the slot is free, and no event will name the task again. If
+ * the task will never run again, the core frees it in this call, and `done` is not called:
+ * otherwise a burst of cancelled tasks would keep its memory until the next loop passes. If an
+ * event that is not yet drained names the slot, the slot stays in use until `done`. */
 static napi_value cancel(napi_env env, napi_callback_info info) {
   struct host *h = uvs_node_host(env, info);
   uint32_t slot = (uint32_t)h->io[IO_SLOT];
@@ -429,7 +439,7 @@ static napi_value cancel(napi_env env, napi_callback_info info) {
   } else if (t->state == SLOT_DUE) {
     rc = UV_EBUSY;
   } else if (t->state == SLOT_IN && h->s != NULL) {
-    rc = uvs_cancel(h->s, t->id, 0);
+    rc = uvs_cancel(h->s, t->id, t->noted ? 0 : UVS_CANCEL_NO_DONE);
     if (rc == UVS_CANCELLED && !t->noted) {
       t->state = SLOT_FREE;
       h->io[IO_FLAGS] = 1;
@@ -439,7 +449,7 @@ static napi_value cancel(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
-/* SLOT, DELAY. */
+/* In: SLOT, DELAY. */
 static napi_value reschedule(napi_env env, napi_callback_info info) {
   struct host *h = uvs_node_host(env, info);
   uint32_t slot = (uint32_t)h->io[IO_SLOT];
@@ -457,7 +467,7 @@ static napi_value reschedule(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
-/* SLOT, FLAGS: the status. */
+/* In: SLOT, FLAGS = the status. */
 static napi_value finish(napi_env env, napi_callback_info info) {
   struct host *h = uvs_node_host(env, info);
   struct slot *t = &h->slots[(uint32_t)h->io[IO_SLOT]];
@@ -467,7 +477,7 @@ static napi_value finish(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
-/* SLOT, FLAGS: 1 = ref, 0 = unref. */
+/* In: SLOT, FLAGS: 1 = ref, 0 = unref. */
 static napi_value set_ref(napi_env env, napi_callback_info info) {
   struct host *h = uvs_node_host(env, info);
   uint32_t slot = (uint32_t)h->io[IO_SLOT];
@@ -480,7 +490,7 @@ static napi_value set_ref(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
-/* SLOT. Out, from IO_KIND on: UVS_WAITING ..., and how long until the next run. */
+/* In: SLOT. Out, from IO_KIND on: the state (UVS_WAITING ...), and the ns until the next run. */
 static napi_value get_info(napi_env env, napi_callback_info cb) {
   struct host *h = uvs_node_host(env, cb);
   struct slot *t = &h->slots[(uint32_t)h->io[IO_SLOT]];
@@ -502,7 +512,7 @@ static napi_value get_info(napi_env env, napi_callback_info cb) {
   return NULL;
 }
 
-/* SLOT: the lane's key, FLAGS: its width. Out: IO_LANE. */
+/* In: SLOT = the lane's key, FLAGS = its width. Out: LANE. */
 static napi_value open_lane(napi_env env, napi_callback_info info) {
   struct host *h = uvs_node_host(env, info);
   uvs_lane_options_t o;
@@ -520,7 +530,7 @@ static napi_value open_lane(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
-/* IO_LANE. */
+/* In: LANE. */
 static napi_value dispose_lane(napi_env env, napi_callback_info info) {
   struct host *h = uvs_node_host(env, info);
 
@@ -536,7 +546,8 @@ static void shut(struct host *h) {
   h->shut = true;
 }
 
-/* KIND, FROM: do delayed ones, do periodic ones survive? Below 0: as it was. */
+/* In: KIND: 1 = delayed tasks still run after the shutdown, 0 = they are cancelled, below 0 = as
+ * before. FROM: the same for periodic tasks. */
 static napi_value shut_down(napi_env env, napi_callback_info info) {
   struct host *h = uvs_node_host(env, info);
 
@@ -575,7 +586,7 @@ static napi_value close_host(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
-/* stats(to): lib/engine.js has the names of what it writes. */
+/* stats(to): writes the counts. COUNTS in lib/engine.js has their names. */
 static napi_value get_stats(napi_env env, napi_callback_info info) {
   void *data;
   napi_value argv[1];
@@ -600,7 +611,8 @@ static napi_value get_stats(napi_env env, napi_callback_info info) {
   else
     c = h->last;
   h->io[IO_RC] = 0;
-  /* Bundles are no tasks; their members are. JavaScript counts how those ended. */
+  /* The core counts each bundle as one task; this counts its members instead. JavaScript counts how
+   * the members ended. */
   c.submitted += p->armed - p->submitted;
   c.completed -= p->fired;
   c.runs -= p->fired;
@@ -622,8 +634,7 @@ static napi_value get_stats(napi_env env, napi_callback_info info) {
 
 /* ---- open ---- */
 
-/* The order in which these are undone does not matter: an environment in which one of these fails
- * is about to end. */
+/* Nothing is undone if one of these calls fails: then the environment is about to end. */
 static bool make_refs(napi_env env, struct host *h, napi_value object, napi_value buffer,
                       napi_value drain) {
   return napi_create_reference(env, drain, 1, &h->drain) == napi_ok &&
@@ -631,7 +642,7 @@ static bool make_refs(napi_env env, struct host *h, napi_value object, napi_valu
          napi_create_reference(env, object, 1, &h->self) == napi_ok;
 }
 
-/* The first number that is free. */
+/* Gives the host the lowest free number. */
 static bool give_number(struct addon *a, struct host *h) {
   uint32_t was = a->numbered_room;
   uint32_t n = 0;
@@ -649,9 +660,9 @@ static bool give_number(struct addon *a, struct host *h) {
   return true;
 }
 
-/* open(io, drain): KIND = concurrency, FROM = threads, PERIOD = budget, MISSED = precise,
- * MAX_BURST = max_pending, MAX_RUNS = keep_alive. An object that owns the host, whose number is in
- * SLOT; or a number: why not. */
+/* open(io, drain). In: KIND = concurrency, FROM = threads, PERIOD = budget, MISSED = precise,
+ * MAX_BURST = max_pending, MAX_RUNS = keep_alive. Returns an object that owns the host, whose
+ * number is in SLOT; or an error code. */
 static napi_value open_host(napi_env env, napi_callback_info info) {
   void *data;
   napi_value argv[2], object = NULL, code = NULL;
@@ -698,7 +709,7 @@ static napi_value open_host(napi_env env, napi_callback_info info) {
   rc = uvs_open(loop, &o, &h->s);
   if (rc < 0)
     goto take_number;
-  /* From here on it is closed as any other: by the end of the environment. */
+  /* From here on the end of the environment closes the host. */
   uv_idle_init(loop, &h->idle);
   h->idle.data = h;
   h->idle_open = true;
@@ -744,12 +755,27 @@ static const struct {
     {"table", uvs_node_table},
 };
 
+/* lateNames: the names of the causes (UVS_LATE_...), for the event 'missed'. */
+static bool export_late_names(napi_env env, napi_value exports) {
+  napi_value names, name;
+
+  if (napi_create_array(env, &names) != napi_ok ||
+      napi_set_named_property(env, exports, "lateNames", names) != napi_ok)
+    return false;
+  for (int cause = 0; cause <= UVS_LATE_RETRY; cause++)
+    if (napi_create_string_utf8(env, uvs_late_name(cause), NAPI_AUTO_LENGTH, &name) != napi_ok ||
+        napi_set_element(env, names, (uint32_t)cause, name) != napi_ok)
+      return false;
+  return true;
+}
+
 bool uvs_node_export(napi_env env, struct addon *a, napi_value exports) {
   napi_value buffer, at;
 
   if (napi_create_arraybuffer(env, sizeof *a->at, (void **)&a->at, &buffer) != napi_ok ||
       napi_create_typedarray(env, napi_uint32_array, 1, buffer, 0, &at) != napi_ok ||
-      napi_set_named_property(env, exports, "at", at) != napi_ok)
+      napi_set_named_property(env, exports, "at", at) != napi_ok ||
+      !export_late_names(env, exports))
     return false;
   for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
     napi_value f;

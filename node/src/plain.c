@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * plain: tasks with one run and no options, which are most, in bundles.
+ * plain: tasks with one run and no options, in bundles. Most tasks are plain.
  *
- * The loop's timer counts in whole ms, so whatever is due in the same ms runs in the same turn.
- * Plain tasks that are due in the same grain of time (1 ms, or `precise`) therefore share one task
- * of the core, their bundle: to arm one, to cancel one and to let one come due is a link in a list.
- * The bundle is due when the last of its members is, so none is early. What comes due together
- * is told in the order of deadlines: a bundle that was not filled in that order is sorted, and
- * whenever another task is due, the members with earlier deadlines go before it
- * (uvs_node_plain_until).
+ * The loop's timer counts in whole ms, so tasks that are due in the same ms run in the same loop
+ * pass. Plain tasks that are due in the same grain of time (1 ms, or `precise`) therefore share one
+ * task of the core, their bundle. Arming or cancelling a member only changes a linked list. The
+ * bundle is due when the last of its members is due, so no member is early. JavaScript gets the
+ * members that are due together in the order of their deadlines: a bundle that was not filled in
+ * that order is sorted, and when another task is due, the members with earlier deadlines go before
+ * it (uvs_node_plain_until).
  *
- * A bundle is handed to the core by the idle callback, not when it is made: most time-outs are
- * cancelled before that, and one whose members are all gone by then has cost the core nothing.
+ * The idle callback hands a new bundle to the core. Most time-outs are cancelled before that, and a
+ * bundle whose members are all gone by then has cost the core nothing.
  *
- * For the core a bundle is a task, and is over when it is due. The books of the members are kept
- * here and in JavaScript (stats).
+ * For the core a bundle is a task, which ends when it is due. This file and JavaScript count the
+ * members (stats).
  */
 #include "host.h"
 
 #include <stdlib.h>
 
 #define NONE UINT32_MAX /* no slot */
-#define SEALED (-1)     /* no time's key */
+#define SEALED (-1)     /* no bundle of a time has this key */
 
 static int64_t key_of(const struct plain *p, int64_t due_ns) {
   if (due_ns > UVS_NEVER - p->grain_ns)
@@ -79,7 +79,7 @@ static uint32_t make_bundle(struct host *h, int64_t key) {
   if (p->bundle_count >= p->hash_size && !grow_hash(p))
     return 0;
   if (b == 0) {
-    /* 0 stands for none, so the first is 1. */
+    /* 0 means none, so the first bundle is 1. */
     if (!uvs_node_grow((void **)&p->bundles, &p->bundle_room, p->bundle_count + 2,
                        sizeof *p->bundles))
       return 0;
@@ -92,7 +92,7 @@ static uint32_t make_bundle(struct host *h, int64_t key) {
   p->bundles[b] = (struct bundle){key, 0, 0, NONE, NONE, 0, 0, *chain, p->fresh, true};
   *chain = b;
   p->fresh = b;
-  uvs_node_wake(h); /* to hand it over */
+  uvs_node_wake(h); /* the idle callback hands it over */
   return b;
 }
 
@@ -102,7 +102,7 @@ static void unlink_bundle(struct plain *p, uint32_t *link, uint32_t b) {
   *link = p->bundles[b].chain;
 }
 
-/* Nobody else becomes a member of it. */
+/* The bundle takes no more members. */
 static void seal_bundle(struct plain *p, uint32_t b) {
   unlink_bundle(p, chain_of(p, p->bundles[b].key), b);
   p->bundles[b].key = SEALED;
@@ -110,7 +110,7 @@ static void seal_bundle(struct plain *p, uint32_t b) {
   p->sealed = b;
 }
 
-/* Nobody but a list of the core's knows it any more. */
+/* Frees the bundle. Only the core may still have a task with its number. */
 static void drop_bundle(struct plain *p, uint32_t b) {
   struct bundle *bundle = &p->bundles[b];
 
@@ -124,7 +124,8 @@ static void drop_bundle(struct plain *p, uint32_t b) {
 
 /* ---- members ---- */
 
-/* The idle handle is to hold the loop only for those that do. */
+/* While a bundle is not handed over, the idle handle keeps the loop alive for those members that
+ * do. */
 static void count_fresh(struct host *h, const struct bundle *bundle, bool more) {
   if (bundle->id != 0)
     return;
@@ -160,7 +161,7 @@ static void link_member(struct host *h, uint32_t b, uint32_t slot) {
   count_fresh(h, bundle, true);
 }
 
-/* Leaves an empty bundle to the caller. */
+/* If the bundle is empty afterwards, the caller drops it. */
 static void unlink_member(struct host *h, uint32_t slot) {
   struct slot *t = &h->slots[slot];
   struct bundle *bundle = &h->plain.bundles[t->bundle];
@@ -181,14 +182,14 @@ static void unlink_member(struct host *h, uint32_t slot) {
   }
 }
 
-/* A member has left, and not because the bundle was due. */
+/* A member has left the bundle before the bundle was due. */
 static void after_leaving(struct host *h, uint32_t b, uint32_t refs_before) {
   struct bundle *bundle = &h->plain.bundles[b];
 
   if (bundle->id == 0)
-    return; /* if it is still empty when it is to be handed over, it is not */
+    return; /* uvs_node_plain_flush drops it if it is empty then */
   if (bundle->live == 0) {
-    uvs_cancel(h->s, bundle->id, 0);
+    uvs_cancel(h->s, bundle->id, UVS_CANCEL_NO_DONE);
     h->plain.dropped++;
     drop_bundle(&h->plain, b);
   } else if (bundle->refs == 0 && refs_before > 0) {
@@ -196,7 +197,7 @@ static void after_leaving(struct host *h, uint32_t b, uint32_t refs_before) {
   }
 }
 
-/* Does a time belong to this bundle? As key_of says, without its division. */
+/* Does a time belong to this bundle? The same answer as with key_of, but without a division. */
 static bool is_of(const struct plain *p, uint32_t b, int64_t due_ns) {
   int64_t end_ns;
 
@@ -206,7 +207,7 @@ static bool is_of(const struct plain *p, uint32_t b, int64_t due_ns) {
   return due_ns <= end_ns && due_ns > end_ns - p->grain_ns;
 }
 
-/* The bundle of a time, which is due no earlier than then; 0: no memory. */
+/* The bundle for a deadline. It is due no earlier than that. 0: no memory. */
 static uint32_t bundle_for(struct host *h, int64_t now_ns, int64_t due_ns) {
   struct plain *p = &h->plain;
   uint32_t b = p->last;
@@ -216,7 +217,8 @@ static uint32_t bundle_for(struct host *h, int64_t now_ns, int64_t due_ns) {
     key = key_of(p, due_ns);
     b = find_bundle(p, key);
   }
-  /* Pushed back. If it is about to be told of, it stays as it is, and another one begins. */
+  /* The bundle moves to the later deadline. If the core has made it ready already, it cannot move:
+   * it is sealed, and a new bundle begins. */
   if (b != 0 && due_ns > p->bundles[b].due_ns && p->bundles[b].id != 0 &&
       uvs_reschedule(h->s, p->bundles[b].id, due_ns - now_ns) < 0) {
     key = p->bundles[b].key;
@@ -230,7 +232,7 @@ static uint32_t bundle_for(struct host *h, int64_t now_ns, int64_t due_ns) {
   return b;
 }
 
-/* Makes the task a member of the bundle of its time. */
+/* Makes the task a member of the bundle for its deadline. */
 static int enter(struct host *h, uint32_t slot, int64_t now_ns, int64_t due_ns) {
   uint32_t b = bundle_for(h, now_ns, due_ns);
 
@@ -245,7 +247,7 @@ static int enter(struct host *h, uint32_t slot, int64_t now_ns, int64_t due_ns) 
 
 /* ---- due ---- */
 
-/* By deadline; `d` has the order of noting, until it is told. */
+/* By deadline, then in the order in which the events were noted, which is in `d` for now. */
 static int compare(const void *a, const void *b) {
   const struct event *x = a;
   const struct event *y = b;
@@ -255,7 +257,7 @@ static int compare(const void *a, const void *b) {
   return x->d < y->d ? -1 : x->d > y->d;
 }
 
-/* Brings the events since `before` into the order of deadlines. */
+/* Sorts the events since `before` by deadline. */
 static void sort_since(struct host *h, uint32_t before) {
   uint32_t n = h->event_count - before;
   struct event *first = h->events + h->event_first + before;
@@ -291,10 +293,10 @@ static void take(struct host *h, uint32_t b, int64_t until_ns) {
     sort_since(h, before);
 }
 
-/* Everything up to until_ns becomes due: of the bundle of that grain; of those that are sealed,
- * which the core is about to tell of; and of those that the core has not heard of, because a turn
- * of its came first. Of other bundles it has told before, by their own deadlines. `told` is the one
- * that it is just telling of, or 0. */
+/* All members with a deadline up to until_ns become due. They are in the bundle of that grain, in
+ * sealed bundles, which the core is about to run, and in fresh bundles, which the core does not
+ * know yet because its pass came first. All other bundles with such members have run already, at
+ * their own deadlines. `told` is the bundle that the core runs just now, or 0. */
 static void collect(struct host *h, int64_t until_ns, uint32_t told) {
   struct plain *p = &h->plain;
   uint32_t before = h->event_count;
@@ -339,8 +341,8 @@ static int on_bundle(uvs_run_t *run) {
   return 0;
 }
 
-/* The core has ended a bundle before its time: shut down, or closed. What was due when it was shut
- * down still runs. */
+/* The core has ended a bundle before it was due, by a shutdown or a close. Members that were due at
+ * the time of the shutdown still run. */
 static void on_bundle_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
   struct host *h = uvs_data(s);
   uint32_t b = uvs_node_number(arg);
@@ -371,7 +373,8 @@ bool uvs_node_plain_never_ran(struct host *h, uvs_work_cb body, void *arg) {
 
 /* ---- called by the host ---- */
 
-/* They were accepted when they were armed, so nothing may refuse them here. */
+/* Hands the fresh bundles to the core. Their members were accepted when they were armed, so nothing
+ * may refuse them here. */
 void uvs_node_plain_flush(struct host *h) {
   struct plain *p = &h->plain;
   uvs_task_t t;
@@ -399,7 +402,7 @@ void uvs_node_plain_flush(struct host *h) {
     if (rc == UV_ENOMEM)
       uvs_node_out_of_memory();
     p->submitted++;
-    if (rc < 0) { /* somebody has closed the core's handles; it did not count this one */
+    if (rc < 0) { /* somebody has closed the core's handles; the core has not counted the bundle */
       on_bundle_done(h->s, bundle->id, UV_ECANCELED, t.arg);
       p->submitted--;
       p->dropped--;
@@ -428,7 +431,7 @@ int uvs_node_plain_move(struct host *h, uint32_t slot, int64_t delay_ns) {
   uint32_t to;
 
   if (h->shut)
-    return UV_ESHUTDOWN; /* the core takes no further bundle */
+    return UV_ESHUTDOWN; /* the core accepts no more bundles */
   to = bundle_for(h, now_ns, due_ns);
   if (to == 0)
     return UV_ENOMEM;

@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * table: a scheduler as other addons see it, see uvsched_node.h.
+ * table: the table of functions through which other addons use a scheduler: see uvsched_node.h.
  *
- *   gate   a table with what its functions need; made when JavaScript first asks for a scheduler's
- *          `native`, and freed with the environment's addon
- *   guest  an environment of another addon (node makes one for each .node file) that got a table
+ *   gate   a table and the data that its functions need; made when JavaScript first reads
+ *          `native` of a scheduler, and freed with the environment's addon
+ *   guest  the napi_env of another addon that has a table (node makes one for each .node file)
  *
- * A gate holds a reference to its scheduler, so a call that comes late finds it closed, not gone.
+ * A gate holds a reference to its scheduler, so a late call finds a closed scheduler, not freed
+ * memory.
  *
- * Which hooks and finalizers node calls first, ours or another addon's, depends on who was loaded
- * first. So every guest has a clean-up hook in its own environment. The first of all these hooks,
- * ours included, begins the end for all; when every scheduler is closed, the guests' hooks are let
- * go and then ours, and node calls the finalizers in that order: theirs still find the table, and
- * no `done` comes after them.
+ * Node calls clean-up hooks and finalizers in an order that depends on which addon was loaded
+ * first. So every guest has a clean-up hook in its own environment. Whichever of these hooks,
+ * including that of this addon, is called first starts the teardown of everything. When every
+ * scheduler is closed, the hooks of the guests are removed, and then that of this addon. Node calls
+ * the finalizers in that order. So the finalizer of a guest still finds the table, and no `done`
+ * comes after it.
  *
- * The helpers work with the guest's napi_env, never with ours: an exception belongs to one of them,
- * and one that is left in ours would make the next call of JavaScript into us fail.
+ * The helpers use the guest's napi_env, never this addon's: an exception belongs to one napi_env,
+ * and an exception left in this addon's would make the next call from JavaScript to this addon
+ * fail.
  */
 #include "host.h"
 
 #include <stdlib.h>
 
 struct gate {
-  struct uvsched_node_s table; /* first: it is what the others have */
+  struct uvsched_node_s table; /* first: other addons have a pointer to it */
   struct addon *addon;
   struct gate *next;
   uvs_t *s; /* a reference */
@@ -33,10 +36,10 @@ struct guest {
   struct guest *next;
   napi_env env;
   napi_async_cleanup_hook_handle hook;
-  napi_async_context context; /* for those who bring none */
+  napi_async_context context; /* for calls that pass no context */
 };
 
-/* A task with a promise. It takes the place of the task's own arg. */
+/* A task with a promise. This record replaces the task's own arg. */
 struct promise {
   struct guest *guest;
   napi_deferred deferred;
@@ -52,7 +55,7 @@ static const struct gate *gate_of(const uvsched_node_t *u) {
 }
 
 static uvs_t *core(const uvsched_node_t *u) {
-  return u == NULL ? NULL : gate_of(u)->s; /* the core says UV_EINVAL to NULL */
+  return u == NULL ? NULL : gate_of(u)->s; /* for NULL the core returns UV_EINVAL */
 }
 
 /* ---- guests ---- */
@@ -65,8 +68,8 @@ static struct guest *guest_of(const struct addon *a, napi_env env) {
   return g;
 }
 
-/* Can JavaScript be reached? Also before the first clean-up hook there is a time, when a worker is
- * terminated, in which the loop turns but every call fails. This one does nothing else. */
+/* Can JavaScript be called? When a worker is terminated, there is a time before the first clean-up
+ * hook in which the loop still runs but every call fails. The call here has no other effect. */
 static int reach(const struct guest *g) {
   napi_value nothing, no;
   bool pending = false;
@@ -80,7 +83,7 @@ static int reach(const struct guest *g) {
                                                                            : UV_ESHUTDOWN;
 }
 
-/* The door of every helper. */
+/* Every helper begins here. */
 static int enter(const uvsched_node_t *u, napi_env env, struct guest **ret) {
   struct guest *g;
   int rc;
@@ -90,7 +93,7 @@ static int enter(const uvsched_node_t *u, napi_env env, struct guest **ret) {
   g = guest_of(gate_of(u)->addon, env);
   if (g == NULL)
     return UV_EINVAL;
-  /* Values, the one of the probe among them, need a scope, and not everybody has opened one. */
+  /* Values need a scope, including the value in `reach`, and the caller may not have opened one. */
   {
     napi_handle_scope scope;
 
@@ -104,7 +107,7 @@ static int enter(const uvsched_node_t *u, napi_env env, struct guest **ret) {
 }
 
 static void on_guest_ends(napi_async_cleanup_hook_handle hook, void *arg) {
-  (void)hook; /* the same that napi_add_async_cleanup_hook gave */
+  (void)hook; /* the handle that napi_add_async_cleanup_hook returned */
   uvs_node_teardown(((struct guest *)arg)->addon);
 }
 
@@ -146,7 +149,7 @@ void uvs_node_let_go(struct addon *a) {
   napi_remove_async_cleanup_hook(a->hook);
 }
 
-/* ---- the core's ---- */
+/* ---- functions of the core ---- */
 
 static int submit(const uvsched_node_t *u, const uvs_task_t *t, uvs_id_t *ret_id) {
   return uvs_submit(core(u), t, ret_id);
@@ -186,9 +189,9 @@ static int dispose_lane(const uvsched_node_t *u, uvs_lane_t lane, unsigned flags
 
 /* ---- helpers ---- */
 
-/* When it is closed, and nothing of JavaScript's is around it, ticks and microtasks run. */
+/* Closing this scope runs nextTick callbacks and microtasks, if no JavaScript is on the stack. */
 static bool open_scope(const struct guest *g, napi_callback_scope *ret) {
-  napi_value anything; /* the resource was given with the context */
+  napi_value anything; /* the context has its own resource */
 
   return napi_get_global(g->env, &anything) == napi_ok &&
          napi_open_callback_scope(g->env, anything, g->context, ret) == napi_ok;
@@ -212,7 +215,7 @@ static const char *status_text(int status) {
   return ours ? uvs_strerror(status) : uv_strerror(status);
 }
 
-/* NULL if it could not be made. */
+/* NULL: the error could not be made. */
 static napi_value make_error(napi_env env, int status) {
   char name[64], words[160];
   napi_value code, message, number, error;
@@ -286,15 +289,15 @@ static int call(const uvsched_node_t *u, napi_env env, napi_async_context contex
     return UV_ESHUTDOWN;
   if (!open_scope(g, &scope))
     return UV_ESHUTDOWN;
-  /* Two scopes. napi_make_callback alone brings AsyncLocalStorage back (since node 24), but where
-   * the function throws it lets ticks and microtasks wait. */
+  /* Two scopes are needed. Only napi_make_callback restores AsyncLocalStorage (since node 24), but
+   * if the function throws, it does not run nextTick callbacks and microtasks. */
   status =
       napi_make_callback(env, context != NULL ? context : g->context, self, fn, argc, argv, &value);
   if (status == napi_ok && ret != NULL)
     *ret = value;
   if (status != napi_ok)
     error = take_exception(env);
-  /* Inside the scope: what the listeners put off has its turn as well. */
+  /* Inside the scope, so that closing it also runs what the listeners have queued. */
   if (error != NULL)
     napi_fatal_exception(env, error);
   napi_close_callback_scope(env, scope);
@@ -346,7 +349,7 @@ static int alive(const uvsched_node_t *u, napi_env env) {
 
 /* ---- promises ---- */
 
-/* The bodies see their own arg. The run is theirs alone while they have it. */
+/* The bodies see the task's own arg. Nobody else uses `run` during the call. */
 static int run_work(uvs_run_t *run) {
   struct promise *p = run->arg;
   int rc;
@@ -367,7 +370,7 @@ static int run_after(uvs_run_t *run) {
   return rc;
 }
 
-/* `result` and `done` in JavaScript's reach; then the promise. */
+/* Calls `result` and `done` while JavaScript can be called; then settles the promise. */
 static void end_promise(struct promise *p, uvs_t *s, uvs_id_t id, int status) {
   napi_env env = p->guest->env;
   napi_value value = NULL, thrown = NULL, other;
@@ -399,7 +402,7 @@ static void on_promise_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
     free(p);
     napi_close_callback_scope(g->env, scope);
   } else {
-    /* The promise stays as it is; nobody can look at it any more. */
+    /* The promise stays pending: no JavaScript can look at it any more. */
     if (p->result != NULL)
       p->result(NULL, status, p->arg);
     if (p->done != NULL)
@@ -410,8 +413,8 @@ static void on_promise_done(uvs_t *s, uvs_id_t id, int status, void *arg) {
     napi_close_handle_scope(g->env, handles);
 }
 
-/* A spec of an older or a newer uvsched.h is shorter or longer. The core refuses what is set there
- * and unknown, so it has to see all of it. */
+/* A spec of another version of uvsched.h may be shorter or longer. The core refuses unknown fields
+ * that are set, so it must see the whole spec. */
 static int submit_promise(uvs_t *s, const uvs_task_t *t, struct promise *p, uvs_id_t *ret_id) {
   union {
     uvs_task_t task;
@@ -458,7 +461,8 @@ static int promise(const uvsched_node_t *u, napi_env env, const uvs_task_t *t,
   return 0;
 
 conclude_deferred:
-  /* So that its memory goes. Resolved: a rejection that nobody sees would be reported. */
+  /* Settling frees the memory of the deferred. It is resolved, since an unseen rejection would be
+   * reported. */
   if (napi_get_undefined(env, &nothing) == napi_ok)
     napi_resolve_deferred(env, p->deferred, nothing);
 free_promise:
@@ -466,7 +470,7 @@ free_promise:
   return rc;
 }
 
-/* A promise's record is not for others, and may be gone in the next moment. */
+/* Hides the record of a promise: it is internal, and may be freed at any time. */
 static int get_info(const uvsched_node_t *u, uvs_id_t id, uvs_info_t *ret) {
   int rc = uvs_info(core(u), id, ret);
 
@@ -504,8 +508,8 @@ static const struct uvsched_node_s functions = {
     .alive = alive,
 };
 
-/* process.exit() of the main thread calls no clean-up hook, but waits for libuv's pool. So the
- * bodies there have to hear of it in time. */
+/* On the main thread, process.exit() calls no clean-up hook, but waits for libuv's pool. So bodies
+ * in the pool must be asked to stop here. */
 static napi_value on_exit_event(napi_env env, napi_callback_info info) {
   struct addon *a = NULL;
 
@@ -516,7 +520,8 @@ static napi_value on_exit_event(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
-/* process.once('exit', ...). Without it, an end takes longer; no reason to fail. */
+/* Calls process.once('exit', ...). If this fails, the exit only takes longer, so errors are
+ * ignored. */
 static void listen_for_exit(napi_env env, struct addon *a) {
   napi_value global, process, once, argv[2], ignored;
 
@@ -541,7 +546,7 @@ static struct gate *make_gate(napi_env env, struct host *h) {
   return t;
 }
 
-/* table(): for scheduler.native. */
+/* table(): the value of scheduler.native. */
 napi_value uvs_node_table(napi_env env, napi_callback_info info) {
   const napi_type_tag tag = UVSCHED_NODE_TAG;
   struct host *h = uvs_node_host(env, info);

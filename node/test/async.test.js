@@ -9,7 +9,7 @@ const { open, sleep, turn, hold, gate, until, balanced, counts, uncaught, says }
 const EARLY = 0.1;
 const KINDS = [undefined, { name: 'with options' }];
 
-test('the run ends when the promise settles, and the task has its value', async (t) => {
+test('a run ends when its promise settles, and task.promise has its value', async (t) => {
   const s = open(t);
   for (const options of KINDS) {
     const task = s.execute(async () => {
@@ -22,12 +22,12 @@ test('the run ends when the promise settles, and the task has its value', async 
     await sleep(1);
     assert.equal(await task.promise, 'later');
     await turn();
-    assert.equal(task.state, 'over');
+    assert.equal(task.state, 'ended');
   }
   counts(s, { completed: 2 });
 });
 
-test('a fixed delay counts from where the promise settles, and no task overlaps itself', async (t) => {
+test('a fixed delay counts from when the promise settles, and runs never overlap', async (t) => {
   const s = open(t);
   for (const mode of ['delay', 'rate']) {
     let inside = 0;
@@ -46,7 +46,7 @@ test('a fixed delay counts from where the promise settles, and no task overlaps 
   }
 });
 
-test('what falls due while an async function runs waits for nobody else', async (t) => {
+test('other tasks run while an async function is pending', async (t) => {
   const s = open(t);
   const seen = [];
   const { promise, open: proceed } = gate();
@@ -56,7 +56,7 @@ test('what falls due while an async function runs waits for nobody else', async 
   assert.deepEqual(seen, ['quick', 'slow']);
 });
 
-test('cancel of an async run: running, the promise is rejected at once, the end comes later', async (t) => {
+test('cancel of an async run rejects task.promise at once, and the task ends when the function settles', async (t) => {
   const s = open(t);
   for (const options of KINDS) {
     let finish;
@@ -69,21 +69,21 @@ test('cancel of an async run: running, the promise is rejected at once, the end 
     }, options);
     await until(() => finish !== undefined);
     assert.equal(task.cancel('stop'), 'running');
-    assert.equal(task.cancel(), 'running');
+    assert.equal(task.cancel(), 'already');
     assert.equal(task.state, 'running');
-    assert.equal(balanced(s).running, 0); // as in the core: cancelled in its run is cancelled
+    assert.equal(balanced(s).running, 0); // a task that is cancelled during its run counts as cancelled
     await assert.rejects(task.promise, (e) => e instanceof AbortError && e.cause === 'stop');
     assert.equal(ended, false);
     finish();
-    await until(() => task.state === 'over');
+    await until(() => task.state === 'ended');
     assert.ok(ended);
-    assert.equal(task.cancel(), 'over');
+    assert.equal(task.cancel(), 'ended');
   }
   await turn();
   counts(s, { cancelled: 2 });
 });
 
-test('a cancelled periodic run finishes, and none follows', async (t) => {
+test('after cancel, the current run of a periodic task finishes and no other follows', async (t) => {
   const s = open(t);
   let runs = 0;
   const { promise, open: proceed } = gate();
@@ -92,13 +92,13 @@ test('a cancelled periodic run finishes, and none follows', async (t) => {
   assert.equal(task.cancel(), 'running');
   await assert.rejects(task.promise, AbortError);
   proceed();
-  await until(() => task.state === 'over');
+  await until(() => task.state === 'ended');
   await sleep(10);
   assert.equal(runs, 1);
-  assert.equal(task.state, 'over');
+  assert.equal(task.state, 'ended');
 });
 
-test('what a cancelled run throws later, nobody hears', async (t) => {
+test('an error thrown after cancel is ignored', async (t) => {
   const seen = uncaught(t);
   const s = open(t);
   const errors = [];
@@ -109,7 +109,7 @@ test('what a cancelled run throws later, nobody hears', async (t) => {
     await until(() => task.state === 'running');
     task.cancel();
     proceed();
-    await until(() => task.state === 'over');
+    await until(() => task.state === 'ended');
   }
   await sleep(5);
   assert.deepEqual(seen, { exceptions: [], rejections: [] });
@@ -117,7 +117,7 @@ test('what a cancelled run throws later, nobody hears', async (t) => {
   counts(s, { cancelled: 2 });
 });
 
-test('a thenable may be odd, and ends the run once', async (t) => {
+test('a thenable that settles twice ends its run once', async (t) => {
   const s = open(t);
   const twice = Object.assign(Promise.resolve('native'), { then(ok) { ok('one'); ok('two'); } });
   const odd = [
@@ -141,7 +141,7 @@ test('a thenable may be odd, and ends the run once', async (t) => {
   counts(s, { completed: 3 * odd.length });
 });
 
-test('a thenable that throws, rejects, or whose then is a trap, is a failure', async (t) => {
+test('a run fails if its thenable throws or rejects, or if reading `then` throws', async (t) => {
   const s = open(t);
   const trap = new Error('trap');
   const trapped = Promise.resolve();
@@ -163,7 +163,7 @@ test('a thenable that throws, rejects, or whose then is a trap, is a failure', a
   counts(s, { failed: 3 * odd.length });
 });
 
-test('a promise that never settles keeps the task running, and cancel lets go of its promise', async (t) => {
+test('a promise that never settles keeps the task running, and cancel still rejects task.promise', async (t) => {
   const s = open(t);
   let settle;
   const task = s.every(1, () => new Promise((resolve) => { settle = resolve; }));
@@ -176,7 +176,7 @@ test('a promise that never settles keeps the task running, and cancel lets go of
   settle();
 });
 
-test('microtasks and nextTick are drained between two functions of a turn', async (t) => {
+test('nextTick callbacks and microtasks run between two tasks of one loop pass', async (t) => {
   const s = open(t);
   const seen = [];
   for (let i = 0; i < 4; i++) {
@@ -192,7 +192,7 @@ test('microtasks and nextTick are drained between two functions of a turn', asyn
   assert.deepEqual(seen, [0, 1, 2, 3].flatMap(order));
 });
 
-test('with batch they are drained after the functions that are due together', async (t) => {
+test('with batch, nextTick callbacks and microtasks run after all tasks that are due together', async (t) => {
   const s = open(t, { batch: true, budget: '1s' });
   const seen = [];
   for (let i = 0; i < 4; i++) {
@@ -207,17 +207,17 @@ test('with batch they are drained after the functions that are due together', as
   assert.deepEqual(seen, ['fn', 'fn', 'fn', 'fn', ...Array(4).fill('tick'), ...Array(4).fill('micro')]);
 });
 
-test('an await in a task goes on before the next task begins, and can cancel it', async (t) => {
+test('code after an await runs before the next task starts, and can cancel that task', async (t) => {
   const s = open(t);
   const seen = [];
   s.execute(async () => { await null; seen.push(second.cancel()); });
   const second = s.execute(() => seen.push('ran'));
   await until(() => seen.length === 1);
   await sleep(2);
-  assert.deepEqual(seen, ['never-ran']);
+  assert.deepEqual(seen, ['cancelled']);
 });
 
-test('where node has no _tickCallback any more it is the same', async () => {
+test('without process._tickCallback, order and budget are the same', async () => {
   await says(`
     const assert = require('node:assert');
     const s = new uvsched.Scheduler({ budget: '1ms' });
@@ -244,7 +244,7 @@ test('where node has no _tickCallback any more it is the same', async () => {
     });`, 'ok', { args: ['-r', require('node:path').join(__dirname, 'lib', 'no-tick.js')] });
 });
 
-test('the budget lets others have the loop, however many are due', async (t) => {
+test('a loop pass ends at the budget, however many tasks are due', async (t) => {
   for (const fails of [false, true]) {
     const seen = uncaught(t);
     const s = open(t, { budget: '1ms' });

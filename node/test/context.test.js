@@ -16,7 +16,7 @@ const CALLS = [
   ['lane', (s, fn) => s.lane().execute(fn)],
 ];
 
-test('the store of the submission is seen in the run, and in all that follows from it', async (t) => {
+test('a run and its async continuations see the AsyncLocalStorage store of the submission', async (t) => {
   const s = open(t);
   for (const [name, call] of CALLS) {
     const seen = [];
@@ -35,7 +35,7 @@ test('the store of the submission is seen in the run, and in all that follows fr
   }
 });
 
-test('stores of many tasks in one turn are not mixed up', async (t) => {
+test('tasks of one loop pass each see their own store', async (t) => {
   const s = open(t);
   let right = 0;
   for (let i = 0; i < 500; i++) {
@@ -49,7 +49,7 @@ test('stores of many tasks in one turn are not mixed up', async (t) => {
   assert.equal(right, 500);
 });
 
-test('what a run enters does not leak into the next', async (t) => {
+test('enterWith in a run does not change the store of the next task', async (t) => {
   const s = open(t);
   const seen = [];
   s.execute(() => { seen.push(store.getStore()); store.enterWith('leak'); seen.push(store.getStore()); });
@@ -59,7 +59,7 @@ test('what a run enters does not leak into the next', async (t) => {
   assert.equal(store.getStore(), undefined);
 });
 
-test('a retry and a limit are in the context of the task', async (t) => {
+test('retries and abort listeners of a limit run in the async context of the task', async (t) => {
   const s = open(t);
   const seen = [];
   s.on('error', nothing);
@@ -72,7 +72,7 @@ test('a retry and a limit are in the context of the task', async (t) => {
   assert.deepEqual(seen, ['mine', 'mine', 'mine', 'mine']);
 });
 
-test('who cancels is the context of what hears of it', async (t) => {
+test('abort listeners run in the async context of the caller of cancel', async (t) => {
   const s = open(t);
   const seen = [];
   const task = store.run('task', () => s.execute((run) => new Promise((resolve) => {
@@ -83,7 +83,7 @@ test('who cancels is the context of what hears of it', async (t) => {
   assert.deepEqual(seen, ['canceller']);
 });
 
-test('async_hooks hear of each task once: init, before and after per run, destroy', async (t) => {
+test('async_hooks sees one init and one destroy per task, and before and after per run', async (t) => {
   const s = open(t);
   const log = new Map();
   const note = (what) => (id) => log.get(id)?.push(what);
@@ -116,7 +116,7 @@ test('async_hooks hear of each task once: init, before and after per run, destro
   assert.deepEqual(new Set(ids), new Set([plain.asyncId(), periodic.asyncId()]));
 });
 
-test('a refused task is destroyed for async_hooks, too', async (t) => {
+test('async_hooks sees the destroy of a refused task', async (t) => {
   const s = open(t);
   let live = 0;
   const ids = new Set();
@@ -134,7 +134,7 @@ test('a refused task is destroyed for async_hooks, too', async (t) => {
   assert.equal(live, 0);
 });
 
-test('a hook that submits tasks itself does no harm', async (t) => {
+test('an async hook may submit tasks in init', async (t) => {
   const s = open(t);
   let nested = 0;
   let ran = 0;

@@ -3,9 +3,13 @@
 
 const test = require('node:test');
 const assert = require('node:assert/strict');
+const { constants: { errno } } = require('node:os');
 const vm = require('node:vm');
 const { Scheduler, schedule, every, at, execute } = require('..');
 const { duration, period, instant } = require('../lib/duration.js');
+const { Engine, NO_FRONT } = require('../lib/engine.js');
+const IO = require('../lib/io.js');
+const { schedulerOptions, taskOptions } = require('../lib/options.js');
 const { open, sleep, counts } = require('./lib/helper.js');
 
 const nothing = () => {};
@@ -28,18 +32,18 @@ test('a duration is a number of ms, a BigInt of ns, or a text', () => {
   assert.equal(ns('9ns'), 9);
 });
 
-test('zero and below is now, and Infinity is never', () => {
+test('zero and negative durations mean now, and Infinity means never', () => {
   for (const now of [0, -0, -1, -Infinity, -1e300, 0n, -5n, '0ms', 1e-7]) assert.equal(duration(now, 'x'), 0);
   for (const never of [Infinity, 1.7e308, 10n ** 400n]) assert.equal(duration(never, 'x'), Infinity);
 });
 
-test('2^31 ms is a number like any other', () => {
+test('durations around 2^31 ms do not overflow', () => {
   for (const ms of [2 ** 31 - 1, 2 ** 31, 2 ** 31 + 1, 2 ** 32 + 7, 2 ** 40]) {
     assert.equal(duration(ms, 'x'), ms * 1e6);
   }
 });
 
-test('a bad delay is refused by all, with its value in the message, and nothing has happened', (t) => {
+test('every call refuses an invalid delay, names its value, and submits nothing', (t) => {
   const s = open(t);
   const bad = [
     [NaN, RangeError, /NaN/],
@@ -81,7 +85,7 @@ test('a bad delay is refused by all, with its value in the message, and nothing 
   assert.equal(counts(s, {}).submitted, 0);
 });
 
-test('a period is more than nothing', (t) => {
+test('a period of zero is refused', (t) => {
   const s = open(t);
   for (const value of [0, -1, 0n, -1n, '0s', 1e-9, -Infinity]) {
     assert.throws(() => s.every(value, nothing), RangeError);
@@ -102,7 +106,7 @@ test('an instant is a Date, ms or ns since 1970', () => {
   assert.deepEqual(instant(foreign, 'date'), [5, 0]);
 });
 
-test('a bad instant is refused with its value in the message', () => {
+test('an invalid instant is refused, and the error names its value', () => {
   for (const [value, type, message] of [
     [new Date(NaN), RangeError, /Invalid Date/],
     [NaN, RangeError, /NaN/],
@@ -115,7 +119,7 @@ test('a bad instant is refused with its value in the message', () => {
   }
 });
 
-test('a function is a function', (t) => {
+test('a non-function is refused', (t) => {
   const s = open(t);
   for (const fn of [undefined, null, 'code', {}, Symbol('f'), Promise.resolve()]) {
     for (const call of [
@@ -126,7 +130,7 @@ test('a function is a function', (t) => {
   assert.equal(s.tasks().length, 0);
 });
 
-test('no delay is too long: beyond 2^31 ms, never, and all at once', async (t) => {
+test('delays beyond 2^31 ms do not fire early', async (t) => {
   const s = open(t);
   let ran = 0;
   const far = ['25d', 2 ** 31, 2 ** 31 + 1, '3650d', 1e300, Infinity, 10n ** 30n, Number.MAX_VALUE, 2n ** 63n]
@@ -134,7 +138,7 @@ test('no delay is too long: beyond 2^31 ms, never, and all at once', async (t) =
   far.push(s.every('30d', () => { ran++; }), s.every(Infinity, () => { ran++; }));
   far.push(s.at(new Date(8.64e15), () => { ran++; }), s.at(Infinity, () => { ran++; }));
   far.push(s.schedule('300d', () => { ran++; }, { name: 'with options' }));
-  await s.schedule(20, nothing).promise; // 2^32 ms would be about now, if one cut it to 32 bits
+  await s.schedule(20, nothing).promise; // a delay truncated to 32 bits would have fired by now
   assert.equal(ran, 0);
   assert.ok(far[0].remaining > 24.9 * 86400e3 && far[0].remaining <= 25 * 86400e3);
   assert.ok(far[2].remaining > 2 ** 31 - 60e3);
@@ -142,13 +146,13 @@ test('no delay is too long: beyond 2^31 ms, never, and all at once', async (t) =
   assert.equal(far[5].remaining, Infinity);
   for (const task of far) {
     assert.equal(task.state, 'waiting');
-    assert.equal(task.cancel(), 'never-ran');
+    assert.equal(task.cancel(), 'cancelled');
   }
   await sleep(5);
   counts(s, { completed: 1, cancelled: far.length });
 });
 
-test('unknown options, and options of the wrong kind, are refused by name', (t) => {
+test('unknown and invalid options are refused, and the error names them', (t) => {
   const s = open(t);
   const refuses = (options, message, call = (o) => s.every(5, nothing, o)) => {
     assert.throws(() => call(options), (e) => {
@@ -201,15 +205,31 @@ test('unknown options, and options of the wrong kind, are refused by name', (t) 
   refuses({ batch: 1 }, /batch.*1/, (o) => new Scheduler(o));
   refuses({ maxPending: -1 }, /maxPending.*-1/, (o) => new Scheduler(o));
   refuses({ keepAlive: 'yes' }, /keepAlive.*'yes'/, (o) => new Scheduler(o));
+  refuses({ threads: 2, concurrency: 0 }, /threads needs a concurrency above 0/, (o) => new Scheduler(o));
   refuses({ width: -1 }, /width.*-1/, (o) => s.lane(o));
   refuses({ wdith: 1 }, /unknown option 'wdith'/, (o) => s.lane(o));
   assert.throws(() => s.shutdown({ delayd: true }), /'delayd'/);
   assert.throws(() => s.shutdown({ delayed: 'yes' }), /delayed.*'yes'/);
-  s.schedule(0, nothing).cancel(); // still open
+  s.schedule(0, nothing).cancel(); // the scheduler is still open
   counts(s, { cancelled: 1 });
 });
 
-test('options may be frozen, without prototype, proxied, and are not kept', async (t) => {
+test('if the core refuses a spec, the error has the text of uvs_check', async (t) => {
+  const io = new Float64Array(IO.SIZE);
+  const engine = new Engine(NO_FRONT, io, schedulerOptions(undefined, io));
+  t.after(() => engine.close());
+  const read = taskOptions({ maxRuns: 1 }, { periodic: true, periodNs: 1e6 });
+  const refusesAt = (index, value, message) => {
+    const core = Object.assign([...read.core], { [index]: value });
+    assert.throws(() => engine.submit(nothing, 0, { ...read, core }, undefined),
+      { code: 'EINVAL', errno: -errno.EINVAL, message });
+  };
+  refusesAt(IO.MAX_BURST - IO.KIND, 3, 'uvsched: max_burst is only for UVS_MISSED_CATCH_UP');
+  refusesAt(IO.KIND - IO.KIND, 9, /^uvsched: kind /);
+  await engine.submit(nothing, 0, read, undefined).promise; // the refusals left no trace
+});
+
+test('options are read once, and may be frozen, proxied or without prototype', async (t) => {
   const s = open(t);
   const bare = Object.assign(Object.create(null), { name: 'bare' });
   const reads = [];

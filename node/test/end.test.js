@@ -10,7 +10,7 @@ const nothing = () => {};
 const KINDS = [undefined, { name: 'with options' }];
 const end = (task) => task.promise.then((value) => value, (e) => e.name);
 
-test('shutdown keeps what is delayed and ends what is periodic', async (t) => {
+test('shutdown runs delayed tasks and ends periodic tasks', async (t) => {
   const s = open(t);
   const ends = [
     end(s.schedule(15, () => 'plain')), end(s.schedule(15, () => 'options', { name: 'x' })),
@@ -27,7 +27,7 @@ test('shutdown keeps what is delayed and ends what is periodic', async (t) => {
   assert.deepEqual(s.tasks(), []);
 });
 
-test('shutdown: delayed: false cancels what is not due', async (t) => {
+test('shutdown({ delayed: false }) cancels tasks that are not due', async (t) => {
   const s = open(t);
   const ends = [
     end(s.schedule('1h', nothing)), end(s.schedule('1h', nothing, { name: 'x' })),
@@ -38,7 +38,7 @@ test('shutdown: delayed: false cancels what is not due', async (t) => {
   counts(s, { cancelled: 5 });
 });
 
-test('shutdown: what was due already runs, whatever was asked for', async (t) => {
+test('shutdown({ delayed: false }) still runs tasks that are due', async (t) => {
   for (const options of KINDS) {
     const s = open(t);
     let ran = 0;
@@ -52,7 +52,7 @@ test('shutdown: what was due already runs, whatever was asked for', async (t) =>
   }
 });
 
-test('shutdown: periodic: true lets them go on, until the last one ends', async (t) => {
+test('shutdown({ periodic: true }) waits until the last periodic task ends', async (t) => {
   const s = open(t);
   let runs = 0;
   const task = s.every(2, () => ++runs, { maxRuns: 4 });
@@ -64,7 +64,7 @@ test('shutdown: periodic: true lets them go on, until the last one ends', async 
   assert.equal(await task.promise, 4);
 });
 
-test('shutdown may be called again, with other wishes, and by all at once', async (t) => {
+test('shutdown, shutdownNow and close may be called repeatedly and with other options', async (t) => {
   const s = open(t);
   const task = s.schedule('1h', nothing);
   const seen = end(task);
@@ -76,10 +76,10 @@ test('shutdown may be called again, with other wishes, and by all at once', asyn
   assert.equal(await seen, 'AbortError');
   await s.shutdown();
   await s.close();
-  assert.equal((await s.shutdownNow())[0], task); // the first call took it back
+  assert.equal((await s.shutdownNow())[0], task); // the first shutdownNow found it
 });
 
-test('shutdown waits for async functions, and a run in progress keeps its outcome', async (t) => {
+test('shutdown waits for async functions, and their runs keep their outcome', async (t) => {
   for (const options of KINDS) {
     const s = open(t);
     let done = false;
@@ -100,7 +100,7 @@ test('shutdown waits for async functions, and a run in progress keeps its outcom
   }
 });
 
-test('shutdownNow cancels all that waits, and gives back what never ran, in order', async (t) => {
+test('shutdownNow cancels waiting tasks, and resolves to those that never ran', async (t) => {
   const s = open(t);
   const ran = s.every(1, nothing);
   await until(() => ran.runs > 0);
@@ -117,7 +117,7 @@ test('shutdownNow cancels all that waits, and gives back what never ran, in orde
   assert.throws(() => s.execute(nothing), { code: 'ESHUTDOWN' });
 });
 
-test('shutdownNow in a function: what is due in the same turn does not begin, but comes back', async (t) => {
+test('shutdownNow inside a run: tasks due in the same loop pass do not start, and are returned', async (t) => {
   for (const name of ['shutdownNow', 'close']) {
     for (const budget of ['1us', '1s']) {
       const s = open(t, { budget });
@@ -132,7 +132,7 @@ test('shutdownNow in a function: what is due in the same turn does not begin, bu
       assert.equal(ran, 0);
       assert.equal(await firstEnd, 'first');
       assert.deepEqual(await Promise.all(ends), Array(20).fill('AbortError'));
-      assert.ok([first, ...rest].every((task) => task.state === 'over'));
+      assert.ok([first, ...rest].every((task) => task.state === 'ended'));
       if (name === 'shutdownNow') {
         assert.deepEqual(new Set(back), new Set(rest));
         assert.equal(back.length, 20);
@@ -142,7 +142,7 @@ test('shutdownNow in a function: what is due in the same turn does not begin, bu
   }
 });
 
-test('close ends all, waits for what runs, and lets nothing begin', async (t) => {
+test('close cancels waiting tasks, waits for running functions, and starts no run', async (t) => {
   const s = new Scheduler();
   let ended = 0;
   let begun = 0;
@@ -166,12 +166,12 @@ test('close ends all, waits for what runs, and lets nothing begin', async (t) =>
   assert.throws(() => s.execute(nothing), { code: 'ESHUTDOWN' });
   assert.throws(() => s.lane(), { code: 'ESHUTDOWN' });
   assert.deepEqual(s.tasks(), []);
-  assert.ok([...running, ...waiting].every((task) => task.state === 'over' && task.cancel() === 'over'));
+  assert.ok([...running, ...waiting].every((task) => task.state === 'ended' && task.cancel() === 'ended'));
   assert.ok([...running, ...waiting].every((task) => task.reschedule(1) === false && !task.hasRef()));
   balanced(s);
 });
 
-test('stats() of a closed scheduler are those of its end', async () => {
+test('stats() of a closed scheduler has the final counts', async () => {
   const s = new Scheduler();
   s.on('error', nothing);
   await s.execute(nothing).promise;
@@ -187,7 +187,7 @@ test('stats() of a closed scheduler are those of its end', async () => {
   assert.equal(s.stats().submitted, 7);
 });
 
-test('close with time limits going: what ends in time has ended in time', async () => {
+test('close does not time out runs that end within their limit', async () => {
   const s = new Scheduler();
   let finish;
   const task = s.execute(() => new Promise((resolve) => { finish = resolve; }), { limit: '1h' });
@@ -199,7 +199,7 @@ test('close with time limits going: what ends in time has ended in time', async 
   await closed;
 });
 
-test('a limited function that never ends is still limited during a shutdown', async (t) => {
+test('time limits also apply during a shutdown', async (t) => {
   const s = open(t);
   let finish;
   const task = s.schedule(1, () => new Promise((resolve) => { finish = resolve; }), { limit: 5 });
@@ -210,7 +210,7 @@ test('a limited function that never ends is still limited during a shutdown', as
   await over;
 });
 
-test('each of them from inside a function, an error listener, a promise and an abort listener', async (t) => {
+test('shutdown, shutdownNow and close may be called inside functions, listeners and promise callbacks', async (t) => {
   uncaught(t);
   for (const name of ['shutdown', 'shutdownNow', 'close']) {
     for (const options of KINDS) {
@@ -239,7 +239,7 @@ test('each of them from inside a function, an error listener, a promise and an a
         other.promise.catch(nothing);
         await until(() => over !== undefined, `${name} by ${place}`);
         await over;
-        assert.equal(other.state, 'over');
+        assert.equal(other.state, 'ended');
         balanced(s);
         await s.close();
         balanced(s);
@@ -248,14 +248,14 @@ test('each of them from inside a function, an error listener, a promise and an a
   }
 });
 
-test('cancel and reschedule after the end answer, and do nothing', async (t) => {
+test('after a shutdown, cancel, reschedule and ref of a task have no effect', async (t) => {
   for (const name of ['shutdown', 'shutdownNow', 'close']) {
     const s = open(t);
     const tasks = KINDS.map((options) => s.schedule(1, nothing, options));
     tasks.forEach((task) => task.promise.catch(nothing));
     await s[name]();
     for (const task of tasks) {
-      assert.equal(task.cancel(), 'over');
+      assert.equal(task.cancel(), 'ended');
       assert.equal(task.reschedule(5), false);
       assert.equal(task.ref(), task);
       assert.equal(task.unref(), task);
@@ -265,14 +265,14 @@ test('cancel and reschedule after the end answer, and do nothing', async (t) => 
   }
 });
 
-test('during a shutdown a waiting task can be moved and cancelled, which ends it', async (t) => {
+test('during a shutdown, a waiting task can be cancelled, and a task with options can be moved', async (t) => {
   for (const options of KINDS) {
     const s = open(t);
     const [a, b] = [s.schedule('1h', nothing, options), s.schedule('1h', nothing, options)];
     a.promise.catch(nothing);
     const over = s.shutdown();
     await turn();
-    assert.equal(a.cancel(), 'never-ran');
+    assert.equal(a.cancel(), 'cancelled');
     assert.equal(b.reschedule(1), options !== undefined);
     assert.equal(b.state, 'waiting');
     if (options === undefined) b.cancel();
@@ -281,7 +281,7 @@ test('during a shutdown a waiting task can be moved and cancelled, which ends it
   }
 });
 
-test('a scheduler that never had a task ends, too, and many can be', async () => {
+test('an empty scheduler shuts down, and 50 schedulers close at once', async () => {
   for (const name of ['shutdown', 'shutdownNow', 'close']) {
     const s = new Scheduler();
     await s[name]();

@@ -9,18 +9,18 @@ import helper from './lib/helper.js';
 const front = JSON.stringify(new URL('../index.mjs', import.meta.url).href);
 const cjs = createRequire(import.meta.url)('..');
 
-test('the ESM front has the same things as the CJS core, not copies', () => {
+test('the ES module exports the same objects as the CommonJS module', () => {
   assert.equal(uvsched, cjs);
   assert.deepEqual(Object.keys(all).sort(), ['default', ...Object.keys(cjs)].sort());
   for (const name of Object.keys(cjs)) assert.equal(all[name], cjs[name]);
 });
 
-test('by its own name it is the same package', () => {
+test('the package resolves its own name to itself', () => {
   assert.equal(self.Scheduler, cjs.Scheduler);
   assert.equal(self.default, cjs);
 });
 
-test('tasks of both fronts are tasks of one default scheduler', async () => {
+test('ES module and CommonJS module share the default scheduler', async () => {
   const seen = [];
   const a = all.schedule(2, () => seen.push('esm'));
   const b = cjs.schedule(2, () => seen.push('cjs'));
@@ -30,7 +30,7 @@ test('tasks of both fronts are tasks of one default scheduler', async () => {
   for await (const run of all.every(1, () => {}, { maxRuns: 2 })) assert.ok(run.run <= 2);
 });
 
-test('a module with a top-level await on a task goes on', async () => {
+test("top-level await on a task's promise continues", async () => {
   await helper.says(`
     import { schedule, every, Scheduler } from ${front};
     console.log(await schedule(5, () => 'task').promise);

@@ -9,7 +9,7 @@ const { open, sleep, turn, hold, until, balanced, counts } = require('./lib/help
 const nothing = () => {};
 const EARLY = 0.1;
 
-test('fixed rate: the first run after one period, then on the grid, never early', async (t) => {
+test('fixed rate: the first run comes after one period, later runs stay on the grid, none is early', async (t) => {
   const s = open(t);
   const runs = [];
   const from = performance.now();
@@ -29,7 +29,7 @@ test('fixed rate: the first run after one period, then on the grid, never early'
   assert.equal(s.stats().runs, 6);
 });
 
-test('delay is that of the first run, 0 included', async (t) => {
+test('the option delay sets the first run, also to 0', async (t) => {
   const s = open(t);
   const seen = [];
   const from = performance.now();
@@ -41,7 +41,7 @@ test('delay is that of the first run, 0 included', async (t) => {
   assert.ok(seen[2] >= from + 25 - EARLY);
 });
 
-test('fixed delay counts from the end of the run before', async (t) => {
+test('fixed delay counts from the end of the previous run', async (t) => {
   const s = open(t);
   const gaps = [];
   let ended;
@@ -55,7 +55,7 @@ test('fixed delay counts from the end of the run before', async (t) => {
   for (const gap of gaps) assert.ok(gap >= 6 - EARLY, `${gap}`);
 });
 
-test('missed: once tells how many points passed, in run.missed and in the event', async (t) => {
+test("missed: 'once' counts the missed periods in run.missed and in the event", async (t) => {
   const s = open(t);
   const events = [];
   const missed = [];
@@ -63,7 +63,7 @@ test('missed: once tells how many points passed, in run.missed and in the event'
   let free;
   const task = s.every(4, (run) => {
     missed.push(run.missed);
-    if (run.run === 2) assert.ok(run.ideal <= free + EARLY, 'it stands for one that has passed');
+    if (run.run === 2) assert.ok(run.ideal <= free + EARLY, 'the run is for a period that has passed');
     if (run.run === 1) hold(30);
     free = performance.now();
   }, { maxRuns: 3 });
@@ -76,7 +76,7 @@ test('missed: once tells how many points passed, in run.missed and in the event'
   assert.equal(s.stats().missed, missed[0] + missed[1] + missed[2]);
 });
 
-test('missed: catch-up runs every point, in order; maxBurst bounds that', async (t) => {
+test("missed: 'catch-up' runs every missed period in order, at most maxBurst of them", async (t) => {
   const s = open(t);
   const ideals = [];
   const all = s.every(4, (run) => {
@@ -95,7 +95,7 @@ test('missed: catch-up runs every point, in order; maxBurst bounds that', async 
   assert.ok(most >= 3, `${most}`);
 });
 
-test('missed: skip leaves out what passed, and stays on the grid', async (t) => {
+test("missed: 'skip' leaves out missed periods and stays on the grid", async (t) => {
   const s = open(t);
   const runs = [];
   await s.every(5, (run) => {
@@ -104,10 +104,10 @@ test('missed: skip leaves out what passed, and stays on the grid', async (t) => 
   }, { missed: 'skip', maxRuns: 3 }).promise;
   const held = (runs[1].ideal - runs[0].ideal) / 5;
   assert.ok(Math.abs(held - Math.round(held)) < 0.001);
-  assert.ok(runs[1].ideal >= runs[0].now + 17 - EARLY, 'not one that passed while it ran');
+  assert.ok(runs[1].ideal >= runs[0].now + 17 - EARLY, 'the run is for a period that had not passed');
 });
 
-test('until ends it as a success: a duration from now, or a Date', async (t) => {
+test('until ends the task successfully, after a duration or at a Date', async (t) => {
   const s = open(t);
   for (const end of [() => 42, () => new Date(Date.now() + 42)]) {
     let runs = 0;
@@ -124,7 +124,7 @@ test('until ends it as a success: a duration from now, or a Date', async (t) => 
   counts(s, { completed: 2 });
 });
 
-test('maxRuns: exactly so many, and the promise has the value of the last', async (t) => {
+test('maxRuns ends the task after exactly that many runs, with the value of the last', async (t) => {
   const s = open(t);
   for (const mode of ['rate', 'delay']) {
     let n = 0;
@@ -136,7 +136,7 @@ test('maxRuns: exactly so many, and the promise has the value of the last', asyn
   }
 });
 
-test('jitter only makes later, and never adds up', async (t) => {
+test('jitter only delays runs, and does not add up', async (t) => {
   const s = open(t);
   const runs = [];
   await s.every(5, (run) => runs.push({ now: performance.now(), ...run }), { jitter: 3, maxRuns: 8 }).promise;
@@ -147,7 +147,7 @@ test('jitter only makes later, and never adds up', async (t) => {
   }
 });
 
-test('cancel from inside, from outside, and by reschedule to never', async (t) => {
+test('a periodic task stops after cancel inside a run, cancel outside, and reschedule(Infinity)', async (t) => {
   const s = open(t);
   let inside = 0;
   const a = s.every(1, (run) => { if (++inside === 3) assert.equal(run.task.cancel('three'), 'running'); });
@@ -158,12 +158,12 @@ test('cancel from inside, from outside, and by reschedule to never', async (t) =
   const b = s.every(1, () => { outside++; });
   await until(() => outside >= 2);
   const seen = outside;
-  assert.equal(b.cancel(), 'never-ran');
+  assert.equal(b.cancel(), 'cancelled');
   await sleep(6);
   assert.equal(outside, seen);
-  assert.equal(b.cancel(), 'over');
+  assert.equal(b.cancel(), 'ended');
   const c = s.every(1, nothing);
-  await until(() => c.runs >= 1 && c.reschedule(Infinity)); // not while it is due
+  await until(() => c.runs >= 1 && c.reschedule(Infinity)); // false while it is due
   const runs = c.runs;
   await sleep(6);
   assert.equal(c.runs, runs);
@@ -174,7 +174,7 @@ test('cancel from inside, from outside, and by reschedule to never', async (t) =
   counts(s, { cancelled: 3 });
 });
 
-test('reschedule moves the grid', async (t) => {
+test('reschedule moves the grid of a periodic task', async (t) => {
   const s = open(t);
   const ideals = [];
   const task = s.every('1h', (run) => ideals.push(run.ideal), { maxRuns: 2, delay: '1h' });
@@ -187,7 +187,7 @@ test('reschedule moves the grid', async (t) => {
   task.cancel();
 });
 
-test('a cancelled periodic task does not raise the signals of runs that have ended', async (t) => {
+test('cancel of a periodic task does not abort the signals of ended runs', async (t) => {
   const s = open(t);
   const signals = [];
   const task = s.every(2, (run) => { signals.push(run.signal); });
@@ -196,14 +196,14 @@ test('a cancelled periodic task does not raise the signals of runs that have end
   assert.deepEqual(signals.map((signal) => signal.aborted), [false, false]);
 });
 
-test('for await gives the runs of a periodic task, and ends with it', async (t) => {
+test('for await yields the runs of a periodic task, and ends with the task', async (t) => {
   const s = open(t);
   const seen = [];
   for await (const run of s.every(2, nothing, { maxRuns: 4 })) seen.push(run.run);
   assert.deepEqual(seen, [1, 2, 3, 4]);
 });
 
-test('for await with a slow reader loses nothing up to 1024 runs', async (t) => {
+test('for await: a slow reader loses no run while at most 1024 are queued', async (t) => {
   const s = open(t);
   const task = s.every(1, nothing, { maxRuns: 20, missed: 'catch-up' });
   const seen = [];
@@ -214,7 +214,7 @@ test('for await with a slow reader loses nothing up to 1024 runs', async (t) => 
   assert.deepEqual(seen, Array.from({ length: 20 }, (_, i) => i + 1));
 });
 
-test('for await with a reader that is too slow keeps the newest 1024', async (t) => {
+test('for await: a reader that is too slow gets the newest 1024 runs', async (t) => {
   const s = open(t);
   const task = s.every(1000n, nothing, { maxRuns: 1500, missed: 'catch-up' });
   const iterator = task[Symbol.asyncIterator]();
@@ -226,7 +226,7 @@ test('for await with a reader that is too slow keeps the newest 1024', async (t)
   assert.equal(last.run, 1500);
 });
 
-test('for await just ends when the task is cancelled, also from inside the loop', async (t) => {
+test('for await ends without an error when the task is cancelled', async (t) => {
   const s = open(t);
   const task = s.every(2, nothing);
   let n = 0;
@@ -235,10 +235,10 @@ test('for await just ends when the task is cancelled, also from inside the loop'
     if (++n === 2) task.cancel();
   }
   assert.equal(n, 2);
-  for await (const run of task) assert.fail(`a run of a task that is over: ${run}`);
+  for await (const run of task) assert.fail(`a run of an ended task: ${run}`);
 });
 
-test('who leaves a for await leaves the task alone', async (t) => {
+test('breaking out of for await does not cancel the task', async (t) => {
   const s = open(t);
   const task = s.every(2, nothing);
   for await (const run of task) {
@@ -247,10 +247,10 @@ test('who leaves a for await leaves the task alone', async (t) => {
   }
   const runs = task.runs;
   await until(() => task.runs > runs + 1);
-  assert.equal(task.cancel(), 'never-ran');
+  assert.equal(task.cancel(), 'cancelled');
 });
 
-test('several readers each get every run, and next() may be asked ahead', async (t) => {
+test('several iterators each get every run, and next() may be called ahead', async (t) => {
   const s = open(t);
   const task = s.every(2, nothing, { maxRuns: 3 });
   const [a, b] = [task[Symbol.asyncIterator](), task[Symbol.asyncIterator]()];
@@ -263,7 +263,7 @@ test('several readers each get every run, and next() may be asked ahead', async 
   assert.deepEqual(await b.return('x'), { value: 'x', done: true });
 });
 
-test('for await throws what the task failed with, once', async (t) => {
+test('for await throws the error of the failed task once', async (t) => {
   const s = open(t);
   const error = new Error('third');
   const task = s.every(2, (run) => { if (run.run === 3) throw error; });
@@ -279,7 +279,7 @@ test('for await throws what the task failed with, once', async (t) => {
   counts(s, { failed: 1 });
 });
 
-test('for await works for a task of one run, too', async (t) => {
+test('for await works for one-shot tasks', async (t) => {
   const s = open(t);
   for (const options of [undefined, { name: 'x' }]) {
     const seen = [];
@@ -288,7 +288,7 @@ test('for await works for a task of one run, too', async (t) => {
   }
 });
 
-test('a hundred periodic tasks keep their counts', async (t) => {
+test('a hundred periodic tasks run exactly maxRuns times', async (t) => {
   const s = open(t);
   const runs = new Array(100).fill(0);
   const tasks = runs.map((_, i) => s.every(1 + i % 5, () => { runs[i]++; balanced(s); }, { maxRuns: 5 }));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// examples/node-addon, built both ways, passes its own tests.
+// Builds examples/node-addon with node-gyp and with meson, and runs its tests.
 
 const assert = require('node:assert/strict');
 const { spawnSync } = require('node:child_process');
@@ -20,7 +20,7 @@ function tools(...names) {
 
 function run(dir, file, args) {
   const env = { ...process.env };
-  delete env.NODE_TEST_CONTEXT; // its own runner, not a part of this one
+  delete env.NODE_TEST_CONTEXT; // so that the child starts a test runner of its own
   env.PATH = `${path.dirname(process.execPath)}${path.delimiter}${env.PATH ?? ''}`;
   const { status, error, stdout, stderr } = spawnSync(file, args, { cwd: dir, env, encoding: 'utf8' });
   assert.equal(status, 0, `${file} ${args.join(' ')}: ${error ?? ''}\n${stdout}\n${stderr}`);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// The CommonJS entries, their ES module fronts and their types name the same things.
+// Each CommonJS entry, its ES module and its types have the same names.
 
 const assert = require('node:assert');
 const fs = require('node:fs');
@@ -11,15 +11,16 @@ const { exports: entries } = require('../package.json');
 
 const sorted = (names) => [...names].sort();
 
-// What node has deprecated, and newer ones have removed: by require only, and without types.
+// Deprecated names, which newer versions of node no longer have. They are exported by CommonJS only, and have
+// no types.
 const DEPRECATED = new Set(['_unrefActive', 'active', 'enroll', 'unenroll']);
 const exported = (name) => sorted(Object.keys(require(name)).filter((key) => !DEPRECATED.has(key)));
 
 for (const [entry, files] of Object.entries(entries)) {
-  if (typeof files === 'string') continue; // package.json, and the folders of the headers
+  if (typeof files === 'string') continue; // package.json, and the folders with the headers
   const name = path.posix.join('uvsched', entry);
 
-  test(`${name}: imported and required are the same`, async () => {
+  test(`${name}: import and require give the same objects`, async () => {
     const required = require(name);
     const { default: whole, ...imported } = await import(name);
     assert.equal(whole, required);
@@ -27,7 +28,7 @@ for (const [entry, files] of Object.entries(entries)) {
     for (const key of Object.keys(imported)) assert.equal(imported[key], required[key], key);
   });
 
-  test(`${name}: the types name what is exported`, () => {
+  test(`${name}: the types declare exactly the exports`, () => {
     const text = fs.readFileSync(path.join(__dirname, '..', files.types), 'utf8');
     const declared = new Set([...text.matchAll(/^export (?:declare )?(?:abstract )?(?:class|function|const|let) (\w+)/gm)]
       .map((found) => found[1]));
@@ -38,7 +39,7 @@ for (const [entry, files] of Object.entries(entries)) {
   });
 }
 
-test('the types of the classes have what the classes have', () => {
+test('the types of the classes declare exactly their members', () => {
   const text = fs.readFileSync(path.join(__dirname, '../index.d.ts'), 'utf8');
   const uvsched = require('uvsched');
   for (const name of ['Task', 'Lane', 'Scheduler']) {
@@ -48,4 +49,11 @@ test('the types of the classes have what the classes have', () => {
     for (const event of events) typed.delete(event); // inherited
     assert.deepEqual(sorted(typed), sorted(Object.getOwnPropertyNames(uvsched[name].prototype)), name);
   }
+});
+
+test("the type MissedCause lists the causes of the core, and 'unknown'", () => {
+  const text = fs.readFileSync(path.join(__dirname, '../index.d.ts'), 'utf8');
+  const [, union] = /^export type MissedCause =([^;]*);/m.exec(text);
+  const { lateNames } = require('../lib/binding.js');
+  assert.deepEqual([...union.matchAll(/'(\w+)'/g)].map((found) => found[1]), [...lateNames, 'unknown']);
 });

@@ -16,7 +16,7 @@ const timers = JSON.stringify(`${root}/timers`);
 
 // ---- async_hooks ----
 
-// Prints each type of async resource with how many of it were made and destroyed.
+// Prints how many async resources of each type were made and destroyed.
 const WATCH = `
   const made = {}, types = new Map();
   const count = (type, what) => { made[type] ??= { init: 0, destroy: 0 }; made[type][what]++; };
@@ -30,24 +30,24 @@ const WATCH = `
   }).enable();
   process.on('exit', () => console.log(JSON.stringify(made)));`;
 
-test('async_hooks: one task is one resource, also the first one of a process', async () => {
+test('async_hooks: each task is one resource, also the first of a process', async () => {
   await says(`${WATCH} uvsched.schedule(1, () => {}).promise.then(() => setImmediate(() => {}))`,
     '{"uvsched.Task":{"init":1,"destroy":1}}');
 });
 
-test('async_hooks: a hook that is enabled before the package is loaded sees only timers of the user', async () => {
+test("async_hooks: a hook enabled before the package is loaded sees only the user's timers", async () => {
   await says(`${WATCH} const t = require(${timers}); t.setTimeout(() => { setImmediate(() => {}); }, 1)`,
     '{"Timeout":{"init":1,"destroy":1}}');
 });
 
-test('async_hooks: the time limit of a run is no resource of its own', async () => {
+test('async_hooks: the time limit of a run is not a resource', async () => {
   await says(`${WATCH} uvsched.execute(async () => {}, { limit: '1h' }).promise.then(() => setImmediate(() => {}))`,
     '{"uvsched.Task":{"init":1,"destroy":1}}');
 });
 
 // ---- one AbortSignal for many tasks ----
 
-// Counts the calls that add or remove a listener. Each of them walks through all listeners in node.
+// Counts the calls that add or remove a listener. In node, each such call visits all listeners.
 function counted() {
   const controller = new AbortController();
   const { signal } = controller;
@@ -62,12 +62,12 @@ function counted() {
   return { controller, signal, calls };
 }
 
-test('one signal for many tasks: one listener for all, whether it is raised or the tasks end', async (t) => {
+test('tasks that share an AbortSignal share one listener', async (t) => {
   const s = open(t);
   const aborted = counted();
   const tasks = Array.from({ length: 500 }, () => s.schedule('1h', nothing, { signal: aborted.signal }));
   aborted.controller.abort('enough');
-  assert.ok(tasks.every((task) => task.state === 'over'));
+  assert.ok(tasks.every((task) => task.state === 'ended'));
   for (const task of tasks) await assert.rejects(task.promise, (e) => e instanceof AbortError && e.cause === 'enough');
   assert.ok(aborted.calls.add <= 1 && aborted.calls.remove <= 1, JSON.stringify(aborted.calls));
 
@@ -76,7 +76,7 @@ test('one signal for many tasks: one listener for all, whether it is raised or t
   assert.deepEqual(ended.calls, { add: 1, remove: 1 });
 });
 
-test('one signal for many waits of timers/promises: one listener for all', async () => {
+test('waits of timers/promises that share an AbortSignal share one listener', async () => {
   const aborted = counted();
   const waits = Array.from({ length: 500 }, () => wait(1e6, 1, { signal: aborted.signal }));
   const reads = Array.from({ length: 20 }, () => ticks(1e6, 1, { signal: aborted.signal }).next());
@@ -84,7 +84,7 @@ test('one signal for many waits of timers/promises: one listener for all', async
   for (const each of [...waits, ...reads]) {
     await assert.rejects(each, (e) => e.name === 'AbortError' && e.cause === 'enough');
   }
-  // The rest are those of node's own function, which makes the AbortError.
+  // At most one more call: node's own function, which makes the AbortError, may add and remove a listener.
   assert.ok(aborted.calls.add <= 1 && aborted.calls.remove <= 1, JSON.stringify(aborted.calls));
 
   const ended = counted();
@@ -92,7 +92,7 @@ test('one signal for many waits of timers/promises: one listener for all', async
   assert.deepEqual(ended.calls, { add: 1, remove: 1 });
 });
 
-test('a signal: a task that is ended or made by another one of it, while it is raised', async (t) => {
+test('a task may end or create others while their shared signal aborts', async (t) => {
   const s = open(t);
   const { signal, controller } = counted();
   const seen = [];
@@ -105,13 +105,14 @@ test('a signal: a task that is ended or made by another one of it, while it is r
   const second = s.schedule('1h', nothing, { signal });
   await until(() => first.state === 'running');
   controller.abort();
-  assert.deepEqual(seen, ['never-ran', 'over']);
+  assert.deepEqual(seen, ['cancelled', 'ended']);
   await assert.rejects(second.promise, (e) => e.cause === 'by the first');
 });
 
 // ---- memory of cancelled tasks ----
 
-// What 10^5 of them leave on the heap before the loop has gone on.
+// Makes five bursts of 10^5 tasks, and measures after each burst, before the loop continues, by how much the
+// heap and the process have grown.
 async function leaves(make) {
   await says(`
     const s = new uvsched.Scheduler(), lane = s.lane();
@@ -121,23 +122,33 @@ async function leaves(make) {
     const make = () => { ${make} };
     for (let i = 0; i < 1000; i++) make();
     gc();
-    const before = process.memoryUsage().heapUsed;
-    for (let i = 0; i < 1e5; i++) make();
-    gc();
-    const grown = process.memoryUsage().heapUsed - before;
-    console.log(grown < 4 * 2 ** 20 ? 'little' : grown);
-    process.exit();`, 'little', { args: ['--expose-gc'] });
+    const before = process.memoryUsage();
+    let heap = 0;
+    let all = 0;
+    (async () => {
+      for (let burst = 0; burst < 5; burst++) {
+        for (let i = 0; i < 1e5; i++) make();
+        gc();
+        const { heapUsed, rss } = process.memoryUsage();
+        heap = Math.max(heap, (heapUsed - before.heapUsed) / 2 ** 20);
+        all = Math.max(all, (rss - before.rss) / 2 ** 20);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      const keepsFreed = /asan/.test(process.env.LD_PRELOAD); // AddressSanitizer does not reuse memory
+      console.log(heap < 4 && (all < 64 || keepsFreed) ? 'little' : { heap, all });
+      process.exit();
+    })();`, 'little', { args: ['--expose-gc', '--max-semi-space-size=2'] });
 }
 
 for (const make of [
   'clearInterval(setInterval(f, 100))', 's.every(100, f).cancel()', 's.schedule(100, f, { name: "x" }).cancel()',
   's.at(Date.now() + 1e6, f).cancel()', 'lane.schedule(100, f, { signal }).cancel()',
-  's.every(100, f, { ref: false }).cancel("reason")',
+  's.every(100, f, { ref: false }).cancel("reason")', 's.every(100, f, { maxRuns: 3, failure: "retry" }).cancel()',
 ]) {
-  test(`a cancelled task is let go at once: ${make}`, () => leaves(make));
+  test(`a cancelled task frees its memory at once: ${make}`, () => leaves(make));
 }
 
-test('a task that was cancelled after it missed points is told of them, and its slot is not given away', async (t) => {
+test("a 'missed' event of a task that was cancelled meanwhile names that task", async (t) => {
   const s = open(t);
   const seen = [];
   const nobody = () => assert.fail('cancelled');
@@ -149,17 +160,17 @@ test('a task that was cancelled after it missed points is told of them, and its 
     s.execute(() => { victim.cancel(); later.push(s.every('1h', nobody)); });
   }
   const end = performance.now() + 20;
-  while (performance.now() < end); // points pass
+  while (performance.now() < end); // so that the task misses periods
   await until(() => later.length === 50);
   await turn();
   await turn();
   assert.ok(seen.every((task) => task === victim));
-  assert.equal(victim.state, 'over');
+  assert.equal(victim.state, 'ended');
 });
 
 // ---- errors ----
 
-test('undefined that is thrown or rejected arrives as undefined', async (t) => {
+test('a thrown or rejected undefined is reported as undefined', async (t) => {
   const seen = uncaught(t);
   const s = open(t);
   const bad = () => { throw undefined; };
@@ -174,13 +185,13 @@ test('undefined that is thrown or rejected arrives as undefined', async (t) => {
     await assert.rejects(task.promise.then(nothing, (e) => { throw [e]; }), (e) => e[0] === undefined);
     const late = s.execute(async () => { throw undefined; }, options);
     s.once('error', nothing);
-    await until(() => late.state === 'over');
+    await until(() => late.state === 'ended');
     await assert.rejects(late.promise.then(nothing, (e) => { throw [e]; }), (e) => e[0] === undefined);
     const read = s.execute(bad, options)[Symbol.asyncIterator]();
     await assert.rejects(read.next().then(nothing, (e) => { throw [e]; }), (e) => e[0] === undefined);
     const lateRead = s.execute(bad, options);
     s.once('error', nothing);
-    await until(() => lateRead.state === 'over');
+    await until(() => lateRead.state === 'ended');
     await assert.rejects(lateRead[Symbol.asyncIterator]().next().then(nothing, (e) => { throw [e]; }),
       (e) => e[0] === undefined);
   }
@@ -193,14 +204,14 @@ test('undefined that is thrown or rejected arrives as undefined', async (t) => {
   assert.equal(s.stats().failed, 14);
 });
 
-// sh: no core file is left.
+// Runs in a shell that disables core files. Returns whether the process aborted.
 function aborts(source) {
   const { status, signal } = spawnSync('sh', ['-c', 'ulimit -c 0; exec "$0" "$@"', process.execPath,
     '--abort-on-uncaught-exception', '-e', source], { cwd: root, timeout: 30e3, encoding: 'utf8' });
   return ['SIGABRT', 'SIGILL', 'SIGTRAP'].includes(signal) || [132, 133, 134].includes(status);
 }
 
-test('--abort-on-uncaught-exception aborts, unless somebody handles the error', () => {
+test('--abort-on-uncaught-exception aborts, unless the error is handled', () => {
   const head = `const uvsched = require(${JSON.stringify(root)}); const t = require(${timers}); const bad = () => { throw new Error('x'); };`;
   for (const bad of [
     't.setTimeout(bad, 1)', 't.setInterval(bad, 1)', 'uvsched.schedule(1, bad)', 'uvsched.every(1, bad)',
@@ -219,7 +230,18 @@ test('--abort-on-uncaught-exception aborts, unless somebody handles the error', 
 
 // ---- the loop ----
 
-test('to load uvsched and uvsched/timers does not keep the loop', async () => {
+test('loading uvsched and uvsched/timers does not keep the loop alive', async () => {
   await says(`require(${timers}); require(${timers} + '/promises.js');
-    setImmediate(() => console.log('one more turn')).unref();`, '');
+    setImmediate(() => console.log('one more iteration')).unref();`, '');
+});
+
+// Before libuv 1.45, immediates run in the same iteration as the timer that made them, in any case.
+const oldLibuv = process.versions.uv.split('.')[1] < 45 && 'immediates follow timers in this libuv';
+
+test('a cleared interval does not cause another loop iteration', { skip: oldLibuv }, async () => {
+  await says(`const t = require(${timers});
+    t.setTimeout(() => setTimeout(() => { // the scheduler has had its first loop pass by now
+      t.clearInterval(t.setInterval(() => {}, 1e5));
+      setImmediate(() => console.log('one more iteration')).unref();
+    }, 20), 1);`, '');
 });

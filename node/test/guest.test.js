@@ -15,7 +15,7 @@ const event = (emitter, name) => new Promise((resolve, reject) => {
   emitter.once('error', reject);
 });
 
-// Tasks of all kinds, in all states; none of them ever ends by itself.
+// Makes tasks of all kinds, in all states. They would keep the process alive for ever.
 const WORK = `
   const s = new uvsched.Scheduler();
   for (const sch of [uvsched.defaultScheduler(), s]) {
@@ -30,15 +30,15 @@ const WORK = `
     again();
   }`;
 
-test('40 workers in a row, with work in flight, are terminated', async () => {
+test('40 workers with pending tasks are terminated one after the other', async () => {
   for (let i = 0; i < 40; i++) {
     const w = worker(`${WORK} uvsched.schedule(${i % 4}, () => parentPort.postMessage('up'));`);
     if (i % 8 !== 7) await event(w, 'message');
-    assert.ok([0, 1].includes(await w.terminate())); // 0: it had not even begun
+    assert.ok([0, 1].includes(await w.terminate())); // 0: the worker had not started yet
   }
 });
 
-test('several workers at once, each with its own', async () => {
+test('several workers each have a default scheduler of their own', async () => {
   const all = Array.from({ length: 4 }, (_, i) => worker(`
     let n = 0;
     const task = uvsched.every(1, () => {
@@ -52,7 +52,7 @@ test('several workers at once, each with its own', async () => {
   assert.deepEqual(await Promise.all(ended), [0, 0, 0, 0]);
 });
 
-test('a worker ends by itself when its tasks are over, and not before', async () => {
+test("a worker exits when its ref'd tasks have ended, and not before", async () => {
   const w = worker(`
     uvsched.schedule('1h', () => {}).unref();
     uvsched.schedule(30, () => parentPort.postMessage('ran'));`);
@@ -61,7 +61,7 @@ test('a worker ends by itself when its tasks are over, and not before', async ()
   assert.equal(await ended, 0);
 });
 
-test('process.exit in a worker, in a function and outside', async () => {
+test('process.exit ends a worker, inside a run and outside', async () => {
   for (const source of [
     `${WORK} uvsched.schedule(2, () => process.exit(7));`,
     `${WORK} process.exit(7);`,
@@ -72,13 +72,13 @@ test('process.exit in a worker, in a function and outside', async () => {
   ]) assert.equal(await event(worker(source), 'exit'), 7);
 });
 
-test('an uncaught error in a worker is its own', async () => {
+test("an uncaught error in a worker emits 'error' on that worker", async () => {
   const w = worker(`${WORK} s.schedule(1, () => { throw new Error('in the worker'); });`);
   const error = await new Promise((resolve) => { w.once('error', resolve); });
   assert.equal(error.message, 'in the worker');
 });
 
-test('a worker that is terminated inside a function does not take the process along', async () => {
+test('terminating a worker inside a run does not end the process', async () => {
   for (let i = 0; i < 5; i++) {
     const w = worker(`
       ${i % 2 === 0 ? '' : WORK}
@@ -100,7 +100,7 @@ test('process.exit() with 10^5 ready tasks does not hang', async () => {
     process.exit(0);`, 'exit');
 });
 
-test('what a function of a task does at exit is seen, and no further one begins', async () => {
+test('after process.exit in a run, no other run starts', async () => {
   await says(`
     uvsched.schedule(1, () => { console.log('one'); process.exit(0); });
     uvsched.schedule(1, () => console.log('two'));
@@ -108,7 +108,7 @@ test('what a function of a task does at exit is seen, and no further one begins'
     for (const t = performance.now() + 5; performance.now() < t;);`, 'one');
 });
 
-test('node exits by itself when only tasks remain that are unref\'d', async () => {
+test("node exits when only unref'd tasks remain", async () => {
   for (const source of [
     'uvsched.schedule("1h", () => console.log("no")).unref();',
     'uvsched.schedule("1h", () => console.log("no"), { ref: false });',
@@ -130,7 +130,7 @@ test('node exits by itself when only tasks remain that are unref\'d', async () =
   ]) await says(`${source} process.on('exit', () => console.log('exit'));`, 'exit');
 });
 
-test('node stays while there are tasks that are ref\'d', async () => {
+test("node stays alive while there are ref'd tasks", async () => {
   for (const source of [
     'uvsched.schedule(40, () => console.log("ran"));',
     'uvsched.schedule(40, () => console.log("ran"), { name: "x" });',
@@ -144,29 +144,29 @@ test('node stays while there are tasks that are ref\'d', async () => {
     'uvsched.schedule(40, () => {}).unref(); uvsched.schedule(41, () => console.log("ran"));',
     'let n = 9; (function f() { if (--n > 0) uvsched.schedule(1, f); else console.log("ran"); })();',
   ]) await says(source, 'ran');
-  // A hundred of which one is ref'd, in one ms.
+  // 100 tasks of the same millisecond, one of them ref'd.
   await says(`
     const tasks = Array.from({ length: 100 }, () => uvsched.schedule(40, () => {}).unref());
     tasks[50].ref();
     tasks[51].ref().unref();
-    process.on('exit', () => console.log(tasks.every((t) => t.state === 'over')));`, 'true');
+    process.on('exit', () => console.log(tasks.every((t) => t.state === 'ended')));`, 'true');
 });
 
-test('an empty scheduler lets beforeExit come, and a task from there runs', async () => {
+test("an empty scheduler lets 'beforeExit' fire, and a task submitted there runs", async () => {
   await says(`
     let n = 0;
     process.on('beforeExit', () => { if (n++ < 2) uvsched.schedule(2, () => console.log('again', n)); });
     uvsched.schedule(1, () => console.log('first'));`, 'first\nagain 1\nagain 2');
 });
 
-test('an uncaught error ends the process with its code, whatever is in flight', async () => {
+test('an uncaught error ends the process with code 1, whatever is pending', async () => {
   const end = await program(`${WORK} s.schedule(3, () => { throw new Error('the end'); });`);
   assert.equal(end.code, 1);
   assert.equal(end.signal, null);
   assert.match(end.stderr, /the end/);
 });
 
-test('the default scheduler of a worker is another one', async () => {
+test('a worker does not share the default scheduler of the main thread', async () => {
   const uvsched = require('..');
   const w = worker(`
     const tasks = uvsched.defaultScheduler().tasks().length;
@@ -178,8 +178,8 @@ test('the default scheduler of a worker is another one', async () => {
   await sleep(1);
 });
 
-// They share their native functions.
-test('schedulers that come and go, and call each other from their functions, keep apart', async () => {
+// All schedulers share the same native functions.
+test('schedulers that use each other inside runs do not mix up their tasks', async () => {
   for (let round = 0; round < 5; round++) {
     const all = Array.from({ length: 20 }, () => new Scheduler());
     const ran = all.map(() => 0);
@@ -190,8 +190,8 @@ test('schedulers that come and go, and call each other from their functions, kee
       assert.ok(dropped.reschedule('2h'));
       assert.ok(mine.remaining <= 3600e3 && mine.remaining > 3500e3);
       assert.ok(dropped.remaining > 3600e3);
-      assert.equal(dropped.cancel(), 'never-ran');
-      assert.equal(mine.cancel(), 'never-ran');
+      assert.equal(dropped.cancel(), 'cancelled');
+      assert.equal(mine.cancel(), 'cancelled');
       ran[i]++;
       return i;
     }, i % 2 ? { limit: '1h' } : undefined).promise);
@@ -200,7 +200,7 @@ test('schedulers that come and go, and call each other from their functions, kee
       await s.shutdown();
       counts(s, { completed: 1, cancelled: 2 });
       assert.equal(ran[i], 1);
-      if (i % 3 > 0) await s.close(); // the others are left as they are
+      if (i % 3 > 0) await s.close(); // the others are never closed
       counts(s, { completed: 1, cancelled: 2 });
     }));
   }

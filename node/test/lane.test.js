@@ -8,7 +8,7 @@ const { open, sleep, turn, gate, until, counts, balanced } = require('./lib/help
 
 const nothing = () => {};
 
-test('a lane keeps the order and runs one at a time, async functions included', async (t) => {
+test('a lane runs its tasks in order and one at a time, also async functions', async (t) => {
   const s = open(t);
   const lane = s.lane();
   assert.ok(lane instanceof Lane);
@@ -24,7 +24,7 @@ test('a lane keeps the order and runs one at a time, async functions included', 
   assert.deepEqual(seen, Array.from({ length: 20 }, (_, i) => i));
 });
 
-test('width lets so many run at once, 0 any number', async (t) => {
+test('width is the number of tasks that run at once, and 0 means no limit', async (t) => {
   const s = open(t);
   for (const [width, most] of [[1, 1], [3, 3], [0, 10]]) {
     const lane = s.lane({ width });
@@ -40,7 +40,7 @@ test('width lets so many run at once, 0 any number', async (t) => {
   }
 });
 
-test('a lane whose task never ends holds up nobody else', async (t) => {
+test('a task that never ends does not delay other lanes', async (t) => {
   const s = open(t);
   const lane = s.lane();
   let finish;
@@ -55,7 +55,7 @@ test('a lane whose task never ends holds up nobody else', async (t) => {
   await stuck.promise;
 });
 
-test('every call of a scheduler is there: schedule, every, at, execute', async (t) => {
+test('a lane has schedule, every, at and execute', async (t) => {
   const s = open(t);
   const lane = s.lane({ width: 2 });
   const seen = [];
@@ -68,7 +68,7 @@ test('every call of a scheduler is there: schedule, every, at, execute', async (
   assert.deepEqual(seen.sort(), ['at', 'every', 'every', 'execute', 'schedule']);
 });
 
-test('a failure does not hold up the lane', async (t) => {
+test('a failed task does not block its lane', async (t) => {
   const s = open(t);
   s.on('error', nothing);
   const lane = s.lane();
@@ -79,7 +79,7 @@ test('a failure does not hold up the lane', async (t) => {
   await assert.rejects(limited.promise, { name: 'TimeoutError' });
 });
 
-test('dispose cancels all, with the reason, raises the signal of what runs, and waits for it', async (t) => {
+test('dispose cancels all tasks, aborts the signal of the current run, and waits for it', async (t) => {
   const s = open(t);
   const lane = s.lane();
   let aborted;
@@ -105,7 +105,7 @@ test('dispose cancels all, with the reason, raises the signal of what runs, and 
   proceed();
   await quiet;
   assert.equal(ended, true);
-  assert.ok([running, ...waiting].every((task) => task.state === 'over'));
+  assert.ok([running, ...waiting].every((task) => task.state === 'ended'));
   assert.equal(other.state, 'waiting');
   assert.throws(() => lane.schedule(1, nothing), { code: 'ECANCELED' });
   assert.throws(() => lane.every(1, nothing), { code: 'ECANCELED' });
@@ -113,7 +113,7 @@ test('dispose cancels all, with the reason, raises the signal of what runs, and 
   counts(s, { cancelled: 5 });
 });
 
-test('an empty lane is quiet at once, and one that ran dry, too', async (t) => {
+test('dispose of an empty lane resolves', async (t) => {
   const s = open(t);
   await s.lane().dispose();
   const lane = s.lane();
@@ -122,7 +122,7 @@ test('an empty lane is quiet at once, and one that ran dry, too', async (t) => {
   await lane.dispose();
 });
 
-test('dispose from inside a task of the lane, and from its promise', async (t) => {
+test('dispose works inside a task of the lane, and in its promise callback', async (t) => {
   const s = open(t);
   const lane = s.lane();
   let quiet;
@@ -139,7 +139,7 @@ test('dispose from inside a task of the lane, and from its promise', async (t) =
   balanced(s);
 });
 
-test('a lane outlives neither close nor its scheduler, and dispose still answers', async (t) => {
+test('dispose resolves before, during and after close of the scheduler', async (t) => {
   const s = open(t);
   const [a, b, c] = [s.lane(), s.lane(), s.lane()];
   a.schedule('1h', nothing);
@@ -157,17 +157,17 @@ test('a lane outlives neither close nor its scheduler, and dispose still answers
   assert.throws(() => a.execute(nothing), (e) => ['ESHUTDOWN', 'ECANCELED'].includes(e.code));
 });
 
-test('a lane is made by a scheduler', () => {
+test('new Lane() throws', () => {
   assert.throws(() => new Lane(), TypeError);
   assert.throws(() => new Lane({}), TypeError);
 });
 
-test('await using disposes', { skip: Symbol.asyncDispose === undefined }, async (t) => {
+test('Symbol.asyncDispose disposes lanes and closes schedulers', { skip: Symbol.asyncDispose === undefined }, async (t) => {
   const s = open(t);
   const lane = s.lane();
   const task = lane.schedule('1h', nothing);
   await lane[Symbol.asyncDispose]();
-  assert.equal(task.state, 'over');
+  assert.equal(task.state, 'ended');
   await s[Symbol.asyncDispose]();
   assert.throws(() => s.execute(nothing), { code: 'ESHUTDOWN' });
 });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// The table for other addons, include/uvsched_node.h, as test/addons/native sees it.
+// Tests the table for other addons (include/uvsched_node.h) with the addon in test/addons/native.
 
 const assert = require('node:assert/strict');
 const { AsyncLocalStorage } = require('node:async_hooks');
@@ -23,7 +23,7 @@ const TOKEN = 1; // UVS_CANCEL_TOKEN
 const [EBUSY, ECANCELED, EINVAL, ENOENT, ESHUTDOWN] =
   ['EBUSY', 'ECANCELED', 'EINVAL', 'ENOENT', 'ESHUTDOWN'].map((name) => -(errno[name] ?? 108));
 
-// As in native.c.
+// native.c has the same order.
 const COUNTERS = ['bodies', 'bodiesOver', 'asked', 'results', 'resultsEnd', 'dones', 'donesLate', 'finalized',
   'tableAnswer', 'hookEarly', 'hookLate', 'helperAnswer', 'alive'];
 const counters = () => new Int32Array(new SharedArrayBuffer(4 * COUNTERS.length));
@@ -45,7 +45,7 @@ describe('the table for other addons', { skip }, () => {
     ({ Scheduler } = require('..'));
   });
 
-  // A scheduler whose table the addon has, and the counters.
+  // Opens a scheduler and gives its table to the addon. Returns it with the addon's counters.
   function open(options) {
     const scheduler = new Scheduler(options);
     const counts = counters();
@@ -53,14 +53,14 @@ describe('the table for other addons', { skip }, () => {
     return { scheduler, counts };
   }
 
-  describe('who asks', () => {
-    it('gets a clear error for something else', () => {
+  describe('uvsched_node_get', () => {
+    it('throws a TypeError for anything but scheduler.native', () => {
       for (const wrong of [undefined, 1, {}, native.foreign()]) {
         assert.throws(() => native.get(wrong), { name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE', message: /`native`/ });
       }
     });
 
-    it('gets a clear error for another version, or a table that is too short', async () => {
+    it('throws ERR_UVSCHED_VERSION for another version or a shorter table', async () => {
       const scheduler = new Scheduler();
       assert.throws(() => native.get(scheduler.native, 7),
         { code: 'ERR_UVSCHED_VERSION', message: /needs version 7 .* has version 1 / });
@@ -69,7 +69,7 @@ describe('the table for other addons', { skip }, () => {
       await scheduler.close();
     });
 
-    it('gets none of a scheduler that is closed', async () => {
+    it('finds no table in a closed scheduler', async () => {
       const scheduler = new Scheduler();
       await scheduler.close();
       assert.throws(() => scheduler.native, { code: 'ESHUTDOWN' });
@@ -77,7 +77,7 @@ describe('the table for other addons', { skip }, () => {
   });
 
   describe('promise', () => {
-    it('is resolved with what the body has made on the pool', async () => {
+    it('resolves to the value that the body computed on the pool', async () => {
       const { scheduler, counts } = open();
       assert.equal(await native.promise({ number: 41 }), 42);
       assert.equal(await native.promise({ number: 31, after: 1 }), 42);
@@ -89,7 +89,7 @@ describe('the table for other addons', { skip }, () => {
       await scheduler.close();
     });
 
-    it('is rejected with an Error that says why', async () => {
+    it('rejects with an Error that has the code of the failure', async () => {
       const { scheduler } = open();
       await assert.rejects(native.promise({ answer: ENOENT }),
         { name: 'Error', code: 'ENOENT', errno: ENOENT, message: /^ENOENT: no such file/ });
@@ -99,7 +99,7 @@ describe('the table for other addons', { skip }, () => {
       await scheduler.close();
     });
 
-    it('can be cancelled, and finished from outside', async () => {
+    it('settles after u->cancel and after u->finish', async () => {
       const { scheduler, counts } = open();
       const waits = { delay: HOUR };
       const cancelled = native.promise(waits);
@@ -115,7 +115,33 @@ describe('the table for other addons', { skip }, () => {
       await scheduler.close();
     });
 
-    it('leaves nothing behind when it is refused', async () => {
+    it('u->cancel answers as task.cancel() does', async () => {
+      const { scheduler, counts } = open();
+      const NUMBERS = { cancelled: 0, running: 1, already: 2, ended: ENOENT }; // UVS_CANCELLED ...
+      const both = (id, task) => [native.act('cancel', id, 0), NUMBERS[task.cancel()]];
+      const waits = { delay: HOUR };
+      const waiting = [native.promise(waits), scheduler.every('1h', () => {})];
+      assert.deepEqual(both(waits.id, waiting[1]), [0, 0]);
+      assert.deepEqual(both(waits.id, waiting[1]), [ENOENT, ENOENT]);
+      await assert.rejects(waiting[0], { code: 'ECANCELED' });
+      const runs = { answer: PENDING };
+      let finish;
+      const running = [native.promise(runs), scheduler.every(1, () => new Promise((resolve) => { finish = resolve; }))];
+      await until(() => read(counts).bodiesOver === 1 && finish !== undefined);
+      assert.deepEqual(both(runs.id, running[1]), [1, 1]);
+      assert.deepEqual(both(runs.id, running[1]), [2, 2]);
+      assert.equal(native.act('finish', runs.id, 0), 0);
+      finish();
+      await assert.rejects(running[0], { code: 'ECANCELED' });
+      await until(() => running[1].state === 'ended');
+      assert.deepEqual(both(runs.id, running[1]), [ENOENT, ENOENT]);
+      const ran = scheduler.every(1, () => {});
+      await until(() => ran.runs >= 3);
+      assert.equal(ran.cancel(), 'cancelled');
+      await scheduler.close();
+    });
+
+    it('leaves no promise and no callback if the task is refused', async () => {
       const unhandled = [];
       const listen = (reason) => unhandled.push(reason);
       process.on('unhandledRejection', listen);
@@ -123,8 +149,9 @@ describe('the table for other addons', { skip }, () => {
       assert.equal(native.promise({ size: 16 }), EINVAL);
       assert.equal(native.promise({ size: 1 << 20 }), EINVAL);
       assert.equal(native.promise({ period: 1, delay: 10, lane: 12345 }), ENOENT);
-      assert.equal(await native.promise({ number: 1 }), 2); // the addon's napi_env is as it was
-      assert.equal(await new Promise((resolve) => { scheduler.execute(() => resolve(3)); }), 3); // and ours
+      // No exception is left in the napi_env of the addon, or in that of uvsched.
+      assert.equal(await native.promise({ number: 1 }), 2);
+      assert.equal(await new Promise((resolve) => { scheduler.execute(() => resolve(3)); }), 3);
       await scheduler.shutdown();
       assert.equal(native.promise({}), ESHUTDOWN);
       await scheduler.close();
@@ -135,7 +162,7 @@ describe('the table for other addons', { skip }, () => {
       assert.equal(read(counts).dones, 1);
     });
 
-    it('is refused above maxPending', async () => {
+    it('is refused with EAGAIN above maxPending', async () => {
       const { scheduler } = open({ maxPending: 1 });
       const waits = { delay: HOUR };
       const first = native.promise(waits);
@@ -145,8 +172,8 @@ describe('the table for other addons', { skip }, () => {
       await scheduler.close();
     });
 
-    it('works a hundred thousand times, and the memory comes back', () => {
-      // In a process by itself: what the test runner does with memory would be counted as well.
+    it('leaks no memory in 100,000 calls', () => {
+      // In a process of its own, so that the memory of the test runner is not counted.
       const { status, stdout, stderr } = spawnSync(process.execPath, ['--expose-gc', '-e', `
         const { Scheduler } = require(${JSON.stringify(path.join(__dirname, '..'))});
         const native = require(${JSON.stringify(addon)});
@@ -175,8 +202,8 @@ describe('the table for other addons', { skip }, () => {
       const { counts, inUse } = JSON.parse(stdout);
       const { results, dones } = Object.fromEntries(COUNTERS.map((name, i) => [name, counts[i]]));
       assert.deepEqual({ results, dones }, { results: 100000, dones: 100000 });
-      // 60 000 records would be 4 MB, and 60 000 promises that are held 2 MB. The lower of two: node has
-      // memory for others as well, for a moment.
+      // 60,000 leaked records would be 4 MB, and 60,000 leaked promises 2 MB. Takes the lower of two readings,
+      // because node itself allocates memory for short times.
       const more = [0, 1].map((k) => Math.min(inUse[3][k], inUse[4][k]) - Math.min(inUse[0][k], inUse[1][k]));
       assert.ok(more[0] < 1e6, `malloc: ${more[0]} more`);
       assert.ok(more[1] < 1e5, `handles: ${more[1]} more`);
@@ -214,7 +241,7 @@ describe('the table for other addons', { skip }, () => {
       await scheduler.close();
     });
 
-    it("do not disturb JavaScript's own tasks, nor its shutdown", async () => {
+    it("do not appear among JavaScript's tasks in shutdownNow", async () => {
       const { scheduler, counts } = open();
       native.submit({ delay: HOUR }, 3);
       const mine = scheduler.schedule('1h', () => {});
@@ -225,7 +252,7 @@ describe('the table for other addons', { skip }, () => {
       await scheduler.close();
     });
 
-    it('answer that it is closed when it is, also when the scheduler is no more', async () => {
+    it('answer UV_ESHUTDOWN after close, also after the scheduler was collected', async () => {
       v8.setFlagsFromString('--expose-gc');
       const gc = vm.runInNewContext('gc');
       await (async () => {
@@ -245,7 +272,7 @@ describe('the table for other addons', { skip }, () => {
   });
 
   describe('the helpers', () => {
-    it('call: nextTick and microtasks have their turn before the next one', async () => {
+    it('call: nextTick callbacks and microtasks run before the next call', async () => {
       const { scheduler } = open({ concurrency: 1 });
       const log = [];
       const step = (name) => native.calls(() => {
@@ -259,7 +286,7 @@ describe('the table for other addons', { skip }, () => {
       await scheduler.close();
     });
 
-    it('call: in the async context of who asked for it', async () => {
+    it('call: the function runs in the given async context', async () => {
       const { scheduler } = open();
       const storage = new AsyncLocalStorage();
       const got = await storage.run('mine', () => native.calls(() => storage.getStore()));
@@ -267,7 +294,7 @@ describe('the table for other addons', { skip }, () => {
       await scheduler.close();
     });
 
-    it('call: what is thrown is an uncaughtException, once, and all goes on', () => {
+    it("call: an error is reported once as 'uncaughtException', and later calls work", () => {
       const { status, stdout, stderr } = spawnSync(process.execPath, ['-e', `
         const { Scheduler } = require(${JSON.stringify(path.join(__dirname, '..'))});
         const native = require(${JSON.stringify(addon)});
@@ -289,7 +316,7 @@ describe('the table for other addons', { skip }, () => {
         'caught two uncaughtException', `report ${EBUSY} 0 0 ${ENOENT}`, 'tick', 'still here']);
     });
 
-    it('call: without a listener the process ends with the error', () => {
+    it('call: an unhandled error ends the process with code 1', () => {
       const { status, stdout, stderr } = spawnSync(process.execPath, ['-e', `
         const { Scheduler } = require(${JSON.stringify(path.join(__dirname, '..'))});
         const native = require(${JSON.stringify(addon)});
@@ -302,7 +329,7 @@ describe('the table for other addons', { skip }, () => {
       assert.match(stderr, /Error: nobody listens/);
     });
 
-    it('error: the name and the number', async () => {
+    it('error: makes an Error with code and errno', async () => {
       const { scheduler } = open();
       const error = native.error(-errno.EPERM);
       assert.ok(error instanceof Error);
@@ -315,7 +342,7 @@ describe('the table for other addons', { skip }, () => {
   });
 
   describe('the end of an environment', () => {
-    // The addon before us, or after: node calls clean-up hooks and finalizers in another order then.
+    // The order of loading decides in which order node calls clean-up hooks and finalizers.
     const orders = {
       'the addon loaded first': 'const native = require(addon); const { Scheduler } = require(uvsched);',
       'uvsched loaded first': 'const { Scheduler } = require(uvsched); const native = require(addon);',
@@ -341,37 +368,37 @@ describe('the table for other addons', { skip }, () => {
       return read(counts);
     }
 
-    // All that has to be so, whatever was going on.
+    // What must hold after every end.
     function inOrder(c, tasks, exited = false) {
-      assert.equal(c.dones, tasks, 'one `done` for each');
-      assert.equal(c.donesLate, 0, 'none after the finalizers');
+      assert.equal(c.dones, tasks, 'one `done` for each task');
+      assert.equal(c.donesLate, 0, 'no `done` after the finalizers');
       assert.equal(c.bodies, c.bodiesOver);
       assert.equal(c.finalized, 1);
       assert.equal(c.tableAnswer, -ESHUTDOWN, 'the table answers in a finalizer');
       assert.equal(c.helperAnswer, -ESHUTDOWN);
-      // A hook that came after the table: nothing has begun to end, but for 'exit'.
+      // A hook that was added after the table is called before the teardown starts, unless the worker exits by itself.
       assert.equal(c.hookLate, 1 - (exited ? ESHUTDOWN : 0));
-      assert.equal(c.hookEarly, -ESHUTDOWN, 'one that came before: it has');
+      assert.equal(c.hookEarly, -ESHUTDOWN, 'a hook that was added before is called after it');
     }
 
     for (const order of Object.keys(orders)) {
-      it(`${order}: bodies on the pool are asked to stop, and waited for`, async () => {
+      it(`${order}: running bodies are asked to stop, and node waits for them`, async () => {
         const c = await startAndEnd(order, 'native.submit({ ms: 60000 }, 2);', ({ bodies }) => bodies === 2);
         inOrder(c, 2);
         assert.equal(c.asked, 2);
       });
 
-      it(`${order}: runs that are pending hold up nothing`, async () => {
+      it(`${order}: pending runs do not delay the end`, async () => {
         const c = await startAndEnd(order, 'native.submit({ answer: 2 }, 8);', ({ bodiesOver }) => bodiesOver === 8);
         inOrder(c, 8);
       });
 
-      it(`${order}: nor those that are about to be`, async () => {
+      it(`${order}: runs that become pending during the end do not delay it`, async () => {
         inOrder(await startAndEnd(order, 'native.submit({ answer: 2 }, 2000);'), 2000);
         inOrder(await startAndEnd(order, 'native.submit({ answer: 2, ms: 20 }, 20);', ({ bodies }) => bodies > 0), 20);
       });
 
-      it(`${order}: promises are left unsettled, and their memory is given back`, async () => {
+      it(`${order}: promises stay unsettled, and their memory is freed`, async () => {
         const c = await startAndEnd(order, `
           for (const o of [{ delay: 3600e9 }, { answer: 2 }, { ms: 60000 }, { period: 1e6 }]) native.promise({ ...o }).then(
             () => { throw new Error('settled'); }, () => { throw new Error('settled'); });
@@ -379,16 +406,16 @@ describe('the table for other addons', { skip }, () => {
         inOrder(c, 4);
         assert.equal(c.results, 0);
         assert.equal(c.resultsEnd, 4);
-        assert.equal(c.alive, 1, 'the env was not to be used');
+        assert.equal(c.alive, 1, 'the env could no longer be used');
       });
 
-      it(`${order}: a scheduler that is closed already`, async () => {
+      it(`${order}: a closed scheduler does not disturb the end`, async () => {
         const c = await startAndEnd(order, 'scheduler.close();');
         assert.equal(c.finalized, 1);
         assert.equal(c.tableAnswer, -ESHUTDOWN);
       });
 
-      it(`${order}: by itself, and by process.exit()`, async () => {
+      it(`${order}: every task gets its done when a worker exits or calls process.exit()`, async () => {
         for (const end of ['', 'native.submit({ ms: 60000 }, 2); native.promise({ delay: 3600e9 }); process.exit(0);']) {
           const counts = counters();
           const worker = start(order, end, counts);
@@ -398,7 +425,7 @@ describe('the table for other addons', { skip }, () => {
       });
     }
 
-    it('forty in a row, ended in the middle of everything', async () => {
+    it('40 workers terminated amid running bodies leave no body and no late done', async () => {
       let bodies = 0;
       for (let i = 0; i < 40; i++) {
         const c = await startAndEnd(Object.keys(orders)[i % 2], `
@@ -412,20 +439,20 @@ describe('the table for other addons', { skip }, () => {
         assert.equal(c.donesLate, 0);
         assert.equal(c.bodies, c.bodiesOver);
         assert.equal(c.finalized, 1);
-        assert.ok(c.dones >= 20 + 20 + 5 + 51, `${c.dones} were over`);
+        assert.ok(c.dones >= 20 + 20 + 5 + 51, `${c.dones} had ended`);
         bodies += c.bodies;
       }
       assert.ok(bodies > 40);
     });
 
-    // A body that begins between two steps of the end is found now and then only.
-    it('twenty in a row, while thousands of runs become pending', async () => {
+    // Bodies that start between two steps of the teardown are rare, hence the repetition.
+    it('20 workers terminated while thousands of runs become pending get every done', async () => {
       for (let i = 0; i < (process.env.UVS_STRESS === 'long' ? 400 : 20); i++) {
         inOrder(await startAndEnd(Object.keys(orders)[i % 2], 'native.submit({ answer: 2 }, 20000);'), 20000);
       }
     });
 
-    it('of the process: exit code and output are as they were', () => {
+    it('process.exit() keeps exit code and output', () => {
       const { status, stdout, stderr } = spawnSync(process.execPath, ['-e', `
         const native = require(${JSON.stringify(addon)});
         const { Scheduler } = require(${JSON.stringify(path.join(__dirname, '..'))});

@@ -15,13 +15,13 @@ const { before, after, test } = require('node:test');
 const node = path.join(__dirname, '..');
 const root = path.join(node, '..');
 const tmp = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'uvsched-pack-')));
-const copy = path.join(tmp, 'repository/node'); // so that the checkout's own folder stays as it is
+const copy = path.join(tmp, 'repository/node'); // so that the checkout stays unchanged
 
 const libc = fs.existsSync('/etc/alpine-release') ? 'musl' : 'glibc';
 const prebuilt = `prebuilds/${process.platform}-${process.arch}/node.napi.uv1.${process.platform === 'linux' ? `${libc}.` : ''}node`;
 
-// What another npm has told us, and the nodedir of a .npmrc, is not for these. Whoever asks for
-// headers that are not on this machine gets an error here.
+// The environment of the child processes: without the settings of an outer npm, and without the nodedir of a
+// .npmrc. A download of headers fails.
 const env = Object.fromEntries(Object.entries(process.env).filter(([key]) => !/^npm_|^NODE_TEST_CONTEXT$/i.test(key)));
 Object.assign(env, {
   npm_config_nodedir: '', npm_config_disturl: 'http://127.0.0.1:1/', npm_config_devdir: path.join(tmp, 'devdir'),
@@ -39,7 +39,7 @@ function must(cwd, file, args, more) {
   return done.out;
 }
 
-// A copy of what is needed of the repository; of the package only what is committed.
+// Copies the needed parts of the repository, and the committed files of the package.
 function copyRepository() {
   const left = new Set(['node_modules', 'build', 'core', 'prebuilds', 'LICENSE']);
   for (const part of ['src', 'include', 'LICENSE']) {
@@ -70,7 +70,7 @@ function install(name, tarball, ...args) {
 
 let tarball; // of the package
 let sourceTarball; // the same without a prebuilt file
-let buildTarball; // of node-gyp-build, the one dependency, so that no registry is asked
+let buildTarball; // of node-gyp-build, the one dependency, so that npm needs no registry
 
 before(() => {
   copyRepository();
@@ -85,9 +85,9 @@ before(() => {
 
 after(() => fs.rmSync(tmp, { recursive: true, force: true }));
 
-// ---- what is in it ----
+// ---- contents ----
 
-// The files of a folder that are of these kinds. The package must have no other of that folder.
+// The files of a folder whose names match. The package must have no other files of that folder.
 function files(dir, prefix, kinds) {
   return fs.readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
     .map((entry) => path.relative(dir, path.join(entry.parentPath ?? entry.path, entry.name)))
@@ -119,24 +119,24 @@ function same(found, wanted) {
   }, { missing: [], unneeded: [] });
 }
 
-test('the package contains exactly what is needed', () => {
+test('the package contains exactly the expected files', () => {
   same(contents(tarball), [...expected(), prebuilt]);
   same(contents(sourceTarball), expected());
 });
 
-test('packing leaves nothing behind', () => {
+test('packing leaves no copies in the source folder', () => {
   assert.equal(fs.existsSync(path.join(copy, 'core')), false);
   assert.equal(fs.existsSync(path.join(copy, 'LICENSE')), false);
 });
 
-test('the prebuilt file asks for no newer glibc than 2.17, as the README says',
+test('the prebuilt file needs at most glibc 2.17',
   { skip: process.platform !== 'linux' || libc !== 'glibc' ? 'no glibc' : false }, () => {
     const text = must(tmp, 'objdump', ['-T', path.join(tmp, prebuilt)]);
     const newest = Math.max(...[...text.matchAll(/GLIBC_2\.(\d+)/g)].map((found) => Number(found[1])));
     assert.ok(newest >= 2 && newest <= 17, `GLIBC_2.${newest}`);
   });
 
-// ---- that it works ----
+// ---- installation ----
 
 // The README's first program.
 function firstProgram() {
@@ -163,23 +163,23 @@ function programRuns(dir, wanted) {
   assert.equal(loaded, path.join(dir, 'node_modules/uvsched', wanted));
 }
 
-test('installed with --ignore-scripts, from the prebuilt file', () => {
+test('an installation with --ignore-scripts uses the prebuilt file', () => {
   programRuns(install('ignore-scripts', tarball, '--ignore-scripts'), prebuilt);
 });
 
-test('installed with scripts, the prebuilt file is enough', () => {
+test('an installation with scripts builds nothing if there is a prebuilt file', () => {
   const dir = install('prebuilt', tarball);
   assert.equal(fs.existsSync(path.join(dir, 'node_modules/uvsched/build')), false);
   programRuns(dir, prebuilt);
 });
 
-test('installed without a prebuilt file it is built from source, with the headers that are here', () => {
+test('an installation without a prebuilt file builds from source, with the installed headers', () => {
   const dir = install('source', sourceTarball);
   programRuns(dir, 'build/Release/node.napi.node');
   assert.equal(fs.existsSync(env.npm_config_devdir), false, 'headers were fetched');
 });
 
-test('--nodedir says where the headers are', () => {
+test('--nodedir sets the folder of the headers', () => {
   const { headers } = require('../scripts/gyp.js').look();
   const nodedir = path.join(tmp, 'headers');
   fs.mkdirSync(path.join(nodedir, 'include'), { recursive: true });

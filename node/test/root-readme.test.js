@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// The program in the repository's README.md does what its comments say.
+// Runs the Node program in the repository's README.md. It must print what its comments say.
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
@@ -14,5 +14,5 @@ const readme = path.join(__dirname, '../../README.md');
 test('the program in the README runs', { skip: fs.existsSync(readme) ? false : 'the package has no such page' }, async () => {
   const blocks = [...fs.readFileSync(readme, 'utf8').matchAll(/^```js\n(.*?)^```$/gms)];
   assert.equal(blocks.length, 1);
-  await says(blocks[0][1], 'fetched by attempt 3\npolled 3 times\nreminder: never-ran', { esm: true });
+  await says(blocks[0][1], 'fetched by attempt 3\npolled 3 times\nreminder: cancelled', { esm: true });
 });

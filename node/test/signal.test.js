@@ -10,7 +10,7 @@ const { open, sleep, turn, until, counts } = require('./lib/helper.js');
 const nothing = () => {};
 const listeners = (signal) => getEventListeners(signal, 'abort').length;
 
-test('a signal given in cancels the task, with its reason as the cause', async (t) => {
+test('aborting the option signal cancels the task, with its reason as the cause', async (t) => {
   const s = open(t);
   for (const call of [
     (signal) => s.schedule('1h', nothing, { signal }), (signal) => s.every('1h', nothing, { signal }),
@@ -22,8 +22,8 @@ test('a signal given in cancels the task, with its reason as the cause', async (
     assert.equal(listeners(controller.signal), 1);
     const reason = new Error('aborted');
     controller.abort(reason);
-    assert.equal(task.state, 'over');
-    assert.equal(task.cancel(), 'over');
+    assert.equal(task.state, 'ended');
+    assert.equal(task.cancel(), 'ended');
     await assert.rejects(task.promise, (e) => e instanceof AbortError && e.cause === reason);
     await turn();
     await turn();
@@ -32,18 +32,18 @@ test('a signal given in cancels the task, with its reason as the cause', async (
   counts(s, { cancelled: 4 });
 });
 
-test('a signal that was raised before: the task never runs', async (t) => {
+test('a task whose signal is already aborted never runs', async (t) => {
   const s = open(t);
   let ran = false;
   const task = s.execute(() => { ran = true; }, { signal: AbortSignal.abort('before') });
-  assert.equal(task.state, 'over');
+  assert.equal(task.state, 'ended');
   await assert.rejects(task.promise, (e) => e instanceof AbortError && e.cause === 'before');
   await sleep(3);
   assert.equal(ran, false);
   counts(s, { cancelled: 1 });
 });
 
-test('a signal given in reaches the one of the run', async (t) => {
+test('aborting the option signal aborts run.signal', async (t) => {
   const s = open(t);
   const controller = new AbortController();
   const seen = [];
@@ -53,11 +53,11 @@ test('a signal given in reaches the one of the run', async (t) => {
   await until(() => task.state === 'running');
   controller.abort('outside');
   assert.deepEqual(seen, ['outside']);
-  await until(() => task.state === 'over');
+  await until(() => task.state === 'ended');
   assert.equal(task.runs, 1);
 });
 
-test('no listener is left behind, however the task ends', async (t) => {
+test('no abort listener is left, however the task ends', async (t) => {
   const s = open(t);
   s.on('error', nothing);
   const controller = new AbortController();
@@ -75,10 +75,10 @@ test('no listener is left behind, however the task ends', async (t) => {
     s.every(1, (run) => run.task.cancel(), { signal }),
     lane.schedule('1h', nothing, { signal }),
   ];
-  assert.equal(listeners(signal), 1); // for all of them
+  assert.equal(listeners(signal), 1); // one listener for all tasks
   tasks[7].cancel();
   lane.dispose();
-  await until(() => tasks.every((task) => task.state === 'over'));
+  await until(() => tasks.every((task) => task.state === 'ended'));
   await turn();
   await turn();
   assert.equal(listeners(signal), 0);
@@ -94,20 +94,20 @@ test('no listener is left behind, however the task ends', async (t) => {
   assert.equal(listeners(signal), 0);
 });
 
-test('a thousand tasks on one signal end together', async (t) => {
+test('aborting one signal ends its thousand tasks at once', async (t) => {
   const s = open(t);
   const controller = new AbortController();
   setMaxListeners(0, controller.signal);
   const tasks = Array.from({ length: 1000 }, () => s.schedule('1h', nothing, { signal: controller.signal }));
   controller.abort();
-  assert.ok(tasks.every((task) => task.state === 'over'));
+  assert.ok(tasks.every((task) => task.state === 'ended'));
   await turn();
   await turn();
   assert.equal(listeners(controller.signal), 0);
   counts(s, { cancelled: 1000 });
 });
 
-test('the signal of a run is raised by cancel, before or after it was asked for', async (t) => {
+test('cancel aborts run.signal, whether it was read before or is read later', async (t) => {
   const s = open(t);
   for (const options of [undefined, { name: 'x' }]) {
     for (const early of [true, false]) {
@@ -125,12 +125,12 @@ test('the signal of a run is raised by cancel, before or after it was asked for'
       assert.equal(run.signal.reason.cause, 'why');
       await assert.rejects(task.promise, (e) => e === run.signal.reason);
       proceed();
-      await until(() => task.state === 'over');
+      await until(() => task.state === 'ended');
     }
   }
 });
 
-test('shutdownNow and close raise it, too, before or after it was asked for', async (t) => {
+test('shutdownNow and close abort run.signal, whether it was read before or is read later', async (t) => {
   for (const end of ['shutdownNow', 'close']) {
     for (const options of [undefined, { name: 'x' }]) {
       for (const early of [true, false]) {
@@ -155,7 +155,7 @@ test('shutdownNow and close raise it, too, before or after it was asked for', as
   }
 });
 
-test('a run that has ended is not disturbed any more', async (t) => {
+test('cancel after the end does not abort run.signal', async (t) => {
   const s = open(t);
   for (const options of [undefined, { name: 'x' }]) {
     let run;
@@ -169,7 +169,7 @@ test('a run that has ended is not disturbed any more', async (t) => {
   }
 });
 
-test('an abort listener may do what it likes: cancel, submit, throw, end the scheduler', async (t) => {
+test('an abort listener may cancel, reschedule, submit and close the scheduler', async (t) => {
   const s = open(t);
   const controller = new AbortController();
   const seen = [];
@@ -182,7 +182,7 @@ test('an abort listener may do what it likes: cancel, submit, throw, end the sch
   }), { signal: controller.signal });
   await until(() => task.state === 'running');
   controller.abort();
-  assert.deepEqual(seen, ['running', false]);
-  await until(() => task.state === 'over' && seen.length === 3);
-  assert.deepEqual(seen, ['running', false, 'submitted']);
+  assert.deepEqual(seen, ['already', false]);
+  await until(() => task.state === 'ended' && seen.length === 3);
+  assert.deepEqual(seen, ['already', false, 'submitted']);
 });

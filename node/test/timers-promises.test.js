@@ -20,17 +20,17 @@ async function take(count, iterator) {
   return values;
 }
 
-// What a process of its own prints.
+// Runs a program in a process of its own. Returns the lines that it prints.
 function run(body) {
   const child = spawnSync(process.execPath, ['-e', `const p = require('./timers/promises.js'); ${body}`], {
     cwd: path.join(__dirname, '..'), encoding: 'utf8', timeout: 20000,
   });
-  assert.strictEqual(child.signal, null, 'it did not end by itself');
+  assert.strictEqual(child.signal, null, 'the program was killed');
   assert.strictEqual(child.stderr, '');
   return child.stdout.trim().split('\n');
 }
 
-test('the names are those of node:timers/promises', async () => {
+test('exactly the names of node:timers/promises are exported', async () => {
   const promises = require('../timers/promises.js');
   assert.deepStrictEqual(Object.keys(promises).sort(), Object.keys(nodePromises).sort());
   assert.strictEqual(setImmediate, nodePromises.setImmediate);
@@ -39,7 +39,7 @@ test('the names are those of node:timers/promises', async () => {
   for (const name of Object.keys(promises)) assert.strictEqual(esm[name], promises[name]);
 });
 
-test('setTimeout gives its value, and is not early', async () => {
+test('setTimeout resolves to its value, and never early', async () => {
   const start = performance.now();
   assert.strictEqual(await setTimeout(7, 'value'), 'value');
   assert.ok(performance.now() - start >= 7);
@@ -48,13 +48,13 @@ test('setTimeout gives its value, and is not early', async () => {
   assert.strictEqual(await setTimeout(1, value), 'by a promise');
 });
 
-test('a raised signal ends the wait, with its reason as the cause', async () => {
+test('an aborted signal rejects the wait, with its reason as the cause', async () => {
   const abort = new AbortController();
   const { signal } = abort;
   const waits = [setTimeout(2 ** 40, 1, { signal }), setTimeout(Infinity, 1, { signal }),
     scheduler.wait(2 ** 31, { signal })];
-  await setTimeout(4); // and not at once, as node would
-  assert.strictEqual(listeners(signal), 1); // for all of them
+  await setTimeout(4); // node would fire long delays at once
+  assert.strictEqual(listeners(signal), 1); // one listener for all waits
   abort.abort('why');
   for (const wait of [...waits, setTimeout(1, 1, { signal }), scheduler.wait(1, { signal })]) {
     await assert.rejects(wait, { name: 'AbortError', code: 'ABORT_ERR', cause: 'why' });
@@ -62,7 +62,7 @@ test('a raised signal ends the wait, with its reason as the cause', async () => 
   assert.strictEqual(listeners(signal), 0);
 });
 
-test('who has waited leaves no listener, and a later abort does nothing', async () => {
+test('a finished wait leaves no abort listener', async () => {
   const abort = new AbortController();
   const { signal } = abort;
   assert.strictEqual(await setTimeout(1, 'value', { signal }), 'value');
@@ -71,7 +71,7 @@ test('who has waited leaves no listener, and a later abort does nothing', async 
   abort.abort();
 });
 
-test('what is wrong is refused by a rejection', async () => {
+test('invalid arguments reject', async () => {
   const ends = (promise) => promise.then(() => 'well', (e) => `${e.name} ${e.code}`);
   const wrong = [
     ...[null, 'text', 1, () => {}].map((options) => [1, 1, options]),
@@ -81,37 +81,37 @@ test('what is wrong is refused by a rejection', async () => {
   for (const args of wrong) {
     assert.strictEqual(await ends(setTimeout(...args)), 'TypeError ERR_INVALID_ARG_TYPE');
     assert.strictEqual(await ends(setInterval(...args).next()), 'TypeError ERR_INVALID_ARG_TYPE');
-    const waited = await ends(scheduler.wait(1, args[2])); // node 18 takes some of these
+    const waited = await ends(scheduler.wait(1, args[2])); // node 18 accepts some of these
     if (waited !== 'TypeError ERR_INVALID_ARG_TYPE') {
       assert.strictEqual(waited, await ends(nodePromises.scheduler.wait(1, args[2])));
     }
   }
-  // So are a list for options, and a delay that is no number: as this node has it.
+  // An array as options, and a delay that is not a number: as this version of node does.
   for (const args of [[1, 1, []], ['1'], [null], [{}]]) {
     assert.strictEqual(await ends(setTimeout(...args)), await ends(nodePromises.setTimeout(...args)));
   }
 });
 
-test('setInterval gives its value again and again', async () => {
+test('setInterval yields its value repeatedly', async () => {
   const start = performance.now();
   assert.deepStrictEqual(await take(3, setInterval(5, 'tick')), ['tick', 'tick', 'tick']);
   assert.ok(performance.now() - start >= 15);
   assert.deepStrictEqual(await take(1, setInterval()), [undefined]);
 });
 
-test('who is slow gets every tick', async () => {
+test('a slow reader receives every tick', async () => {
   let seen = 0;
   let turned = false;
   for await (const _ of setInterval(4)) {
     if (++seen === 3) break;
     if (seen > 1) continue;
-    await setTimeout(40);
+    for (let i = 0; i < 4; i++) await setTimeout(10); // at least one tick comes in each of them
     nodePromises.setImmediate().then(() => { turned = true; });
   }
-  assert.strictEqual(turned, false); // those that came meanwhile were there at once
+  assert.strictEqual(turned, false); // the ticks that came meanwhile are yielded without a wait
 });
 
-test('a raised signal ends the iteration', async () => {
+test('an aborted signal ends the iteration with an AbortError', async () => {
   for (const when of ['before', 'waiting', 'inside']) {
     const abort = new AbortController();
     const { signal } = abort;
@@ -129,15 +129,15 @@ test('a raised signal ends the iteration', async () => {
   }
 });
 
-test('ref: false holds nobody; break, return and throw end the interval', () => {
+test('ref: false does not keep the process alive, and leaving the loop ends the interval', () => {
   assert.deepStrictEqual(run(`
     const never = () => console.log('never');
     p.setTimeout(1e7, 1, { ref: false }).then(never);
     p.scheduler.wait(1e7, { ref: false }).then(never);
     p.setInterval(1e7, 1, { ref: false }).next().then(never);
     const abort = new AbortController();
-    p.setInterval(1, 1, { signal: abort.signal }).next().then(() => abort.abort()); // and is left there
-    p.setInterval(1e7); // nobody has asked it for anything
+    p.setInterval(1, 1, { signal: abort.signal }).next().then(() => abort.abort()); // and the iterator is abandoned
+    p.setInterval(1e7); // next() is never called
     p.setTimeout(5, 'held').then(console.log);`), ['held']);
   assert.deepStrictEqual(run(`(async () => {
     for await (const x of p.setInterval(1, 'break')) { console.log(x); break; }
@@ -148,7 +148,7 @@ test('ref: false holds nobody; break, return and throw end the interval', () => 
   })()`), ['break', 'return r', 'throw t']);
 });
 
-test('scheduler', async () => {
+test("scheduler.wait and scheduler.yield work as node's", async () => {
   const start = performance.now();
   assert.strictEqual(await scheduler.wait(5), undefined);
   assert.ok(performance.now() - start >= 5);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// Real time is waited for in a few ms, and only "not early" is asserted of it.
+// These tests wait for a few ms of real time. They assert only that nothing comes early.
 
 const assert = require('node:assert');
 const { AsyncLocalStorage, createHook } = require('node:async_hooks');
@@ -23,17 +23,17 @@ function hold(ms) {
   while (performance.now() < end);
 }
 
-// What a process of its own prints.
+// Runs a program in a process of its own. Returns its status and the lines that it prints.
 function run(body, ...flags) {
   const text = `const t = require('./timers.js'); const p = require('./timers/promises.js'); ${body}`;
   const child = spawnSync(process.execPath, [...flags, '-e', text], {
     cwd: path.join(__dirname, '..'), encoding: 'utf8', timeout: 20000,
   });
-  assert.strictEqual(child.signal, null, 'it did not end by itself');
+  assert.strictEqual(child.signal, null, 'the program was killed');
   return { ...child, lines: child.stdout.trim().split('\n') };
 }
 
-test('the names are those of node:timers', async () => {
+test('every name of node:timers is exported', async () => {
   for (const name of Object.keys(nodeTimers)) assert.ok(name in timers, name);
   assert.strictEqual(timers.setImmediate, nodeTimers.setImmediate);
   assert.strictEqual(timers.clearImmediate, nodeTimers.clearImmediate);
@@ -45,7 +45,7 @@ test('the names are those of node:timers', async () => {
   }
 });
 
-test('a timeout calls once, with its arguments, and is this', async () => {
+test('setTimeout calls once, with its arguments, and `this` is the Timeout', async () => {
   let calls = 0;
   const [self, args, timeout] = await new Promise((resolve) => {
     const timeout = setTimeout(function (...args) {
@@ -60,7 +60,7 @@ test('a timeout calls once, with its arguments, and is this', async () => {
   assert.strictEqual(calls, 1);
 });
 
-test('an interval calls again and again, with its arguments, and is this', async () => {
+test('setInterval calls repeatedly, with its arguments, and `this` is the Timeout', async () => {
   const seen = await new Promise((resolve) => {
     const seen = [];
     const interval = setInterval(function (...args) {
@@ -75,7 +75,7 @@ test('an interval calls again and again, with its arguments, and is this', async
   assert.deepStrictEqual(seen, Array(3).fill([true, 'a', 'b']));
 });
 
-test('nothing is early', async () => {
+test('no timeout fires early', async () => {
   await Promise.all([0, 1, 2, 3.7, 5, 8, 13].map(async (ms) => {
     const start = performance.now();
     await fired(ms);
@@ -84,7 +84,7 @@ test('nothing is early', async () => {
   }));
 });
 
-test('the delay is made whole ms, at least 1, and has no upper limit', async () => {
+test('the delay is truncated to whole ms, is at least 1, and has no upper limit', async () => {
   const warned = [];
   const onWarning = (warning) => warned.push(warning);
   process.on('warning', onWarning);
@@ -113,7 +113,7 @@ test('the delay is made whole ms, at least 1, and has no upper limit', async () 
   assert.deepStrictEqual(warned, []);
 });
 
-test('what is no function is refused', () => {
+test('a non-function is refused', () => {
   for (const callback of [undefined, null, 'code', 1, {}, Symbol('f')]) {
     for (const set of [setTimeout, setInterval]) {
       assert.throws(() => set(callback, 1), { name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' });
@@ -121,7 +121,8 @@ test('what is no function is refused', () => {
   }
 });
 
-test('equal delays keep their order, and others follow their time', async () => {
+test('timers fire in the order of their deadlines, and equal delays in the order of calls', async () => {
+  const from = performance.now();
   const seen = [];
   const all = [];
   for (let i = 0; i < 20; i++) {
@@ -136,13 +137,17 @@ test('equal delays keep their order, and others follow their time', async () => 
   for (let i = 0; i < 20; i++) {
     all.push(new Promise((resolve) => setTimeout(() => resolve(seen.push(`soon ${i}`)), 2)));
   }
-  hold(35); // all come in one turn
+  const interleaved = performance.now() - from > 28; // on a busy machine the deadlines may overlap
+  hold(35); // all are due in one loop pass
   await Promise.all(all);
   const names = (name) => Array.from({ length: 20 }, (_, i) => `${name} ${i}`);
-  assert.deepStrictEqual(seen, [...names('soon'), ...names('late'), 'late interval']);
+  const late = [...names('late'), 'late interval'];
+  if (!interleaved) assert.deepStrictEqual(seen, [...names('soon'), ...late]);
+  assert.deepStrictEqual(seen.filter((name) => late.includes(name)), late);
+  assert.deepStrictEqual(seen.filter((name) => !late.includes(name)), names('soon'));
 });
 
-test('between two functions come the nextTick queue and the microtasks', async () => {
+test('nextTick callbacks and microtasks run between two timers', async () => {
   const seen = [];
   const one = (name) => new Promise((resolve) => setTimeout(() => {
     seen.push(name);
@@ -155,7 +160,7 @@ test('between two functions come the nextTick queue and the microtasks', async (
   assert.deepStrictEqual(seen, ['a', 'a tick', 'a micro', 'b', 'b tick', 'b micro']);
 });
 
-test('what is cleared does not call: by itself, by one that is due with it, by either clear', async () => {
+test('a cleared timer never fires', async () => {
   const never = () => assert.fail('cleared');
   clearTimeout(setTimeout(never, 1));
   clearInterval(setTimeout(never, 1));
@@ -176,7 +181,7 @@ test('what is cleared does not call: by itself, by one that is due with it, by e
   assert.strictEqual(first._destroyed, true);
 });
 
-test('a number or its text clears, if it was asked for', async () => {
+test('clearTimeout accepts the number of a timer, also as a text', async () => {
   const never = () => assert.fail('cleared');
   for (const set of [setTimeout, setInterval]) {
     const a = set(never, 2);
@@ -192,14 +197,14 @@ test('a number or its text clears, if it was asked for', async () => {
   await fires;
 });
 
-test('other things are cleared without harm', () => {
+test('clearTimeout ignores values that are not timers', () => {
   for (const thing of [undefined, null, '', 'x', NaN, 0, -1, true, {}, [], () => {}, new Date(), 1n]) {
     clearTimeout(thing);
     clearInterval(thing);
   }
 });
 
-test("ours clears node's, and node's ours", async () => {
+test("our clear functions clear node's timers, and node's clear ours", async () => {
   const never = () => assert.fail('cleared');
   clearTimeout(nodeTimers.setTimeout(never, 1));
   clearInterval(nodeTimers.setInterval(never, 1));
@@ -209,7 +214,7 @@ test("ours clears node's, and node's ours", async () => {
   await fired(4);
 });
 
-test('close and dispose clear', async () => {
+test('close and Symbol.dispose clear a timer', async () => {
   const never = () => assert.fail('cleared');
   const timeout = setTimeout(never, 1);
   assert.strictEqual(timeout.close(), timeout);
@@ -221,7 +226,7 @@ test('close and dispose clear', async () => {
   await fired(4);
 });
 
-test('refresh starts anew: waiting, due, in its function, and after it fired', async () => {
+test('refresh restarts a timer that waits, is due, is in its callback, or has fired', async () => {
   let start = performance.now();
   let calls = 0;
   const early = () => {
@@ -229,8 +234,14 @@ test('refresh starts anew: waiting, due, in its function, and after it fired', a
     assert.ok(took >= 20, `early: ${took}`);
     calls++;
   };
-  const timeout = setTimeout(early, 20);
-  await passed(8);
+  let timeout;
+  do { // again if the machine was so busy that it fired already
+    clearTimeout(timeout);
+    calls = 0;
+    start = performance.now();
+    timeout = setTimeout(early, 20);
+    await passed(8);
+  } while (calls > 0);
   start = performance.now();
   assert.strictEqual(timeout.refresh(), timeout); // waiting
   while (calls === 0) await passed(2);
@@ -241,7 +252,7 @@ test('refresh starts anew: waiting, due, in its function, and after it fired', a
   assert.strictEqual(timeout._destroyed, false);
   while (calls === 1) await passed(2);
 
-  // Due, in the same turn as one that refreshes it.
+  // Due, in the same loop pass as a timer that refreshes it.
   setTimeout(() => {
     start = performance.now();
     timeout.refresh();
@@ -265,7 +276,7 @@ test('refresh starts anew: waiting, due, in its function, and after it fired', a
   assert.strictEqual(calls, 3);
 });
 
-test('refresh does not bring back what was cleared', async () => {
+test('refresh does not revive a cleared timer', async () => {
   const never = () => assert.fail('cleared');
   const cleared = [setTimeout(never, 1), setInterval(never, 1)];
   cleared.forEach(clearTimeout);
@@ -285,12 +296,12 @@ test('refresh does not bring back what was cleared', async () => {
   assert.strictEqual(calls, 2);
 });
 
-test('a timeout that was refreshed after it fired can be cleared, by number too', async () => {
+test('a timeout that was refreshed after it fired can be cleared, also by its number', async () => {
   const fn = test.mock.fn();
   const timeout = setTimeout(fn, 1);
   const id = +timeout;
   while (fn.mock.callCount() === 0) await fired(1);
-  clearTimeout(id); // is not known any more
+  clearTimeout(id); // the number is no longer known
   timeout.refresh();
   clearTimeout(id);
   const other = setTimeout(fn, 1);
@@ -317,9 +328,11 @@ test('refresh moves the grid of an interval', async () => {
   }, 20);
   await passed(10);
   start = performance.now();
+  due = 20;
+  calls = 0; // on a busy machine it has fired already
   interval.refresh();
   while (calls < 3) await passed(2);
-  // Due, in the same turn as one that refreshes it.
+  // Due, in the same loop pass as a timer that refreshes it.
   await new Promise((resolve) => setTimeout(() => {
     start = performance.now();
     due = 20;
@@ -330,29 +343,29 @@ test('refresh moves the grid of an interval', async () => {
   clearInterval(interval);
 });
 
-test('an interval stays on its grid, and makes up for what it missed by one run', async () => {
+test('an interval stays on its grid, and one run makes up for missed points', async () => {
   const period = 20;
-  const seen = [];
+  const times = [];
+  const before = performance.now(); // no later than the grid's origin
   await new Promise((resolve) => {
-    let start; // no earlier than the grid's
-    const before = performance.now();
+    let start; // no earlier than the grid's origin
     const interval = setInterval(() => {
-      seen.push('run');
-      if (seen.length === 1) {
+      times.push(performance.now());
+      if (times.length === 1) {
         hold(start + 3.5 * period - performance.now());
-      } else if (seen.length === 2) {
-        // Late. The next point of the grid comes before so long from now.
-        const now = performance.now();
-        const point = start + Math.ceil((now - before) / period) * period;
-        setTimeout(() => seen.push('mark'), point + 2 - now);
-      } else if (seen.includes('mark')) {
+      } else if (times.length === 6) {
         clearInterval(interval);
         resolve();
       }
     }, period);
     start = performance.now();
   });
-  assert.deepStrictEqual(seen.slice(0, 4), ['run', 'run', 'run', 'mark']);
+  // The first run is held past the points 2 and 3. The second run makes up for both, so the third
+  // run is the one of point 4 or later, and the others follow it on the grid. Each point is a lower
+  // bound: a run for each missed point, or runs off the grid, would come earlier.
+  for (let run = 2; run < times.length; run++) {
+    assert.ok(times[run] - before >= (run + 2) * period, `run ${run + 1} came early`);
+  }
 });
 
 test('an interval does not wait for a promise', async () => {
@@ -365,7 +378,7 @@ test('an interval does not wait for a promise', async () => {
   clearInterval(interval);
 });
 
-test('ref, unref and hasRef', async () => {
+test('ref and unref return the timer and decide whether it keeps the process alive', async () => {
   for (const set of [setTimeout, setInterval]) {
     const timeout = set(() => {}, 1);
     assert.strictEqual(timeout.hasRef(), true);
@@ -392,7 +405,7 @@ test('ref, unref and hasRef', async () => {
   assert.deepStrictEqual(lines, ['false', 'held']);
 });
 
-test('what holds nobody is no reason for another turn of the loop', () => {
+test("unref'd timers do not cause another loop iteration", () => {
   const { lines } = run(`
     let n = 0;
     process.on('beforeExit', () => {
@@ -407,7 +420,7 @@ test('what holds nobody is no reason for another turn of the loop', () => {
   assert.deepStrictEqual(lines, ['1']);
 });
 
-test('an error is an uncaught exception, in the context of its timer; everybody goes on', () => {
+test("an error is an 'uncaughtException' in its timer's async context, and other timers still fire", () => {
   const { status, lines } = run(`
     const { AsyncLocalStorage } = require('async_hooks');
     const store = new AsyncLocalStorage();
@@ -432,7 +445,7 @@ test('an error is an uncaught exception, in the context of its timer; everybody 
   ]);
 });
 
-test('an error that nobody handles ends the process, before anything else runs', () => {
+test('an unhandled error ends the process before anything else runs', () => {
   const { status, lines, stderr } = run(`
     t.setTimeout(() => { Promise.resolve().then(() => console.log('never')); throw new Error('boo'); }, 1);
     t.setTimeout(() => console.log('never'), 1);`);
@@ -451,7 +464,7 @@ test('the rejection of an async function is an unhandled rejection', () => {
   assert.deepStrictEqual(lines, ['one', 'run 1', 'run 2']);
 });
 
-test('what fired or was cleared is left to the garbage collector', () => {
+test('timers that have fired or were cleared are garbage-collected', () => {
   const { status, lines } = run(`
     const left = [];
     const make = (set, end) => {
@@ -471,7 +484,7 @@ test('what fired or was cleared is left to the garbage collector', () => {
       left.push(new WeakRef(x));
     })();
     (() => {
-      const x = t.setTimeout(() => setImmediate(() => +x), 1); // asked for its number too late
+      const x = t.setTimeout(() => setImmediate(() => +x), 1); // reads its number after it fired
       left.push(new WeakRef(x));
     })();
     const look = (tries) => setTimeout(() => {
@@ -486,7 +499,7 @@ test('what fired or was cleared is left to the garbage collector', () => {
   assert.deepStrictEqual(lines, ['9 0']);
 });
 
-test('async_hooks hears of a Timeout, and of its end once', async () => {
+test('async_hooks sees each Timeout, and its destroy once', async () => {
   const seen = [];
   const ids = [];
   const note = (what) => (id) => { if (ids.includes(id)) seen.push(`${what} ${ids.indexOf(id)}`); };
@@ -509,7 +522,7 @@ test('async_hooks hears of a Timeout, and of its end once', async () => {
   assert.deepStrictEqual(seen, [...once, 'init 1', 'before 1', 'after 1', 'destroy 1']);
 });
 
-test('AsyncLocalStorage: the store of the call, after a late refresh that of the refresh', async () => {
+test('a callback sees the store of setTimeout; if refreshed after it fired, that of refresh', async () => {
   const store = new AsyncLocalStorage();
   const seen = [];
   const record = () => seen.push(store.getStore());
@@ -524,12 +537,12 @@ test('AsyncLocalStorage: the store of the call, after a late refresh that of the
   assert.deepStrictEqual(seen.slice(0, 4), ['set', 'refreshed', 'interval', 'interval']);
 });
 
-test('util.promisify', async () => {
+test('util.promisify(setTimeout) is setTimeout of timers/promises', async () => {
   assert.strictEqual(promisify(setTimeout), require('../timers/promises.js').setTimeout);
   assert.strictEqual(await promisify(setTimeout)(1, 'value'), 'value');
 });
 
-test('the end of the default scheduler is not the end of the timers', () => {
+test('timers work after the default scheduler is closed', () => {
   const { status, lines } = run(`
     require('./index.js').defaultScheduler().close()
       .then(() => t.setTimeout(() => console.log('fired'), 1));`);
@@ -537,7 +550,7 @@ test('the end of the default scheduler is not the end of the timers', () => {
   assert.deepStrictEqual(lines, ['fired']);
 });
 
-test('a worker has its own, and can end with them', async () => {
+test('a worker has its own timers, and can be terminated while they wait', async () => {
   const worker = new Worker(`
     const { parentPort } = require('worker_threads');
     const t = require(${JSON.stringify(require.resolve('../timers.js'))});

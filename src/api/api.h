@@ -33,15 +33,16 @@ int uvs__may_wait(uvs_t *s);
 int uvs__wait_on(uv_cond_t *cond, uv_mutex_t *lock, uint64_t until_ns);
 /* Lock held. Sleep until z is woken: 0; UV_EINTR (abandoned), UV_ETIMEDOUT. */
 int uvs__sleep(uvs_t *s, struct uvs__sleeper *z, uint64_t until_ns);
-/* Is the size of the caller's struct valid? NULL is. 0, UV_EINVAL. */
+/* Is the size of the caller's struct valid? NULL is valid, too. 0, UV_EINVAL. */
 int uvs__check_outcome(const uvs_outcome_t *ret);
 /* Write as much of *o as the caller's struct of `size` bytes has room for. */
 void uvs__give_outcome(void *ret, size_t size, const uvs_outcome_t *o);
 
 /* ---- submit.c ---- */
 
-/* As uvs_submit_many, of specs that were checked and are kept. Links waiters[i], which has its
- * sleeper, to task i in the section that accepts it. `given` is what the rejected handler sees. */
+/* As uvs_submit_many, for specs that were checked and that keep their outcome. Links waiters[i],
+ * whose sleeper is set, to task i in the critical section that makes the task. `given` is what the
+ * rejected handler sees. */
 int uvs__submit_watched(uvs_t *s, const uvs_task_t *given, const uvs_task_t *specs, size_t n,
                         uvs_id_t *ret_ids, struct uvs__waiter *waiters);
 
@@ -54,7 +55,7 @@ bool uvs__rejection_known(int rejection, uvs_rejected_cb handler);
 
 /* ---- cleanup.c ---- */
 
-/* An allocated action. UV_EINVAL, UV_ENOMEM. */
+/* Allocates an action. 0, UV_EINVAL, UV_ENOMEM. */
 int uvs__cleanup_make(uvs_t *s, uvs_cleanup_cb cb, void *arg, unsigned flags,
                       struct uvs__cleanup **ret);
 /* Lock held: is it too late to attach an action to a task or lane that is over? */

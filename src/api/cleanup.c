@@ -36,8 +36,9 @@ static bool has_been(const uvs_t *s, uvs_id_t id) {
   return generation < t->generation || (generation == t->generation && t->state != UVS__FREE);
 }
 
-/* Lock held: a task that an action can still be attached to. NULL: the task is over, or its actions
- * are being called and this is another thread, which could keep the task from its end for ever. */
+/* Lock held: a task that an action can still be attached to. NULL: the task is over; or its actions
+ * are being called, and this is not the loop thread. (Otherwise another thread could add actions
+ * for ever, and the task would never end.) */
 static struct uvs__task *attachable(uvs_t *s, uvs_id_t id, bool on_loop, uint32_t *ret_slot) {
   struct uvs__task *t = uvs__table_find(&s->table, id, ret_slot);
 

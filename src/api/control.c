@@ -5,13 +5,23 @@
  */
 #include "api/api.h"
 
+#include "uvsched/control.h"
+
 /* ---- cancel ---- */
+
+/* Lock held. */
+static void raise_token(uvs_t *s, uint32_t slot, struct uvs__task *t) {
+  uvs__store(&t->token, UVS__TOKEN, release); /* pairs with the acquire in uvs_cancelled */
+  uvs__owe_interrupt(s, slot);
+}
 
 /* Lock held. */
 static int cancel(uvs_t *s, uint32_t slot, unsigned flags) {
   struct uvs__task *t = uvs__task(s, slot);
 
   if (t->state == UVS__WAITING || t->state == UVS__READY) {
+    if ((flags & UVS_CANCEL_NO_DONE) != 0)
+      t->done = NULL;
     uvs__end_unstarted(s, slot, UVS__WAS_CANCELLED, 0);
     return UVS_CANCELLED;
   }
@@ -20,7 +30,7 @@ static int cancel(uvs_t *s, uint32_t slot, unsigned flags) {
   if ((flags & UVS_CANCEL_IF_WAITING) != 0)
     return UV_EBUSY;
   if ((flags & UVS_CANCEL_TOKEN) != 0)
-    uvs__store(&t->token, UVS__TOKEN, release); /* pairs with the acquire in uvs_cancelled */
+    raise_token(s, slot, t);
   if (uvs__has(t, UVS__CANCELLED))
     return UVS_CANCELLED_BEFORE;
   uvs__settle_running(s, slot, UVS__WAS_CANCELLED);
@@ -28,12 +38,13 @@ static int cancel(uvs_t *s, uint32_t slot, unsigned flags) {
 }
 
 int uvs_cancel(uvs_t *s, uvs_id_t id, unsigned flags) {
+  const unsigned known = UVS_CANCEL_TOKEN | UVS_CANCEL_IF_WAITING | UVS_CANCEL_NO_DONE;
   uint32_t slot;
   int rc = uvs__enter(s);
 
   if (rc < 0)
     return rc;
-  if ((flags & ~(unsigned)(UVS_CANCEL_TOKEN | UVS_CANCEL_IF_WAITING)) != 0)
+  if ((flags & ~known) != 0)
     return UV_EINVAL;
   uvs__lock(s);
   uvs__table_prefetch(&s->table, id);
@@ -49,7 +60,7 @@ int uvs_cancelled(const uvs_run_t *run) {
   if (run == NULL || run->state == NULL)
     return 0;
   c = run->state;
-  /* acquire, all: a body that is told to stop sees what was written before */
+  /* acquire, all: a body that is asked to stop sees what was written before the request */
   if (uvs__load(c->token, acquire) != 0 || uvs__load(&c->scheduler->stop, acquire))
     return 1;
   if (c->gate != NULL && uvs__load(&c->gate->token, acquire) &&

@@ -2,10 +2,10 @@
  *
  * group: tasks that one call submits and waits for: uvs_all and uvs_any.
  *
- * Each member has a waiter. It is linked in the section that accepts the member, so no end is
- * missed, whatever a body does with its own id. The outcomes come in through the waiters; the slots
- * of the members may be gone by then. The thread is woken when its wait is satisfied, not at the
- * end of each member.
+ * Each member has a waiter. The waiter is linked in the critical section that makes the task of the
+ * member, so no end is missed, whatever a body does with its own id. The outcomes come in through
+ * the waiters; the slots of the members may be gone by then. The thread is woken when its wait is
+ * satisfied, not at the end of each member.
  *
  * A group never returns before every member is over: the ends of the members write into its memory,
  * and the bodies may use the caller's memory.
@@ -28,8 +28,7 @@ static int copy_specs(uvs_task_t *specs, const uvs_task_t *t, size_t n) {
     int rc = uvs__read_spec((const char *)t + i * t->size, t->size, &specs[i]);
 
     if (rc == 0 && specs[i].keep_outcome == 0)
-      specs[i].keep_outcome =
-          1; /* before the check: a preset result is allowed, since all are kept */
+      specs[i].keep_outcome = 1; /* set before the check, which then allows a preset result */
     if (rc == 0)
       rc = uvs__check_spec(&specs[i]);
     if (rc < 0)
@@ -111,7 +110,7 @@ release_scheduler:
 /* Every member is over. */
 static void end_group(struct group *g) {
   for (size_t i = 0; i < g->n; i++)
-    uvs_forget(g->s, g->ids[i]); /* UV_ENOENT: the body did it already */
+    uvs_forget(g->s, g->ids[i]); /* UV_ENOENT: the body has called it already */
   uv_cond_destroy(&g->sleeper.cond);
   uvs__mem_free(&g->s->mem, g->waiters);
   uvs_release(g->s);
@@ -208,7 +207,7 @@ int uvs_any_with(uvs_t *s, const uvs_task_t *t, size_t n, int64_t timeout_ns, uv
   if (rc < 0)
     return rc;
   rc = await_group(&g, until_ns);
-  winner = g.sleeper.winner; /* final: the sleeper drains */
+  winner = g.sleeper.winner; /* final: `drains` is set */
   cancel_and_drain(&g);
   if (rc == 0 && winner == NULL)
     rc = find_failure(&g);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Copies as much of our struct as the caller's has room for. */
-static void give(void *ret, size_t size, const void *ours, size_t our_size) {
+static void copy_out(void *ret, size_t size, const void *ours, size_t our_size) {
   memset(ret, 0, size);
   memcpy(ret, ours, size < our_size ? size : our_size);
   memcpy(ret, &size, sizeof size);
@@ -31,7 +31,7 @@ static bool is_over(const struct uvs__task *t) {
 
 /* Lock held: what only the extra record knows. */
 static void copy_extra(const struct uvs__extra *x, uvs_info_t *ret) {
-  ret->period_ns = (int64_t)x->period_ns;
+  ret->period_ns = ret->kind == UVS_CALENDAR ? 0 : (int64_t)x->period_ns;
   ret->runs = x->runs;
   ret->missed = x->missed_total;
   ret->failures = x->failures;
@@ -95,7 +95,7 @@ int uvs_info(uvs_t *s, uvs_id_t id, uvs_info_t *ret) {
   if (rc < 0)
     return rc;
   add_remaining(s, &info);
-  give(ret, ret->size, &info, sizeof info);
+  copy_out(ret, ret->size, &info, sizeof info);
   return 0;
 }
 
@@ -168,7 +168,7 @@ static void copy_counts(const uvs_t *s, uvs_counts_t *ret) {
   ret->missed = c->missed;
   ret->runners = c->runners;
   ret->peak_runners = c->peak_runners;
-  ret->slots = (s->table.tasks.made + UINT64_C(63)) / 64 * 64; /* memory comes in pieces */
+  ret->slots = (s->table.tasks.made + UINT64_C(63)) / 64 * 64; /* slots come in words of 64 */
   ret->heap_ops = s->delay.ops + s->table.wall.ops + s->table.limits.ops;
   ret->wakeups = c->wakeups;
 }
@@ -187,7 +187,7 @@ int uvs_counts(uvs_t *s, uvs_counts_t *ret) {
   uvs__lock(s);
   copy_counts(s, &c);
   uvs__unlock(s);
-  give(ret, ret->size, &c, sizeof c);
+  copy_out(ret, ret->size, &c, sizeof c);
   return 0;
 }
 
@@ -205,7 +205,7 @@ const char *uvs_outcome_name(int status) {
   return status == UV_ECANCELED ? "cancelled" : status == UV_ETIMEDOUT ? "timed out" : "failed";
 }
 
-/* libuv's texts speak of files and sockets. */
+/* uv_strerror has texts about files and sockets. These are about tasks. */
 const char *uvs_strerror(int code) {
   switch (code) {
   case 0:
@@ -224,6 +224,8 @@ const char *uvs_strerror(int code) {
     return "the wait was abandoned";
   case UV_EINVAL:
     return "invalid argument (uvs_check explains a refused spec)";
+  case UV_ENOMEM:
+    return "out of memory";
   case UV_ENOENT:
     return "no such task, lane or value: it has ended, or never existed";
   case UV_ENOTSUP:
@@ -243,7 +245,7 @@ const char *uvs_strerror(int code) {
 
 /* ---- dump ---- */
 
-/* Tasks to be sorted before they are printed. */
+/* Copies of tasks, which are sorted before they are printed. */
 struct pile {
   uvs_info_t *infos;
   size_t count, room;
@@ -301,8 +303,10 @@ static void dump_scheduler(uvs_t *s, const uvs_counts_t *c, FILE *out) {
 }
 
 static void dump_task(const uvs_info_t *i, FILE *out) {
-  static const char *const kinds[] = {
-      [UVS_ONE_SHOT] = "once", [UVS_FIXED_RATE] = "rate", [UVS_FIXED_DELAY] = "delay"};
+  static const char *const kinds[] = {[UVS_ONE_SHOT] = "once",
+                                      [UVS_FIXED_RATE] = "rate",
+                                      [UVS_FIXED_DELAY] = "delay",
+                                      [UVS_CALENDAR] = "cron"};
 
   fprintf(out, "  %16" PRIu64 "  %-7s  %-5s  ", i->id, uvs_state_name(i->state), kinds[i->kind]);
   if (i->remaining_ns == UVS_NEVER)

@@ -55,7 +55,7 @@ int uvs_histogram(uvs_t *s, int which, uvs_histogram_t *ret) {
       uvs__check_size(ret, ret->size, sizeof h, sizeof h) < 0)
     return UV_EINVAL;
   read_stats(s, all_runners(s), which, which == UVS_STAT_LATE ? UVS__STATS - 1 : which, &h);
-  h.size = ret->size; /* what the caller has beyond ours is zero */
+  h.size = ret->size; /* a larger struct is zero beyond ours: uvs__check_size */
   memcpy(ret, &h, sizeof h);
   return 0;
 }
@@ -86,7 +86,7 @@ static int read_report(uvs_t *s, struct report *ret) {
 struct out {
   uvs_write_cb write;
   void *arg;
-  int rc; /* not 0: `write` wants no more */
+  int rc; /* not 0: `write` has returned this, and is not called again */
   size_t used;
   char text[TEXT_SIZE];
 };
@@ -94,10 +94,10 @@ struct out {
 static void flush(struct out *o) {
   if (o->used > 0)
     o->rc = o->write(o->text, o->used, o->arg);
-  o->used = 0; /* also if `write` wants no more */
+  o->used = 0; /* also if `write` has failed */
 }
 
-/* A whole line; it goes out together with others. */
+/* Adds whole lines to the buffer, and writes the buffer out first if it has no room for them. */
 __attribute__((format(printf, 2, 3))) static void line(struct out *o, const char *format, ...) {
   for (int again = 0; again < 2 && o->rc == 0; again++) {
     size_t room = sizeof o->text - o->used;
@@ -112,7 +112,7 @@ __attribute__((format(printf, 2, 3))) static void line(struct out *o, const char
       o->used += (size_t)n;
       return;
     }
-    UVS_ASSERT(o->used > 0); /* no line is longer than the room for all */
+    UVS_ASSERT(o->used > 0); /* no line is longer than the buffer */
     flush(o);
   }
 }
@@ -154,9 +154,9 @@ static const struct {
      "The most pool threads that were busy at once."},
     {"slots", FIELD(slots), "", "uvsched_task_slots", "gauge", "Tasks that there is memory for."},
     {"heap ops", FIELD(heap_ops), "", "uvsched_heap_operations_total", "counter",
-     "Tasks put into the delay heap, moved in it, taken out."},
+     "Tasks put into the delay queue, moved in it, or taken out."},
     {"wake-ups", FIELD(wakeups), "", "uvsched_wakeups_total", "counter",
-     "Turns of the loop that the scheduler asked for."},
+     "Loop passes that the scheduler asked for."},
 };
 
 #define COUNTS (sizeof counters / sizeof counters[0])
@@ -178,7 +178,7 @@ static const struct {
                         "How long runs were ready before they started."},
     [UVS_STAT_RUN] = {"run", "uvsched_run_duration_seconds", "How long runs took."},
     [UVS_STAT_LATE] = {"late", "uvsched_run_late_seconds",
-                       "How much later than due runs started, by what most of it was spent on."},
+                       "How late runs started, by the main cause of the delay."},
 };
 
 /* ---- for Prometheus ---- */
@@ -188,8 +188,8 @@ static void write_head(struct out *o, const char *metric, const char *type, cons
 }
 
 /* One `le` for each power of two. A value exactly on a bound is counted in the bucket above; a
- * nanosecond makes no difference here. The label, if there is one, is given in both its forms:
- * beside `le`, and alone. */
+ * nanosecond makes no difference here. The label, if there is one, comes in two forms: `beside`
+ * goes in front of `le`, `alone` is complete. */
 static void write_series(struct out *o, const char *name, const char *beside, const char *alone,
                          const uvs_histogram_t *h) {
   uint64_t below = 0;
@@ -267,7 +267,7 @@ static void write_row(struct out *o, const char *name, const uvs_histogram_t *h,
        readable(text[2], (uint64_t)uvs_quantile_ns(h, 0.99)), readable(text[3], h->max_ns), share);
 }
 
-/* The culprits, the greatest share of all lateness first. */
+/* Writes the culprits. The one with the greatest share of all lateness comes first. */
 static void write_causes(const struct report *r, struct out *o) {
   const uvs_histogram_t *of = &r->stat[UVS_STAT_CAUSE]; /* by UVS_LATE_... */
   bool written[UVS_LATE_CAUSES] = {false};

@@ -28,8 +28,8 @@ bool uvs__owns_loop(const uvs_t *s) {
   return uvs__self() == (owner == 0 ? s->opener : owner);
 }
 
-/* Has the loop's thread ended? A thread that was just joined may still be exiting, so this asks for
- * a while. A correct program that has one loop thread never comes here. */
+/* Has the loop's thread ended? A thread that was just joined may still be exiting, so this function
+ * asks repeatedly for a while. A correct program that has one loop thread never calls it. */
 static bool owner_is_gone(const uvs_t *s) {
   /* relaxed, both: see uvs__own_loop */
   int tid =
@@ -56,7 +56,7 @@ int uvs__enter_loop(uvs_t *s) {
 
 /* ---- open ---- */
 
-/* As libuv reads it. */
+/* One less than the size of libuv's pool, but at least 1. Reads the size as libuv does. */
 static int default_concurrency(void) {
   char text[16];
   size_t size = sizeof text;
@@ -71,16 +71,10 @@ static int default_concurrency(void) {
 
 /* The caller's hooks, with NULL for missing fields. */
 static int read_hooks(const uvs_hooks_t *given, uvs_hooks_t *h) {
-  int rc;
-
   uvs_hooks_init(h);
   if (given == NULL)
     return 0;
-  rc = uvs__check_size(given, given->size, sizeof *h, HOOKS_SIZE_MIN);
-  if (rc < 0)
-    return rc;
-  memcpy(h, given, given->size < sizeof *h ? given->size : sizeof *h);
-  return 0;
+  return uvs__read_sized(h, sizeof *h, given, given->size, HOOKS_SIZE_MIN);
 }
 
 static int read_options(const uvs_options_t *given, uvs_options_t *o, uvs_hooks_t *h) {
@@ -90,10 +84,9 @@ static int read_options(const uvs_options_t *given, uvs_options_t *o, uvs_hooks_
   uvs_hooks_init(h);
   if (given == NULL)
     return 0;
-  rc = uvs__check_size(given, given->size, sizeof *o, OPTIONS_SIZE_MIN);
+  rc = uvs__read_sized(o, sizeof *o, given, given->size, OPTIONS_SIZE_MIN);
   if (rc < 0)
     return rc;
-  memcpy(o, given, given->size < sizeof *o ? given->size : sizeof *o);
   if (o->concurrency < -1 || o->concurrency > UVS__CONCURRENCY_MAX)
     return UV_EINVAL;
   if (o->keep_alive < UVS_KEEP_ALIVE_AUTO || o->keep_alive > UVS_KEEP_ALIVE_NEVER)
@@ -114,10 +107,10 @@ static int read_options(const uvs_options_t *given, uvs_options_t *o, uvs_hooks_
   if ((o->allocator.alloc == NULL) != (o->allocator.free == NULL))
     return UV_EINVAL;
   if (o->concurrency == 0 && (o->executor != NULL || o->threads != 0))
-    return UV_EINVAL; /* bodies would run on the loop, and not there */
+    return UV_EINVAL; /* concurrency 0: bodies run on the loop */
   if (o->precise_ns < 0 || o->precise_ns > UVS_MS(1))
     return UV_EINVAL;
-  if (o->precise_ns > 0 && uvs__clock_replaced(&o->clock)) /* there is no timer to be precise */
+  if (o->precise_ns > 0 && uvs__clock_replaced(&o->clock)) /* no timer runs */
     return UV_EINVAL;
   return 0;
 }
@@ -141,7 +134,8 @@ void uvs_ignore_errors(uvs_t *s, uvs_id_t id, int status, void *arg) {
   (void)arg;
 }
 
-/* The error hook of a scheduler that was given none: failures are not silent. Loop thread. */
+/* Loop thread. The error hook of a scheduler without one: prints the first failure, so that
+ * failures are not silent. */
 static void print_first_error(uvs_t *s, uvs_id_t id, int status, void *arg) {
   char text[64];
   uvs_info_t info;
@@ -188,7 +182,9 @@ static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o, const uvs_
   s->shutdown_ns = s->shutdown_wall_ns = UVS__NEVER;
   s->at.armed_ns = UVS__NEVER;
   s->at.first_pass = true;
-  s->at.kept = true; /* as the ticker's handle is at first */
+  s->names = UVS__NONE;
+  s->zones_generation = UINT64_MAX;
+  s->at.kept = true; /* the async handle is ref'd at first */
   s->at.owed = s->at.arrivals = (struct uvs__list){UVS__NONE, UVS__NONE};
   s->at.last_call = &s->at.calls;
   s->queues.due_ns = UVS__NEVER;
@@ -206,7 +202,7 @@ static int open_crew(uvs_t *s, const uvs_options_t *o) {
   return uvs__crew_open(s, &s->home, &c);
 }
 
-/* On a cache line of its own. */
+/* Aligned to a cache line. */
 static uvs_t *allocate(const uvs_allocator_t *m) {
   void *raw = uvs__mem_alloc(m, 1, sizeof(uvs_t), ALIGNMENT);
   uvs_t *s;

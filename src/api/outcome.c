@@ -4,7 +4,7 @@
  * thread abandons a wait. core/waiters.c says how threads sleep and are woken.
  *
  * A call that sleeps holds a reference on the scheduler, since uvs_close may come meanwhile. The
- * time-out of a wait is real time, also with a replaced clock.
+ * time-out of a wait is real time, even with a replaced clock.
  */
 #include "api/api.h"
 
@@ -39,7 +39,7 @@ int uvs__sleep(uvs_t *s, struct uvs__sleeper *z, uint64_t until_ns) {
   while (!z->woken && !z->abandoned && rc == 0)
     rc = uvs__wait_on(&z->cond, &s->lock, until_ns);
   if (z->abandoned)
-    return UV_EINTR; /* first: uvs_abandon has promised it */
+    return UV_EINTR; /* first: uvs_abandon has promised this result */
   return z->woken ? 0 : rc;
 }
 
@@ -159,7 +159,7 @@ static int wait_locked(uvs_t *s, uvs_id_t id, uint64_t until_ns, int may_sleep,
     return may_sleep;
   uvs__waiter_link(x, w);
   rc = uvs__sleep(s, w->sleeper, until_ns);
-  uvs__waiter_unlink(w); /* the time limit came first; else it is unlinked already */
+  uvs__waiter_unlink(w); /* if the time-out came first; otherwise it is unlinked already */
   return rc;
 }
 

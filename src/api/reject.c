@@ -116,7 +116,7 @@ bool uvs__fits_here(const uvs_t *s, const uvs_task_t *t, uint64_t due_ns, uint64
   return s->decorate_cb == NULL && t->work != NULL && t->kind == UVS_ONE_SHOT &&
          t->from != UVS_FROM_WALL && due_ns <= now_ns && t->jitter_ns == 0 &&
          t->failure_policy == UVS_FAIL_STOP && t->limit.run_ns == 0 && t->limit.total_ns == 0 &&
-         t->lane == 0 &&
+         t->lane == 0 && (t->flags & UVS_REPLACE) == 0 &&
          !watched; /* tasks of uvs_all and uvs_any: the call would miss its time limit */
 }
 
@@ -132,7 +132,7 @@ void uvs__run_here(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   }
   uvs__make_ready(s, slot, &h);
   uvs__start(s, slot, &seat, now_ns, &st);
-  uvs__record_start(s, &st, &s->shared_cell); /* there is no limit */
+  uvs__record_start(s, &st, &s->shared_cell); /* such a task has no time limit */
   uvs__unlock_and_wake(s, now_ns);
   uvs__call_body(s, &st, &e);
   uvs__lock(s);

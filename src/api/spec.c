@@ -4,18 +4,17 @@
  */
 #include "api/api.h"
 
+#include "uvsched/calendar.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #define TASK_SIZE_MIN offsetof(uvs_task_t, flags) /* up to the callbacks and their arg */
 
 int uvs__read_spec(const void *given, size_t size, uvs_task_t *ret) {
-  int rc = uvs__check_size(given, size, sizeof *ret, TASK_SIZE_MIN);
-
-  if (rc < 0)
-    return rc;
   uvs_task_init(ret);
-  memcpy(ret, given, size < sizeof *ret ? size : sizeof *ret);
+  if (uvs__read_sized(ret, sizeof *ret, given, size, TASK_SIZE_MIN) < 0)
+    return UV_EINVAL;
   return ret->size == size ? 0 : UV_EINVAL;
 }
 
@@ -24,12 +23,16 @@ int uvs__read_spec(const void *given, size_t size, uvs_task_t *ret) {
 static const char *kind_error(const uvs_task_t *t) {
   if (t->work == NULL && t->after == NULL)
     return "work and after are both NULL: a task needs one of them";
-  if (t->kind < UVS_ONE_SHOT || t->kind > UVS_FIXED_DELAY)
-    return "kind is not UVS_ONE_SHOT, UVS_FIXED_RATE or UVS_FIXED_DELAY";
+  if (t->kind < UVS_ONE_SHOT || t->kind > UVS_CALENDAR)
+    return "kind is not UVS_ONE_SHOT, UVS_FIXED_RATE, UVS_FIXED_DELAY or UVS_CALENDAR";
   if (t->from < UVS_FROM_NOW || t->from > UVS_FROM_WALL)
     return "from is not UVS_FROM_NOW, UVS_FROM_MONOTONIC or UVS_FROM_WALL";
-  if ((t->flags & ~(unsigned)UVS_UNREF) != 0)
-    return "flags has an unknown bit: only UVS_UNREF is known";
+  if ((t->flags & ~(unsigned)(UVS_UNREF | UVS_REPLACE)) != 0)
+    return "flags has an unknown bit: only UVS_UNREF and UVS_REPLACE are known";
+  if ((t->flags & UVS_REPLACE) != 0 && (t->name == NULL || t->name[0] == '\0'))
+    return "UVS_REPLACE needs a name";
+  if (t->interrupt != NULL && t->work == NULL)
+    return "interrupt is only for tasks with work";
   if (t->priority < UVS_PRIORITY_LOW || t->priority > UVS_PRIORITY_HIGH)
     return "priority is not UVS_PRIORITY_LOW, UVS_PRIORITY_NORMAL or UVS_PRIORITY_HIGH";
   if (t->jitter_ns < 0)
@@ -44,13 +47,19 @@ static const char *period_error(const uvs_task_t *t) {
     if (t->period_ns != 0)
       return "period_ns is only for UVS_FIXED_RATE and UVS_FIXED_DELAY";
     if (t->max_runs != 0)
-      return "max_runs is only for UVS_FIXED_RATE and UVS_FIXED_DELAY";
-    return t->until_ns != 0 ? "until_ns is only for UVS_FIXED_RATE and UVS_FIXED_DELAY" : NULL;
+      return "max_runs is only for periodic tasks";
+    return t->until_ns != 0 ? "until_ns is only for periodic tasks" : NULL;
   }
-  if (t->period_ns <= 0)
+  if (t->kind == UVS_CALENDAR) {
+    if (t->period_ns != 0)
+      return "period_ns is only for UVS_FIXED_RATE and UVS_FIXED_DELAY";
+    if (t->from == UVS_FROM_MONOTONIC)
+      return "UVS_FROM_MONOTONIC is not for UVS_CALENDAR, which follows the wall clock";
+  } else if (t->period_ns <= 0) {
     return "period_ns is not positive: a periodic task needs one";
-  if (t->from == UVS_FROM_WALL)
-    return "UVS_FROM_WALL is only for UVS_ONE_SHOT";
+  } else if (t->from == UVS_FROM_WALL) {
+    return "UVS_FROM_WALL is only for UVS_ONE_SHOT and UVS_CALENDAR";
+  }
   if (t->until_ns < 0)
     return "until_ns is negative";
   if (t->until_ns != 0 && t->until_ns < t->first_ns)
@@ -60,13 +69,25 @@ static const char *period_error(const uvs_task_t *t) {
   return NULL;
 }
 
+static const char *calendar_error(const uvs_task_t *t) {
+  if (t->kind != UVS_CALENDAR)
+    return t->calendar != NULL ? "calendar is only for UVS_CALENDAR" : NULL;
+  if (t->calendar == NULL)
+    return "calendar is NULL: UVS_CALENDAR needs one";
+  if (uvs_calendar_interval(t->calendar) != 0)
+    return "calendar is an @every: use UVS_FIXED_RATE, and uvs_calendar_interval as period_ns";
+  return NULL;
+}
+
 static const char *missed_error(const uvs_task_t *t) {
+  bool grid = t->kind == UVS_FIXED_RATE || t->kind == UVS_CALENDAR;
+
   if (t->missed_policy < UVS_MISSED_CATCH_UP || t->missed_policy > UVS_MISSED_SKIP)
     return "missed_policy is not UVS_MISSED_CATCH_UP, UVS_MISSED_ONCE or UVS_MISSED_SKIP";
-  if (t->kind != UVS_FIXED_RATE && t->missed_policy != UVS_MISSED_CATCH_UP)
-    return "missed_policy is only for UVS_FIXED_RATE";
-  if (t->kind != UVS_FIXED_RATE && t->max_burst != 0)
-    return "max_burst is only for UVS_FIXED_RATE";
+  if (!grid && t->missed_policy != UVS_MISSED_CATCH_UP)
+    return "missed_policy is only for UVS_FIXED_RATE and UVS_CALENDAR";
+  if (!grid && t->max_burst != 0)
+    return "max_burst is only for UVS_FIXED_RATE and UVS_CALENDAR";
   if (t->missed_policy != UVS_MISSED_CATCH_UP && t->max_burst != 0)
     return "max_burst is only for UVS_MISSED_CATCH_UP";
   return NULL;
@@ -78,7 +99,7 @@ static const char *failure_error(const uvs_task_t *t) {
   if (t->failure_policy == UVS_FAIL_STOP && t->max_failures != 0)
     return "max_failures is only for UVS_FAIL_CONTINUE and UVS_FAIL_RETRY";
   if (t->failure_policy == UVS_FAIL_CONTINUE && t->kind == UVS_ONE_SHOT)
-    return "UVS_FAIL_CONTINUE is only for UVS_FIXED_RATE and UVS_FIXED_DELAY";
+    return "UVS_FAIL_CONTINUE is only for periodic tasks";
   if (t->failure_policy != UVS_FAIL_RETRY) {
     if (t->retry.wait_ns != 0 || t->retry.max_wait_ns != 0 || t->retry.jitter_percent != 0)
       return "retry is only for UVS_FAIL_RETRY";
@@ -132,7 +153,8 @@ static const char *outcome_error(const uvs_task_t *t) {
 
 static const char *spec_error(const uvs_task_t *t) {
   static const char *(*const errors[])(const uvs_task_t *) = {
-      kind_error, period_error, missed_error, failure_error, limit_error, outcome_error};
+      kind_error,    period_error, calendar_error, missed_error,
+      failure_error, limit_error,  outcome_error};
 
   for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
     const char *error = errors[i](t);

@@ -9,6 +9,8 @@
  */
 #include "api/submit.h"
 
+#include "uvsched/calendar.h"
+
 #include "util/directory.h"
 
 #include <string.h>
@@ -21,13 +23,14 @@ struct batch {
   const uvs_task_t *given;     /* the caller's specs, for the rejected handler */
   uvs_id_t *ret_ids;           /* or NULL */
   uvs_lane_t narrow;           /* they are submitted through this lane's id; 0: none */
-  struct uvs__waiter *waiters; /* one each, or NULL */
+  struct uvs__waiter *waiters; /* one for each task, or NULL */
   uint64_t now_ns;
   uint64_t wall_ns; /* 0: there is no wall-clock task */
   /* What they need, see check_batch. */
   size_t refs, extras;
   bool lanes;
-  bool plain; /* all tasks are plain, and none needs an extra record */
+  bool plain;         /* all tasks are plain, and none needs an extra record */
+  bool *ret_replaced; /* set to true if a task was replaced */
 };
 
 /* ---- specs ---- */
@@ -44,8 +47,8 @@ static const uvs_task_t *nth(const struct batch *b, size_t i, uvs_task_t *room) 
   }
   if (uvs__read_spec(given, b->stride, room) < 0)
     return NULL;
-  if (b->narrow != 0) {
-    if (room->lane != 0 && room->lane != b->narrow)
+  if (b->narrow != 0) { /* names belong to the scheduler, not to the lane */
+    if ((room->lane != 0 && room->lane != b->narrow) || (room->flags & UVS_REPLACE) != 0)
       return NULL;
     room->lane = b->narrow;
   }
@@ -88,8 +91,8 @@ static void pause_after_batch(uvs_t *s, const struct batch *b, size_t i) {
 
 /* ---- lanes ---- */
 
-/* Lock held, but released to free the lane if nobody else holds it. */
-static void let_go(uvs_t *s, struct uvs__gate *g) {
+/* Lock held, but released to free the lane if this was its last hold. */
+static void end_hold(uvs_t *s, struct uvs__gate *g) {
   if (!uvs__directory_drop(g->number))
     return;
   uvs__unlock(s);
@@ -97,7 +100,7 @@ static void let_go(uvs_t *s, struct uvs__gate *g) {
   uvs__lock(s);
 }
 
-/* Lock held, but see let_go: one more task counts in this lane. 0; UV_ENOENT, UV_EINVAL (another
+/* Lock held, but see end_hold: one more task counts in this lane. 0; UV_ENOENT, UV_EINVAL (another
  * scheduler's), UV_ECANCELED (disposed). */
 static int join_lane(uvs_t *s, uvs_lane_t lane) {
   bool was;
@@ -107,12 +110,12 @@ static int join_lane(uvs_t *s, uvs_lane_t lane) {
   if (g == NULL)
     return was ? UV_ECANCELED : UV_ENOENT;
   if (g->scheduler != s)
-    rc = UV_EINVAL; /* that scheduler is not locked: a forked child might wait for ever */
+    rc = UV_EINVAL; /* never lock that scheduler: in a forked child this might wait for ever */
   else
     rc = g->shut ? UV_ECANCELED : 0;
   if (rc == 0)
     g->live++;
-  let_go(s, g);
+  end_hold(s, g);
   return rc;
 }
 
@@ -129,7 +132,7 @@ static void leave_lanes(uvs_t *s, const struct batch *b, size_t n) {
       continue;
     g = uvs__directory_hold(lane, &was); /* the lane exists: a task counts in it */
     uvs__gate_left(g, 1);
-    let_go(s, g);
+    end_hold(s, g);
   }
 }
 
@@ -168,6 +171,8 @@ static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const u
     struct uvs__extra *x = uvs__extra(s, uvs__task(s, slot));
 
     x->narrow = b->narrow != 0;
+    if (t->kind == UVS_CALENDAR)
+      uvs__begin_calendar(s, slot, t, b->wall_ns);
     if (b->waiters != NULL)
       uvs__waiter_link(x, &b->waiters[i]);
   }
@@ -181,9 +186,23 @@ static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const u
   return slot;
 }
 
-/* Lock held, except where reject.c releases it. Makes and files an accepted task, on these terms.
- * If its lane was disposed meanwhile, the task ends. */
+/* Lock held: the new task takes its name. *ret_calendar: as uvs__replace. */
+static uint32_t replace(uvs_t *s, const struct batch *b, size_t i, uint32_t slot,
+                        struct uvs_calendar_s **ret_calendar) {
+  bool replaced;
+
+  slot = uvs__replace(s, slot, &replaced, ret_calendar);
+  if (b->ret_ids != NULL)
+    b->ret_ids[i] = uvs__id_of(s, uvs__task(s, slot), slot);
+  if (b->ret_replaced != NULL)
+    *b->ret_replaced |= replaced;
+  return slot;
+}
+
+/* Lock held, except where reject.c releases it and to give a calendar back. Makes and files an
+ * accepted task, on these terms. If its lane was disposed meanwhile, the task ends. */
 static void take_in(uvs_t *s, const struct batch *b, size_t i, enum uvs__terms terms) {
+  struct uvs_calendar_s *calendar = NULL;
   uvs_task_t room;
   const uvs_task_t *t = nth(b, i, &room);
   bool pushed = terms != UVS__TERMS_PUSH || pending(s) <= s->max_pending ||
@@ -194,9 +213,16 @@ static void take_in(uvs_t *s, const struct batch *b, size_t i, enum uvs__terms t
     uvs__end_unstarted(s, slot, UVS__DROPPED, 0);
     return;
   }
+  if ((t->flags & UVS_REPLACE) != 0)
+    slot = replace(s, b, i, slot, &calendar);
   if (t->from == UVS_FROM_WALL)
     uvs__note_wall(s, uvs__task(s, slot), b->now_ns, b->wall_ns);
   uvs__file(s, slot, b->now_ns);
+  if (calendar == NULL)
+    return;
+  uvs__unlock(s);
+  uvs_calendar_release(calendar);
+  uvs__lock(s);
 }
 
 /* Lock held, but released after each batch. */
@@ -311,7 +337,7 @@ static int check_batch(uvs_t *s, struct batch *b) {
     b->refs += (t->flags & UVS_UNREF) == 0;
     b->extras += !plain && uvs__needs_extra(s, t, b->now_ns);
     b->lanes |= t->lane != 0;
-    if (t->from == UVS_FROM_WALL && b->wall_ns == 0)
+    if ((t->from == UVS_FROM_WALL || t->kind == UVS_CALENDAR) && b->wall_ns == 0)
       b->wall_ns = uvs__clock_wall(&s->clock);
   }
   return 0;
@@ -384,6 +410,7 @@ static int submit(uvs_t *s, struct batch *b) {
 
 static int submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_lane_t narrow,
                        uvs_id_t *ret_ids) {
+  bool replaced = false;
   struct batch b;
   int rc = uvs__enter(s);
 
@@ -399,8 +426,10 @@ static int submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_lane_t narro
                      .given = t,
                      .ret_ids = ret_ids,
                      .narrow = narrow,
-                     .now_ns = uvs__now(s)};
-  return submit(s, &b);
+                     .now_ns = uvs__now(s),
+                     .ret_replaced = &replaced};
+  rc = submit(s, &b);
+  return rc == 0 && replaced ? UVS_REPLACED : rc;
 }
 
 int uvs__submit_watched(uvs_t *s, const uvs_task_t *given, const uvs_task_t *specs, size_t n,
@@ -431,7 +460,7 @@ int uvs_submit_many(uvs_t *s, const uvs_task_t *t, size_t n, uvs_id_t *ret_ids) 
  * step is exact. */
 static bool is_ready_at_once(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
   return t->from == UVS_FROM_NOW && t->first_ns <= 0 && t->work != NULL &&
-         s->home.concurrency > 0 && !s->home.follows && !s->at.first_pass &&
+         s->home.concurrency > 0 && !s->home.follows && !s->paused && !s->at.first_pass &&
          !uvs__clock_replaced(&s->clock) && uvs__delay_bound(&s->delay) > now_ns;
 }
 
@@ -459,7 +488,8 @@ static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
   s->live_refs += (t->flags & UVS_UNREF) == 0;
   if (ret_id != NULL)
     *ret_id = uvs__id_of(s, uvs__task(s, slot), slot); /* before the body can start */
-  /* The loop thread can move a task that it submits until the next pass: so the task must wait. */
+  /* Until the next pass, the loop thread can reschedule a task that it has submitted. So the task
+   * must be WAITING. */
   if (!on_loop && is_ready_at_once(s, t, now_ns))
     uvs__make_ready(s, slot, &(struct uvs__handing){now_ns, now_ns, 0, 0});
   else

@@ -7,13 +7,15 @@
 
 #include "api/api.h"
 
+#include "uvsched/control.h"
+
 #include <string.h>
 
 /* ---- plain tasks ---- */
 
 /* From this offset on, a spec has only fields that a plain one-shot does not use. */
 #define UVS__RARE offsetof(uvs_task_t, max_burst)
-_Static_assert(sizeof(uvs_task_t) - UVS__RARE <= 8 * 16, "all of them are looked at");
+_Static_assert(sizeof(uvs_task_t) - UVS__RARE <= 9 * 16, "all of them are looked at");
 
 /* The i-th 16 bytes of these fields; past the end, the last 16. How many there are depends on the
  * size of a pointer. */
@@ -33,10 +35,12 @@ static inline bool uvs__is_plain(const uvs_task_t *t) {
   if (t->size != sizeof *t) /* a smaller struct must not be read beyond its end */
     return false;
   rare = uvs__any_rare(t, 0) | uvs__any_rare(t, 1) | uvs__any_rare(t, 2) | uvs__any_rare(t, 3) |
-         uvs__any_rare(t, 4) | uvs__any_rare(t, 5) | uvs__any_rare(t, 6) | uvs__any_rare(t, 7);
+         uvs__any_rare(t, 4) | uvs__any_rare(t, 5) | uvs__any_rare(t, 6) | uvs__any_rare(t, 7) |
+         uvs__any_rare(t, 8);
   return rare == 0 && t->kind == UVS_ONE_SHOT && t->period_ns == 0 &&
          (t->from == UVS_FROM_NOW || t->from == UVS_FROM_MONOTONIC) &&
-         (t->work == NULL) != (t->after == NULL) && (t->flags & ~(unsigned)UVS_UNREF) == 0 &&
+         (t->work == NULL) != (t->after == NULL) &&
+         (t->flags & ~(unsigned)UVS_UNREF) == 0 && /* UVS_REPLACE is not plain */
          t->missed_policy == UVS_MISSED_CATCH_UP;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * virtual: calls for a program that replaces the clock: when is the next task due, and look again.
+ * virtual: calls for a program that replaces the clock. It asks when the next task is due, and
+ * tells the loop that the clock has changed.
  */
 #include "api/api.h"
 

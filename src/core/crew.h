@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * crew: the runners of one executor, as the lock protects them, and how many of them are needed.
+ * crew: the runners of one executor, and how many of them are needed. This is the part of a crew
+ * that the lock protects; pool/crew.h has the rest.
  */
 #ifndef UVS__CORE_CREW_H
 #define UVS__CORE_CREW_H
@@ -23,23 +24,23 @@ struct uvs__crew {
   uint32_t seeking;   /* runners that were sent and have not yet looked for work */
   uint32_t active;    /* runners that run a body */
   uint32_t out;       /* runners that were sent and are not yet back */
-  uint32_t brief;     /* brief runs without many long ones: see pool/runner.c */
-  uint32_t body_ns;   /* the length of a body with its hooks, on average */
-  uint32_t rest_ns;   /* the rest of a run: ending the run before, starting this one */
+  uint32_t brief;     /* rises with brief runs, falls with long ones: pool/runner.c */
+  uint32_t body_ns;   /* average length of a body with its hooks */
+  uint32_t rest_ns;   /* average rest of a run: the previous run's end, this run's start */
   int concurrency;
   uint64_t starts;         /* runs started */
   uint64_t idle_since_ns;  /* when the last active runner became idle */
-  uint64_t recalled_ns;    /* when the loop then sent a runner again */
+  uint64_t recalled_ns;    /* when the loop sent the next runner after that */
   struct uvs__ready ready; /* tasks that may start */
-  /* What follows is seldom used. */
+  /* The fields below are seldom used. */
   uint64_t starts_seen, seen_ns;         /* `starts` at the last review, and when: pool/runner.c */
   const struct uvs_executor_s *executor; /* NULL: libuv's pool */
-  struct uvs_threads_s *own;             /* made for this crew, and closed with it; or NULL */
-  struct uvs__gate *gate;                /* of the lane that has this crew; NULL: the scheduler */
-  bool follows;                          /* `concurrency` is what the executor says ... */
-  int most;                              /* ... up to this, since no more can be used */
-  int reserved;                          /* runners that are reserved for this crew */
-  bool listed;                           /* on the list of crews that have something to start: */
+  struct uvs_threads_s *own; /* the pool made for this crew, and closed with it; NULL: none */
+  struct uvs__gate *gate;    /* of the lane that owns this crew; NULL: the scheduler owns it */
+  bool follows;              /* `concurrency` is the executor's own number ... */
+  int most;                  /* ... but at most this: more cannot be used */
+  int reserved;              /* runners that are reserved for this crew */
+  bool listed;               /* the crew is on the list of crews that have something to start: */
   struct uvs__crew *prev, *next;
   struct uvs__resize_watch watch; /* wakes the loop, if `executor` is a pool that can be resized */
 };
@@ -67,9 +68,9 @@ static inline bool uvs__crew_is_alone(const struct uvs__crew *c) {
   return c->brief >= UVS__BRIEF_MANY && c->body_ns < c->rest_ns;
 }
 /* Should one more runner be sent now? Waking a thread takes longer than a brief run. So after many
- * brief runs one runner is sent for 32 tasks, or only one for all. This ends when runs are long, or
- * when no run starts for 1 ms. *ret_held_back: no runner is sent, although there are more tasks
- * than runners. */
+ * brief runs the loop sends one runner for every 32 tasks, or one runner for all of them
+ * (uvs__crew_is_alone). This ends when runs are long, or when no run starts for 1 ms.
+ * *ret_held_back: no runner is sent, although there are more tasks than runners. */
 static inline bool uvs__crew_wants(const struct uvs__crew *c, bool *ret_held_back) {
   uint32_t wanted;
 

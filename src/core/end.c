@@ -36,6 +36,22 @@ void uvs__owe_settled_cleanups(uvs_t *s, struct uvs__cleanup *first) {
   }
 }
 
+/* The loop will serve the task by the state that it has then. */
+static void owe(uvs_t *s, uint32_t slot, const struct uvs__task *t) {
+  if (t->place != UVS__IN_OWED)
+    uvs__list_append(s, &s->at.owed, slot, UVS__IN_OWED);
+}
+
+void uvs__owe_interrupt(uvs_t *s, uint32_t slot) {
+  const struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+
+  if (x == NULL || x->interrupt == NULL || x->interrupted || uvs__body_is_over(t))
+    return;
+  x->interrupted = true;
+  owe(s, slot, t);
+}
+
 /* ---- settled, ended, over ---- */
 
 /* The task leaves the count of its present state. */
@@ -84,14 +100,14 @@ bool uvs__owes_error(const uvs_t *s, const struct uvs__task *t, const struct uvs
 
 /* Must a callback be made at the end of the task? */
 static bool is_heard(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x) {
-  if (t->done != NULL || uvs__has(t, UVS__CLEANUPS) || uvs__owes_error(s, t, x) ||
-      (uvs__has(t, UVS__NEVER_RAN) && s->never_ran_cb != NULL))
+  if (t->done != NULL || t->kind == UVS_CALENDAR || uvs__has(t, UVS__CLEANUPS) ||
+      uvs__owes_error(s, t, x) || (uvs__has(t, UVS__NEVER_RAN) && s->never_ran_cb != NULL))
     return true;
   return x != NULL && (x->failed_owed != 0 || x->missed_owed != 0 || x->dropped[0] != NULL ||
                        x->decoration.release != NULL);
 }
 
-/* The loop is to drop this result, if it is not the task's. */
+/* Leaves this result for the loop to drop, unless it is the task's present result. */
 static void discard(struct uvs__extra *x, void *result) {
   if (result == x->result || result == x->dropped[0] || !uvs__is_droppable(x, result))
     return;
@@ -99,7 +115,8 @@ static void discard(struct uvs__extra *x, void *result) {
   x->dropped[x->dropped[0] != NULL] = result;
 }
 
-/* ENDED, and all waiters have the outcome: discards the task's result if no wait can get it now. */
+/* The task is ENDED, and all waiters have its outcome. Discards its result if no later wait can get
+ * it. */
 static void discard_last(const struct uvs__task *t, struct uvs__extra *x) {
   bool is_outcome = uvs__outcome_of(t, x) == 0 && !uvs__has(t, UVS__TIMED_OUT);
   void *result = x->result;
@@ -119,6 +136,25 @@ void *uvs__take_unclaimed(struct uvs__extra *x) {
   return result;
 }
 
+/* The run of this task, which was replaced, is over: the task that waits for that may run. */
+static void release_successor(uvs_t *s, uint32_t ended, const char *name) {
+  uint32_t slot = uvs__name_find(s, name);
+  const struct uvs__task *t;
+  struct uvs__extra *x;
+
+  if (slot == UVS__NONE)
+    return;
+  t = uvs__task(s, slot);
+  x = uvs__extra(s, t);
+  if (!x->held || x->held_by != ended)
+    return;
+  x->held = false;
+  if (t->state != UVS__WAITING || t->place != UVS__NOWHERE)
+    return;
+  uvs__file(s, slot, s->recent_ns);
+  s->delay.soonest_ns = 0; /* the loop looks, by whichever clock the task is due */
+}
+
 /* The task is settled, no run is in progress and none will start. It is in no list, except perhaps
  * in `owed`. */
 static void end(uvs_t *s, uint32_t slot, struct uvs__task *t, int status) {
@@ -134,11 +170,13 @@ static void end(uvs_t *s, uint32_t slot, struct uvs__task *t, int status) {
     discard_last(t, x);
     if (x->gate != NULL)
       uvs__gate_part(s, x->gate, slot);
+    if (x->indexed)
+      uvs__name_remove(s, slot);
+    else if (x->replaced)
+      release_successor(s, slot, x->name);
   }
-  if (t->place == UVS__IN_OWED)
-    return; /* the loop will serve it */
-  if (is_heard(s, t, x))
-    uvs__list_append(s, &s->at.owed, slot, UVS__IN_OWED);
+  if (t->place == UVS__IN_OWED || is_heard(s, t, x))
+    owe(s, slot, t);
   else
     uvs__retire(s, slot, t);
 }
@@ -250,15 +288,18 @@ void uvs__back_to_waiting(uvs_t *s, uint32_t slot) {
   uvs__set_state(t, UVS__WAITING);
   s->counts.waiting++;
   t->flags &= (uint16_t)~UVS__RUN_FLAGS;
+  if (x == NULL)
+    return;
+  x->step_ns = 0;
   if (x->limited)
     uvs__limit_end(s, t, x);
 }
 
 /* ---- a run ---- */
 
-/* Was the body asked to stop before it returned? */
-static bool was_asked_to_stop(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x,
-                              uint64_t end_ns) {
+bool uvs__was_asked(const uvs_t *s, const struct uvs__task *t, uint64_t end_ns) {
+  const struct uvs__extra *x = uvs__extra(s, t);
+
   /* relaxed, all: written under the lock, which is held here */
   return uvs__load(&t->token, relaxed) != 0 || uvs__load(&s->stop, relaxed) ||
          end_ns >= uvs__load(&s->kill_ns, relaxed) ||
@@ -269,7 +310,7 @@ static bool was_asked_to_stop(const uvs_t *s, const struct uvs__task *t, const s
 void uvs__answer_cancelled(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   const struct uvs__task *t = uvs__task(s, slot);
 
-  if (!uvs__is_settled(t) && was_asked_to_stop(s, t, uvs__extra(s, t), now_ns))
+  if (!uvs__is_settled(t) && uvs__was_asked(s, t, now_ns))
     uvs__settle_running(s, slot, UVS__WAS_CANCELLED);
 }
 
@@ -278,7 +319,7 @@ void uvs__body_returned(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
   struct uvs__extra *x = uvs__extra(s, t);
   struct uvs__run_end end_of_run = *e;
 
-  UVS_ASSERT(t->state == UVS__RUNNING && t->place == UVS__NOWHERE);
+  UVS_ASSERT(t->state == UVS__RUNNING);
   if (is_silent(t) && e->status >= 0 && !uvs__is_settled(t)) {
     s->recent_ns = e->over_ns;
     end_silently(s, slot, t, UVS__COMPLETED);
@@ -298,7 +339,8 @@ void uvs__body_returned(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
     uvs__answer_cancelled(s, slot, e->end_ns);
   if (x != NULL && x->after != NULL) {
     t->status = end_of_run.status;
-    uvs__list_append(s, &s->at.owed, slot, UVS__IN_OWED);
+    x->after_owed = true;
+    owe(s, slot, t);
     return;
   }
   uvs__end_run(s, slot, &end_of_run);
@@ -315,7 +357,7 @@ static void keep_result(const struct uvs__task *t, struct uvs__extra *x, int sta
     x->result = x->limit_result;
   discard(x, before);
   discard(x, x->run_result);
-  x->run_result = x->result; /* the next run keeps it until it sets another */
+  x->run_result = x->result; /* the next run starts with this result, and may replace it */
 }
 
 /* Does another run follow? */
@@ -328,7 +370,7 @@ static bool goes_on(uvs_t *s, struct uvs__task *t, struct uvs__extra *x,
   p = uvs__plan_next(t, x, s->seed, e);
   if (!p.goes_on)
     return false;
-  if (t->kind == UVS_ONE_SHOT && !uvs__may_run(s, t, x))
+  if (t->kind == UVS_ONE_SHOT && e->status < 0 && !uvs__may_run(s, t, x))
     return false; /* a one-shot that may not run again after a shutdown keeps its failure (S42) */
   uvs__miss(s, x, p.missed, p.reason);
   if (e->status < 0 && s->error_cb != NULL && x->run.seen == 0)
@@ -341,9 +383,13 @@ void uvs__end_run(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
   struct uvs__extra *x = uvs__extra(s, t);
   bool follows;
 
+  if (x != NULL && x->end_later != NULL) {
+    *x->end_later = *e; /* the loop ends the run when `interrupt` has returned */
+    return;
+  }
   s->recent_ns = e->over_ns;
   if (x != NULL && x->gate != NULL && x->gate->shut && !uvs__is_settled(t))
-    uvs__settle_running(s, slot, UVS__WAS_CANCELLED); /* its lane was disposed meanwhile */
+    uvs__settle_running(s, slot, UVS__WAS_CANCELLED); /* the lane was disposed during the run */
   follows = goes_on(s, t, x, e);
   if (uvs__has(t, UVS__TIMED_OUT))
     s->counts.failed_runs += x->limit_status < 0;
@@ -356,9 +402,10 @@ void uvs__end_run(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
     uvs__gate_run_ended(s, x->gate);
   if (follows) {
     uvs__back_to_waiting(s, slot);
-    if (uvs__has(t, UVS__WALL)) /* no runner has to come back that would make the loop look */
+    if (uvs__has(t, UVS__WALL)) /* perhaps no runner returns that would wake the loop */
       uvs__note_wall(s, t, e->over_ns, e->wall_ns);
-    uvs__file(s, slot, e->over_ns);
+    if (t->place == UVS__NOWHERE) /* else the loop files it when it comes to its `interrupt` */
+      uvs__file(s, slot, e->over_ns);
     return;
   }
   if (!uvs__is_settled(t))
@@ -376,9 +423,10 @@ static void end_unbegun(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   struct uvs__extra *x = uvs__extra(s, t);
   struct uvs__run_end e = {x->limit_status, now_ns, now_ns, 0};
 
-  if (uvs__has(t, UVS__WALL)) /* that clock, computed from the moment when the task became READY */
+  if (uvs__has(t, UVS__WALL)) /* the wall clock now, computed from when the task became READY */
     e.wall_ns = t->due_ns + x->wall_late_ns + (now_ns - t->ready_ns);
   t->flags |= UVS__PENDING | UVS__FINISHED;
+  uvs__use_point(t, x);
   x->run = (struct uvs__record){.ideal_ns = (int64_t)uvs__ideal_of(t, x), .timed_out = true};
   uvs__end_run(s, slot, &e);
 }
@@ -387,14 +435,14 @@ void uvs__time_out_started(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   struct uvs__task *t = uvs__task(s, slot);
   struct uvs__extra *x = uvs__extra(s, t);
 
-  s->counts.runs--; /* it does not count as a run */
+  s->counts.runs--; /* a run whose body was not called does not count */
   x->runs--;
   if (x->runs == 0)
     t->flags &= (uint16_t)~UVS__RAN;
-  x->missed_next = x->run.missed; /* for the next run to learn of */
+  x->missed_next = x->run.missed; /* the next run reports them */
   if (uvs__has(t, UVS__TIMED_OUT) && x->after != NULL && t->done == NULL && s->error_cb != NULL &&
       x->limit_status < 0)
-    x->failed_owed = x->limit_status; /* `after` was to see it, and is not called now */
+    x->failed_owed = x->limit_status; /* `after`, which would have seen it, is not called */
   end_unbegun(s, slot, now_ns);
 }
 
@@ -402,18 +450,20 @@ void uvs__begin_refused(uvs_t *s, uint32_t slot) {
   struct uvs__task *t = uvs__task(s, slot);
   struct uvs__extra *x = uvs__extra(s, t);
 
-  uvs__unready(s, slot, t, true); /* its gate counts it until the run ends */
+  uvs__unready(s, slot, t, true); /* the gate counts the run until it ends */
   uvs__set_state(t, UVS__RUNNING);
   s->counts.ready--;
   s->counts.running++;
-  if (x != NULL)
-    x->run = (struct uvs__record){.ideal_ns = (int64_t)uvs__ideal_of(t, x)};
+  if (x == NULL)
+    return;
+  uvs__use_point(t, x);
+  x->run = (struct uvs__record){.ideal_ns = (int64_t)uvs__ideal_of(t, x)};
 }
 
 void uvs__time_out_unstarted(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   struct uvs__task *t = uvs__task(s, slot);
 
-  uvs__unready(s, slot, t, true); /* the gate counts the run until end_unbegun ends it */
+  uvs__unready(s, slot, t, true); /* the gate counts the run until end_unbegun ends the run */
   uvs__set_state(t, UVS__RUNNING);
   s->counts.ready--;
   s->counts.running++;
@@ -422,8 +472,8 @@ void uvs__time_out_unstarted(uvs_t *s, uint32_t slot, uint64_t now_ns) {
 
 /* ---- a limit has passed ---- */
 
-/* The task is settled while its body goes on, perhaps for ever. If it has neither `after` nor
- * `done`, the error hook is called now. */
+/* Must the error hook be called now? The task is settled, but its body goes on, perhaps for ever.
+ * If the task has neither `after` nor `done`, nothing else reports the time-out. */
 static bool is_told_now(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x) {
   return s->error_cb != NULL && x->limit_status < 0 && t->done == NULL && x->after == NULL;
 }
@@ -441,6 +491,7 @@ static bool pass(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   if (uvs__body_is_over(t))
     return false;
   uvs__store(&t->token, UVS__TOKEN, release); /* pairs with the acquire in uvs_cancelled */
+  uvs__owe_interrupt(s, slot);
   if (!x->limit_final || uvs__is_settled(t))
     return false;
   uvs__settle_running(s, slot, UVS__PASSED_LIMIT);

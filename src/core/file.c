@@ -13,6 +13,8 @@ bool uvs__may_run(const uvs_t *s, const struct uvs__task *t, const struct uvs__e
     return false;
   if (!s->shut)
     return true;
+  if (x != NULL && x->paused) /* nothing would resume it */
+    return false;
   if (uvs__load(&s->stop, relaxed)) /* written under the lock */
     return false;
   if (t->kind != UVS_ONE_SHOT)
@@ -24,11 +26,11 @@ bool uvs__may_run(const uvs_t *s, const struct uvs__task *t, const struct uvs__e
 
 /* A hook must be called, or a result dropped, before the next run. */
 static bool owes_hook(const struct uvs__extra *x) {
-  return x != NULL &&
-         (x->decorate || x->failed_owed != 0 || x->missed_owed != 0 || x->dropped[0] != NULL);
+  return x != NULL && (x->decorate || x->failed_owed != 0 || x->missed_owed != 0 ||
+                       x->dropped[0] != NULL || x->point_owed);
 }
 
-/* The wall clock's queue names tasks by their extra record. */
+/* An entry in the queue of the wall clock names the task's extra record, not its slot. */
 static void put_wall(uvs_t *s, struct uvs__task *t) {
   uvs__heap_push(&s->table.wall, t->due_ns, (uint64_t)t->seq << UVS__SLOT_BITS | (t->extra - 1));
   t->place = UVS__IN_WALL;
@@ -55,7 +57,7 @@ void uvs__file(uvs_t *s, uint32_t slot, uint64_t now_ns) {
     uvs__end_refused(s, slot);
   } else if (owes_hook(x)) {
     uvs__list_append(s, &s->at.owed, slot, UVS__IN_OWED);
-  } else if (t->due_ns >= UVS__NEVER) {
+  } else if (t->due_ns >= UVS__NEVER || (x != NULL && uvs__is_held_back(x))) {
     /* in no queue */
   } else if (uvs__has(t, UVS__WALL)) {
     put_wall(s, t);
@@ -81,7 +83,7 @@ void uvs__unfile(uvs_t *s, uint32_t slot, struct uvs__task *t) {
   case UVS__WITH_CALLER:
     t->place = UVS__NOWHERE;
     break;
-  case UVS__IN_OWED: /* it stays: the loop serves it by the state that it has then */
+  case UVS__IN_OWED: /* the task stays there: the loop acts on the state that it then finds */
   case UVS__NOWHERE:
   case UVS__IN_READY:
   case UVS__IN_GATE:
@@ -96,11 +98,14 @@ void uvs__move(uvs_t *s, uint32_t slot, uint64_t due_ns, uint64_t now_ns) {
   UVS_ASSERT(t->state == UVS__WAITING);
   if (x != NULL) { /* the grid moves to due_ns */
     x->jitter_now_ns = 0;
-    x->grid_ns = due_ns;
-    if (x->since_ns > due_ns) /* see uvs__give_extra: the task was submitted before now */
+    x->grid_ns = x->last_ns = due_ns;
+    x->passed_ns = UVS__NEVER;
+    x->step_ns = 0;
+    x->extra_run = x->at_once = x->point_owed = x->zone_changed = false;
+    if (x->since_ns > due_ns) /* a guess of uvs__give_extra; the submission was before now */
       x->since_ns = due_ns;
   }
-  if (t->place == UVS__IN_DELAY && due_ns < UVS__NEVER) {
+  if (t->place == UVS__IN_DELAY && due_ns < UVS__NEVER && (x == NULL || !uvs__is_held_back(x))) {
     uvs__delay_move(&s->delay, slot, due_ns, now_ns);
     return;
   }
@@ -137,7 +142,8 @@ static bool is_loops(uvs_t *s, const struct uvs__task *t, const struct uvs__extr
 }
 
 /* Notes when the task was due by the monotonic clock, and its key among the ready tasks. A run that
- * catches up counts as due no earlier than UVS__CATCH_UP_NS before the end of the run before. */
+ * catches up counts as due no earlier than UVS__CATCH_UP_NS before the end of the task's previous
+ * run. */
 static void note_lateness(uvs_t *s, struct uvs__task *t, struct uvs__extra *x,
                           const struct uvs__handing *h) {
   uint64_t least_ns =
@@ -146,7 +152,7 @@ static void note_lateness(uvs_t *s, struct uvs__task *t, struct uvs__extra *x,
   x->key_ns = t->due_ns;
   if (uvs__has(t, UVS__WALL)) {
     x->wall_late_ns = h->wall_ns - t->due_ns;
-    x->step_ns = h->step_ns;
+    x->step_ns += h->step_ns; /* a calendar task may have noted it in is_still_due */
     x->key_ns = h->now_ns > x->wall_late_ns ? h->now_ns - x->wall_late_ns : 0;
   } else if (uvs__waits_by_ms(s) && x->since_ns < t->due_ns) {
     t->flags |= UVS__DELAYED;
@@ -212,29 +218,40 @@ static int why_late(const uvs_t *s, const struct uvs__task *t, const struct uvs_
                     const struct uvs__handing *h) {
   int64_t by_ns[UVS_LATE_CAUSES];
   struct uvs__late l = {
-      .due_ns = (int64_t)t->due_ns,
+      .due_ns =
+          (int64_t)(uvs__has(t, UVS__WALL) ? h->now_ns - (h->wall_ns - t->due_ns) : t->due_ns),
+      .step_ns = (int64_t)(uvs__has(t, UVS__WALL) ? h->step_ns : 0),
       .ended_ns = x->run.end_ns,
       .after_ns = (int64_t)x->after_ns,
       .since_ns = (int64_t)x->since_ns,
+      .resumed_ns = (int64_t)uvs__load(&s->resumed_ns, relaxed), /* written under the lock */
       .turn_ns = (int64_t)h->pass_ns,
       .ready_ns = (int64_t)h->now_ns,
       .start_ns = (int64_t)h->now_ns,
-      .timed = uvs__waits_by_ms(s) && x->since_ns < t->due_ns,
+      .timed = uvs__waits_by_ms(s) && !uvs__has(t, UVS__WALL) && x->since_ns < t->due_ns,
       .first = x->runs == 0,
   };
 
+  if (x->since_resumed)
+    uvs__late_resumed(&l);
   return uvs__late_split(&l, by_ns);
 }
 
-/* The periodic task is out of its queue. False: it is not due after all, since a point of its grid
- * is left out or its end time has come. */
+/* A periodic task was taken out of its queue. False: it does not run now, because points of its
+ * grid are left out (it was filed again) or its end time has passed (it has ended). */
 static bool is_still_due(uvs_t *s, uint32_t slot, struct uvs__task *t,
                          const struct uvs__handing *h) {
   struct uvs__extra *x = uvs__extra(s, t);
   struct uvs__recur r = uvs__recur_of(t, x);
   struct uvs__point p = {uvs__ideal_of(t, x), 0};
 
-  if (!uvs__is_retrying(x)) /* a retry is not on the grid */
+  if (t->kind == UVS_CALENDAR && !uvs__is_off_grid(x) && h->wall_ns >= x->passed_ns) {
+    uvs__owe_point(x, true, why_late(s, t, x, h));
+    x->step_ns = h->step_ns;
+    uvs__file(s, slot, h->now_ns);
+    return false;
+  }
+  if (!uvs__is_off_grid(x))
     p = uvs__recur_due(&r, p.ideal_ns, h->now_ns);
   if (p.ideal_ns > x->until_ns) {
     uvs__complete(s, slot);
@@ -249,7 +266,7 @@ static bool is_still_due(uvs_t *s, uint32_t slot, struct uvs__task *t,
   return false;
 }
 
-/* The task is out of its queue. */
+/* A due task was taken out of its queue: it becomes READY, unless is_still_due says no. */
 static inline void hand_over(uvs_t *s, uint32_t slot, struct uvs__task *t,
                              const struct uvs__handing *h) {
   if (t->kind == UVS_ONE_SHOT || is_still_due(s, slot, t, h))
@@ -282,7 +299,7 @@ static uint32_t take_due(uvs_t *s, const struct uvs__handing *h, int *steps) {
   return slot;
 }
 
-/* Due tasks of the loop that runners found become READY. */
+/* Runners put due tasks that only the loop can run into `arrivals`. Makes these tasks READY. */
 static void collect_arrivals(uvs_t *s, const struct uvs__handing *h, int *steps) {
   uint32_t slot;
 
@@ -297,6 +314,8 @@ bool uvs__collect(uvs_t *s, const struct uvs__handing *h, bool by_loop) {
   int steps = UVS__BATCH;
   uint32_t slot;
 
+  if (s->paused)
+    return false;
   if (by_loop)
     collect_arrivals(s, h, &steps);
   while ((slot = take_due(s, h, &steps)) != UVS__NONE) {

@@ -4,11 +4,11 @@
  *
  * A run may have two limits: one counts from when its task becomes READY, the other from the start
  * of the run. Only the nearer one counts. Limits that have not passed are in a heap of their own,
- * whose head is one more candidate for the timer. The clock alone says whether a run has passed its
- * limit: the loop at the limit and the body at its end come to the same answer. If
- * no run would follow, the loop settles the task at the limit, and the later return value of the
- * body is discarded. Otherwise the loop only raises the token, and the run ends as timed out when
- * its body returns.
+ * whose head is one more candidate for the timer. Only the clock decides whether a run has passed
+ * its limit. So the loop, which looks at the limit, and the runner, which looks when the body
+ * returns, come to the same answer. If no run would follow, the loop settles the task at the limit,
+ * and the later return value of the body is discarded. Otherwise the loop only raises the token,
+ * and the run ends as timed out when its body returns.
  */
 #include "core/moves.h"
 
@@ -18,7 +18,7 @@ static bool is_final(const struct uvs__task *t, const struct uvs__extra *x) {
   if (x->max_runs != 0 && x->runs + UINT64_C(1) >= x->max_runs)
     return true;
   if (x->limit_status == 0)
-    return t->kind == UVS_ONE_SHOT;
+    return t->kind == UVS_ONE_SHOT && !x->extra_run;
   return x->failure == UVS_FAIL_STOP ||
          (x->max_failures != 0 && x->failures + UINT64_C(1) >= x->max_failures);
 }

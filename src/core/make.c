@@ -4,15 +4,18 @@
  */
 #include "core/moves.h"
 
+#include "uvsched/calendar.h"
+
 #include <string.h>
 
-/* A plain one-shot needs no extra record. (If it was due before it was submitted, the record keeps
- * the time of the submission.) */
+/* A plain one-shot needs no extra record, unless it was due before it was submitted: then the
+ * record holds the time of the submission. */
 bool uvs__needs_extra(const uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
   return s->decorate_cb != NULL || t->kind != UVS_ONE_SHOT || t->from == UVS_FROM_WALL ||
          uvs__is_past(t, now_ns) || (t->work != NULL && t->after != NULL) || t->jitter_ns != 0 ||
          t->name != NULL || t->keep_outcome != 0 || t->lane != 0 ||
-         t->failure_policy != UVS_FAIL_STOP || t->limit.run_ns != 0 || t->limit.total_ns != 0;
+         t->failure_policy != UVS_FAIL_STOP || t->interrupt != NULL || t->limit.run_ns != 0 ||
+         t->limit.total_ns != 0;
 }
 
 static void fill_extra(uvs_t *s, struct uvs__task *k, struct uvs__extra *x, const uvs_task_t *t,
@@ -41,13 +44,28 @@ static void fill_extra(uvs_t *s, struct uvs__task *k, struct uvs__extra *x, cons
   x->since_ns = now_ns;
   x->decorate = s->decorate_cb != NULL;
   x->decoration = (uvs_decoration_t){k->fn, k->arg, NULL};
-  x->result = x->run_result = x->preset = t->result; /* also if its first run is left out */
+  x->result = x->run_result = x->preset = t->result; /* valid even if no run ever starts */
   x->drop_result = t->drop_result;
   x->lane_previous = x->lane_next = UVS__NONE;
+  x->interrupt = t->interrupt;
+  s->any_interrupts |= t->interrupt != NULL;
   s->any_drops |= t->drop_result != NULL;
   if (t->name != NULL)
     memcpy(x->name, t->name, strlen(t->name));
   uvs__set_due(k, x, k->due_ns, jitter_ns);
+}
+
+void uvs__begin_calendar(uvs_t *s, uint32_t slot, const uvs_task_t *t, uint64_t wall_ns) {
+  struct uvs__task *k = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, k);
+  uint64_t first_ns = uvs__instant_of(t, t->first_ns, wall_ns);
+
+  x->calendar = uvs_calendar_retain(t->calendar);
+  x->until_ns = t->until_ns == 0 ? UVS__NEVER : uvs__instant_of(t, t->until_ns, wall_ns);
+  x->grid_ns = first_ns > wall_ns ? first_ns - 1 : wall_ns; /* an occurrence at first_ns counts */
+  uvs__set_due(k, x, UVS__NEVER, 0);
+  uvs__owe_point(x, false, UVS_LATE_SUBMIT);
+  s->any_calendars = true;
 }
 
 uint32_t uvs__make_task(uvs_t *s, const uvs_task_t *t, bool extra, uint64_t now_ns) {
@@ -77,7 +95,7 @@ static int grow(uvs_t *s, struct uvs__slots *slots) {
   uvs__table_attach(&s->table, slots, &c);
   if (c.raw == NULL)
     return 0;
-  uvs__unlock(s); /* another thread was faster */
+  uvs__unlock(s); /* another thread has attached this chunk */
   uvs__mem_free(&s->mem, c.raw);
   uvs__lock(s);
   return 0;

@@ -17,17 +17,17 @@
 /* The times that a pass, or a runner, knows when it makes due tasks ready. */
 struct uvs__handing {
   uint64_t now_ns;
-  uint64_t pass_ns; /* when the pass began; if a burst takes several, the first of them */
-  uint64_t wall_ns; /* 0: that clock was not read */
+  uint64_t pass_ns; /* when the pass began; if a burst takes several passes, the first one */
+  uint64_t wall_ns; /* 0: the wall clock was not read */
   uint64_t step_ns; /* how far the wall clock was set forward since the last pass */
 };
 
 /* The runner, the loop or the caller that runs a task. */
 struct uvs__seat {
   int runner; /* as in uvs_run_t */
-  /* For a crew: when its last active runner became idle, and when the loop then sent one again. For
-   * the loop: when this pass began, minus the time by which a body overran the last pass; and when
-   * this pass began. */
+  /* For a runner: when the last active runner of its crew became idle, and when the loop sent the
+   * next one. For the loop: recalled_ns is when this pass began, and idle_since_ns is recalled_ns
+   * minus the time by which a body overran the last pass. */
   uint64_t idle_since_ns, recalled_ns;
 };
 
@@ -41,9 +41,9 @@ struct uvs__context {
   bool kept;                /* the outcome is kept */
 };
 
-/* A run that has started: all that is needed to call its body, copied under the lock. For a task
- * without extra record only what may change is copied under the lock. uvs__start_plain copies the
- * rest after unlocking. */
+/* A run that has started, with everything that is needed to call its body. It is copied under the
+ * lock, with one exception: for a plain task only the fields that may change are copied under the
+ * lock, and uvs__start_plain copies the rest after unlocking. */
 struct uvs__started {
   uvs_run_t run;
   struct uvs__context context;
@@ -82,7 +82,7 @@ static inline uint16_t uvs__flags_of(const uvs_t *s, const uvs_task_t *t, uint64
     flags |= UVS__LOOP;
   if (t->keep_outcome != 0)
     flags |= UVS__KEPT;
-  if (t->from == UVS_FROM_WALL)
+  if (t->from == UVS_FROM_WALL || t->kind == UVS_CALENDAR)
     flags |= UVS__WALL;
   if ((t->flags & UVS_UNREF) == 0)
     flags |= UVS__REF;
@@ -91,7 +91,8 @@ static inline uint16_t uvs__flags_of(const uvs_t *s, const uvs_task_t *t, uint64
   return (uint16_t)flags;
 }
 
-/* Lock held: makes a WAITING task that is in no list and has no extra record. Needs room. */
+/* Lock held: makes a WAITING task that is in no list and has no extra record. Needs room
+ * (uvs__reserve). */
 static inline uint32_t uvs__make_plain(uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
   uint32_t slot = uvs__table_take(&s->table);
   struct uvs__task *k = uvs__task(s, slot);
@@ -111,8 +112,10 @@ static inline uint32_t uvs__make_plain(uvs_t *s, const uvs_task_t *t, uint64_t n
   return slot;
 }
 
-/* Lock held: the same. extra: with an extra record. Needs room. */
+/* Lock held: as uvs__make_plain. extra: the task also gets an extra record. Needs room. */
 uint32_t uvs__make_task(uvs_t *s, const uvs_task_t *t, bool extra, uint64_t now_ns);
+/* Lock held: the rest of making a calendar task. The loop works out its first run. */
+void uvs__begin_calendar(uvs_t *s, uint32_t slot, const uvs_task_t *t, uint64_t wall_ns);
 /* Lock held, but released to allocate: makes room for this many more of each. 0, UV_ENOMEM. */
 int uvs__reserve(uvs_t *s, size_t tasks, size_t extras);
 
@@ -131,6 +134,30 @@ void uvs__note_wall(uvs_t *s, const struct uvs__task *t, uint64_t now_ns, uint64
 void uvs__unfile(uvs_t *s, uint32_t slot, struct uvs__task *t);
 /* A plain task gets an extra record, which the caller has made room for. */
 void uvs__give_extra(uvs_t *s, uint32_t slot);
+
+/* ---- names (core/names.c, core/replace.c) ---- */
+
+/* The task that has this name by UVS_REPLACE; UVS__NONE. */
+uint32_t uvs__name_find(uvs_t *s, const char *name);
+/* The task takes its name, which no other task has; the name is free again. */
+void uvs__name_add(uvs_t *s, uint32_t slot);
+void uvs__name_remove(uvs_t *s, uint32_t slot);
+/* A new WAITING task that is in no list takes its name. The task that has had it ends, or, if it is
+ * running, is cancelled and holds the new one back. Returns the slot of the new task, which may be
+ * that of the old one. *ret_calendar: the caller gives it back, without the lock; or NULL. */
+uint32_t uvs__replace(uvs_t *s, uint32_t slot, bool *ret_replaced,
+                      struct uvs_calendar_s **ret_calendar);
+
+/* ---- pause (core/pause.c) ---- */
+
+/* WAITING, READY or RUNNING, with an extra record: no run starts any more. */
+void uvs__pause(uvs_t *s, uint32_t slot, uint64_t now_ns);
+/* Paused: runs may start again. forget: the points that have passed meanwhile are not missed. */
+void uvs__resume(uvs_t *s, uint32_t slot, bool forget, uint64_t now_ns, uint64_t wall_ns);
+/* WAITING, with an extra record: a run that is not on the grid comes at once. */
+void uvs__run_extra(uvs_t *s, uint32_t slot, uint64_t now_ns, uint64_t wall_ns);
+/* A READY task waits again. */
+void uvs__unmake_ready(uvs_t *s, uint32_t slot, uint64_t now_ns);
 
 /* ---- due ---- */
 
@@ -156,6 +183,8 @@ void uvs__miss(uvs_t *s, struct uvs__extra *x, uint64_t count, int reason);
 
 /* ---- the end ---- */
 
+/* RUNNING: was the body asked to stop before end_ns? */
+bool uvs__was_asked(const uvs_t *s, const struct uvs__task *t, uint64_t end_ns);
 /* RUNNING, and its body or its `after` has returned UV_ECANCELED: if the run was asked to stop, the
  * task is cancelled. */
 void uvs__answer_cancelled(uvs_t *s, uint32_t slot, uint64_t now_ns);
@@ -164,24 +193,24 @@ void uvs__answer_cancelled(uvs_t *s, uint32_t slot, uint64_t now_ns);
 void uvs__body_returned(uvs_t *s, uint32_t slot, const struct uvs__run_end *e);
 /* RUNNING: the run is over, `after` included. */
 void uvs__end_run(uvs_t *s, uint32_t slot, const struct uvs__run_end *e);
-/* RUNNING, with an open outcome: the outcome is decided now, and the run goes on. */
+/* RUNNING and not settled: the outcome is decided now, and the run goes on. */
 void uvs__settle_running(uvs_t *s, uint32_t slot, enum uvs__outcome outcome);
 /* WAITING or READY: the task ends, and never runs again. flags: 0, or UVS__NEVER_RAN. */
 void uvs__end_unstarted(uvs_t *s, uint32_t slot, enum uvs__outcome outcome, unsigned flags);
-/* WAITING, in no queue, and the next run would be after the end time: the task ends. A success,
- * unless the last run failed. */
+/* WAITING, in no queue, and the next run would be after the end time: the task ends, with success
+ * unless its last run failed. */
 void uvs__complete(uvs_t *s, uint32_t slot);
-/* The same, but the task ends with this status, and with `result` unless that is NULL. Returns a
- * result that the caller must drop, or NULL. */
+/* WAITING or READY: the task ends with this status, and with `result` unless that is NULL. Returns
+ * a result that the caller must drop, or NULL. */
 void *uvs__complete_unstarted(uvs_t *s, uint32_t slot, int status, void *result);
 /* As uvs__end_unstarted, for a task that shutdown or its lane no longer allows to run. */
 void uvs__end_refused(uvs_t *s, uint32_t slot);
 /* ENDED, in no list, all callbacks made: FREE, or TOLD if its outcome is kept. */
 void uvs__retire(uvs_t *s, uint32_t slot, struct uvs__task *t);
-/* ENDED, and the outcome is forgotten: the result that the caller must drop, without the lock.
- * NULL: there is none, or a waiter was handed it. */
+/* ENDED, and the outcome is forgotten: returns the result that the caller must drop after
+ * unlocking. NULL: there is none, or a waiter has received it. */
 void *uvs__take_unclaimed(struct uvs__extra *x);
-/* TOLD: the outcome is forgotten, and the slot is FREE. */
+/* ENDED, and the outcome is not kept or is forgotten: the slot becomes FREE. */
 void uvs__free_told(uvs_t *s, uint32_t slot, struct uvs__task *t);
 
 /* READY or RUNNING, in no list: another run follows. The caller files the task. */
@@ -190,18 +219,19 @@ void uvs__back_to_waiting(uvs_t *s, uint32_t slot);
 void uvs__time_out_unstarted(uvs_t *s, uint32_t slot, uint64_t now_ns);
 /* RUNNING, and the limit has passed between the start and the call of the body: the same. */
 void uvs__time_out_started(uvs_t *s, uint32_t slot, uint64_t now_ns);
-/* READY, and its executor refuses: becomes RUNNING without a start. The caller ends the run. */
+/* READY, and the executor has refused a runner: the task becomes RUNNING without a start. The
+ * caller ends the run. */
 void uvs__begin_refused(uvs_t *s, uint32_t slot);
 /* ENDED: must the error hook be called for the failure? */
 bool uvs__owes_error(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x);
 
 /* ---- limits (core/limits.c; uvs__limits_expire is in core/end.c) ---- */
 
-/* READY: the time limit of the whole begins. */
+/* READY: total_limit_ns begins to count. */
 void uvs__limit_begin(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x);
-/* RUNNING: the time limit of the run itself begins, if it is the nearer one. */
+/* RUNNING: run_limit_ns begins to count, if it passes before the other limit. */
 void uvs__limit_start(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x, uint64_t start_ns);
-/* The run is over, and its limit with it. */
+/* The run is over: removes its limit. */
 void uvs__limit_end(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x);
 static inline bool uvs__limit_passed(const struct uvs__extra *x, uint64_t now_ns) {
   return x->limit_due_ns != UVS__NEVER && now_ns >= x->limit_due_ns;
@@ -219,22 +249,26 @@ void uvs__owe_cleanup(uvs_t *s, struct uvs__cleanup *a);
 /* The same for those actions of a list that are called when the task or lane is settled. */
 void uvs__owe_settled_cleanups(uvs_t *s, struct uvs__cleanup *first);
 
+/* RUNNING, and its body was asked to stop: the loop calls `interrupt`, unless the body returns
+ * before. */
+void uvs__owe_interrupt(uvs_t *s, uint32_t slot);
+
 /* ---- waiters (core/waiters.c) ---- */
 
 /* A thread that waits for one task, for several, or for termination; a record on its stack. The
  * waiting call sets the counts and the constants before it links anything. */
 struct uvs__sleeper {
   uv_cond_t cond;
-  void *handle;               /* the uvs_waiter_t that can abandon it; NULL: none, or no longer */
+  void *handle;               /* the uvs_waiter_t that can abandon the wait; NULL: none */
   bool woken;                 /* the wait is satisfied */
   bool abandoned;             /* another thread has abandoned the wait */
   bool race;                  /* constant: wait for the first success, or until all are settled */
-  bool drains;                /* decided or abandoned: it only waits until all tasks are over */
+  bool drains;                /* decided or abandoned: waits only until all tasks are over */
   bool wants_result;          /* constant: the caller has room for outcomes */
   size_t unsettled;           /* tasks that are not settled */
   size_t not_over;            /* tasks whose outcome was not handed over */
   struct uvs__waiter *winner; /* of a race; NULL: none yet */
-  struct uvs__waiter *only;   /* constant: of a wait for one task; abandoning unlinks it. Or NULL */
+  struct uvs__waiter *only;   /* constant: of a wait for one task; abandoning unlinks it; or NULL */
   struct uvs__sleeper *next, **link; /* sleepers that wait for termination; link NULL: not linked */
 };
 
@@ -251,10 +285,11 @@ struct uvs__waiter {
 /* Copies the known part of the outcome of a settled task. */
 void uvs__read_outcome(const struct uvs__task *t, const struct uvs__extra *x, uvs_outcome_t *o);
 
-/* The task is not yet as the waiter wants it: settled, or quiet. */
+/* The task is not yet settled, or not yet quiet, as the waiter needs it: links the waiter to it. */
 void uvs__waiter_link(struct uvs__extra *x, struct uvs__waiter *w);
-void uvs__waiter_unlink(struct uvs__waiter *w); /* also if it is not linked */
-/* The task is as the waiter wants it, and the waiter is not linked: hands the outcome over. */
+void uvs__waiter_unlink(struct uvs__waiter *w); /* no effect if it is not linked */
+/* The task is already settled, or quiet, as the waiter needs it, and the waiter is not linked:
+ * hands the outcome over. */
 void uvs__waiter_serve(const struct uvs__task *t, struct uvs__extra *x, struct uvs__waiter *w);
 /* `settled`: the task is settled. `quiet`: the task is ENDED, its status is set, and its slot is
  * not yet given back. Each hands the outcome over and wakes the threads whose wait is satisfied.
@@ -262,7 +297,8 @@ void uvs__waiter_serve(const struct uvs__task *t, struct uvs__extra *x, struct u
 void uvs__waiters_settled(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x);
 void uvs__waiters_quiet(uvs_t *s, const struct uvs__task *t, struct uvs__extra *x);
 
-/* Adds a sleeper to those that wait for termination; removes it, also if it is not linked. */
+/* Adds a sleeper to those that wait for termination; removes it, and has no effect if it is not
+ * linked. */
 void uvs__terminated_link(uvs_t *s, struct uvs__sleeper *z);
 void uvs__terminated_unlink(struct uvs__sleeper *z);
 /* s->terminated has become true: wake them all. */
@@ -271,7 +307,7 @@ void uvs__wake_terminated(uvs_t *s);
 /* From now on `handle`, a uvs_waiter_t or NULL, can abandon z, which sleeps in `owner`. UV_EINVAL
  * (not initialized), UV_EBUSY (in use), UV_EINTR (abandoned before; the request is used up). */
 int uvs__handle_claim(const void *owner, struct uvs__sleeper *z, void *handle);
-void uvs__handle_release(struct uvs__sleeper *z); /* also if there is none any more */
+void uvs__handle_release(struct uvs__sleeper *z); /* no effect if there is none */
 /* Returns what uvs_abandon returns. */
 int uvs__handle_abandon(uvs_t *s, void *handle);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/ready.h"
 
-#define TURNS 13
+#define WHEEL_SIZE 13
 
-static const uint8_t wheel[TURNS] = {
+static const uint8_t wheel[WHEEL_SIZE] = {
     UVS__HIGH, UVS__HIGH,   UVS__NORMAL, UVS__HIGH, UVS__HIGH,   UVS__NORMAL, UVS__HIGH,
     UVS__HIGH, UVS__NORMAL, UVS__HIGH,   UVS__HIGH, UVS__NORMAL, UVS__LOW,
 };

@@ -7,7 +7,7 @@
  * except the one that wakes a waiting thread. No critical section grows with the number of tasks.
  *
  * Functions of core/ need the lock unless they say otherwise. Each section ends in uvs__unlock or
- * in uvs__unlock_and_wake (core/wake.h), which tells the loop if it has something to do.
+ * in uvs__unlock_and_wake (core/wake.h), which wakes the loop if the loop has something to do.
  */
 #ifndef UVS__CORE_SCHEDULER_H
 #define UVS__CORE_SCHEDULER_H
@@ -47,7 +47,7 @@ struct uvs__counts {
   uint64_t submitted;
   uint64_t waiting, ready, running; /* settled tasks are in none of them */
   uint64_t runs;
-  uint32_t runners, peak_runners; /* with a body now; the most ever */
+  uint32_t runners, peak_runners; /* runners in a body: now; the most so far */
   uint64_t ended[UVS__OUTCOMES];
   uint64_t failed_runs, missed, rejected, wakeups;
 };
@@ -64,12 +64,12 @@ struct uvs__cleanup {
   uvs_cleanup_cb cb; /* NULL: it was called */
   void *arg;
   bool when_settled;
-  uint8_t lists;                 /* on how many of these two lists it is: */
+  uint8_t lists;                 /* how many of these two lists the action is on: */
   struct uvs__cleanup *next;     /* actions of its task or lane */
   struct uvs__cleanup *next_now; /* actions that are called at the next pass */
 };
 
-/* Delay queues of values (queue/). The scheduler knows them only by this. */
+/* Delay queues of values (queue/). The scheduler knows them only through this struct. */
 struct uvs__queues {
   /* Loop thread, without the lock: hand due values to waiting threads, and make callbacks until
    * until_ns. until_ns 0: hand over, make due_ns exact, and make no callback. */
@@ -85,21 +85,21 @@ struct uvs__queues {
       *resume; /* whose callback is next, if the last pass was too short. Loop thread */
 };
 
-/* What the loop is about to do, or owes. */
+/* What the loop will do next, and which callbacks it owes. */
 struct uvs__loop_state {
-  uint64_t armed_ns;   /* the loop looks at this time by itself; UVS__NEVER */
+  uint64_t armed_ns;   /* the loop looks at this time without being woken; UVS__NEVER */
   bool in_pass;        /* the loop is in a pass: it looks at everything before it sleeps */
   bool wake_sent;      /* a wake-up is on its way */
-  bool first_pass;     /* the loop has not had a pass yet: it is held until then */
+  bool first_pass;     /* the loop has had no pass yet, and is kept alive until then */
   bool mute;           /* nothing may be sent any more: the handles are closed or lost */
   bool held_back;      /* a crew was given fewer runners than tasks: look again in 1 ms */
-  bool runner_wanted;  /* a section during the pass left ready tasks without a runner */
+  bool runner_wanted;  /* during the pass, a critical section left a task without a runner */
   bool crews_want;     /* a lane's own crew may want a runner */
-  bool watch_wanted;   /* the first task of the wall clock has come: watch that clock */
+  bool watch_wanted;   /* the first wall-clock task was filed: watch the wall clock */
   bool watch_asked;    /* watch_wanted was set once, and is never set again */
-  bool policy_changed; /* a shutdown or a survive policy: look at every task */
+  bool policy_changed; /* a shutdown, a survive policy, a lane's token: look at every task */
   bool behind;         /* the last pass had no time for all callbacks */
-  bool kept;           /* the loop is held: what the async handle's ref says. Loop thread writes */
+  bool kept;           /* the async handle is ref'd, so the loop stays alive. Loop thread writes */
   struct uvs__list owed;     /* tasks with callbacks to make */
   struct uvs__list arrivals; /* due tasks of the loop that a runner found */
   struct uvs__call *calls;
@@ -125,7 +125,7 @@ struct uvs_s {
   uint32_t max_pending;
   uint64_t budget_ns;
   uint64_t seed;
-  uvs_error_cb error_cb; /* NULL: nobody wants to know */
+  uvs_error_cb error_cb; /* NULL: uvs_ignore_errors was given */
   bool error_printed;    /* see print_first_error */
   uvs_terminated_cb terminated_cb;
   uvs_decorate_cb decorate_cb;
@@ -141,8 +141,9 @@ struct uvs_s {
   _Atomic uint32_t refs;
   _Atomic uintptr_t loop_thread; /* 0 until the first pass */
   _Atomic int loop_tid;
-  _Atomic bool stop;        /* uvs_shutdown_now: bodies are asked to stop. Set under the lock */
-  _Atomic uint64_t kill_ns; /* when the grace of uvs_shutdown_within ends. Set under the lock */
+  _Atomic bool stop;           /* uvs_shutdown_now: bodies are asked to stop. Set under the lock */
+  _Atomic uint64_t kill_ns;    /* when the grace of uvs_shutdown_within ends. Set under the lock */
+  _Atomic uint64_t resumed_ns; /* when uvs_resume_all was called last; 0. Set under the lock */
   _Atomic bool closed;
 
   /* Loop thread. */
@@ -153,15 +154,17 @@ struct uvs_s {
   bool closed_in_child;
   bool closing_handles;
   uvs_close_cb close_cb;
-  int64_t wall_offset_ns; /* wall clock minus monotonic, at the last look */
+  int64_t wall_offset_ns; /* wall clock minus monotonic clock, at the last reading */
   bool wall_known;
 
-  /* The lock, and what it protects. What most calls use comes first. */
+  /* The lock, and the fields that it protects. Those that most calls use come first. */
   uv_mutex_t lock;
   uint64_t live;      /* accepted tasks that are not over */
   uint64_t live_refs; /* those of them that keep the loop alive */
-  uint32_t lingerers, summoned;
-  bool shut; /* nothing new is accepted */
+  uint32_t lingerers; /* runners that wait on `lingering` */
+  uint32_t summoned;  /* runners that were signalled there, and have not yet woken */
+  bool shut;          /* nothing new is accepted */
+  bool paused;        /* uvs_pause_all: no task becomes READY */
   bool terminated;
   struct uvs__counts counts;
   struct uvs__loop_state at;
@@ -175,16 +178,21 @@ struct uvs_s {
   struct uvs__runners runners;
   struct uvs__gate *gates;      /* of all lanes */
   struct uvs__cell shared_cell; /* statistics of runs without a runner */
-  uint64_t unfiled;             /* accepted, and not yet in a slot: see uvs_submit_many */
+  uint64_t unfiled;             /* accepted tasks that have no slot yet: see uvs_submit_many */
   uint64_t recent_ns;           /* a recent time: when a task became ready or a run ended */
   uvs_id_t ending;              /* the task whose actions are being called */
   uv_cond_t lingering;          /* idle runners wait on it for more tasks */
-  bool any_drops; /* a task with `drop_result` was accepted: close looks for results */
+  bool any_drops;            /* a task with `drop_result` was accepted: close looks for results */
+  uint32_t names;            /* the root of the index by name; UVS__NONE */
+  bool any_calendars;        /* a calendar task was accepted: look at the time zones */
+  uint64_t zones_look_ns;    /* when to look next */
+  uint64_t zones_generation; /* what uvs_calendar_refresh returned last */
+  bool any_interrupts; /* a task with `interrupt` was accepted: a raised token looks for runs */
   int rejection;
   int survive[2];
   uint64_t shutdown_ns, shutdown_wall_ns; /* what "already due" means; UVS__NEVER until shut down */
-  bool closing_cleanups; /* other threads may attach no action to a task that is over */
-  bool cleanups_shut;    /* no thread may */
+  bool closing_cleanups; /* closing: other threads may attach no action to finished tasks */
+  bool cleanups_shut;    /* no thread may attach an action to a finished task */
   struct uvs__sleeper *terminated_waiters;
   uvs_never_ran_cb never_ran_cb; /* NULL: none, or its last call was made */
   void *never_ran_arg;
@@ -192,7 +200,8 @@ struct uvs_s {
 
 /* ---- threads ---- */
 
-/* Is this the loop's thread? relaxed: only that thread itself can find its own number. */
+/* Is this the loop's thread? relaxed: the answer is yes only if this thread itself stored its
+ * number. */
 static inline bool uvs__on_loop(const uvs_t *s) {
   return uvs__load(&s->loop_thread, relaxed) == uvs__self();
 }
@@ -220,7 +229,7 @@ void uvs__check(uvs_t *s); /* test/lib/check.c: aborts if something is wrong */
 /* Waits for the lock: tries again UVS__LOOKS times, with pauses in between, and then sleeps. */
 void uvs__lock_wait(uvs_t *s);
 
-/* Returns whether the thread had to wait: then a time that it read before is old. */
+/* True: the thread had to wait, so a time that it read before is outdated. */
 static inline bool uvs__lock(uvs_t *s) {
   if (uv_mutex_trylock(&s->lock) == 0)
     return false;
@@ -276,7 +285,7 @@ static inline bool uvs__waits_by_ms(const uvs_t *s) {
   return !uvs__clock_replaced(&s->clock) && s->ticker.slack_ns == 0;
 }
 
-/* Appends a task that is at no place to `l`; removes a task from `l`. */
+/* Appends a task that is in no list to `l`; removes a task from `l`. */
 static inline void uvs__list_append(uvs_t *s, struct uvs__list *l, uint32_t slot,
                                     enum uvs__place place) {
   struct uvs__link *k = uvs__link_at(&s->table, slot);

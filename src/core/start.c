@@ -9,9 +9,10 @@
 
 /* Collects the instants that split the lateness of the run into its causes. x NULL: the task is
  * plain, and this needs no lock. */
-static inline struct uvs__late how_late(const struct uvs__task *t, const struct uvs__extra *x,
-                                        unsigned flags, uint32_t turn_us,
-                                        const struct uvs__seat *seat, int64_t start_ns) {
+static inline struct uvs__late how_late(const uvs_t *s, const struct uvs__task *t,
+                                        const struct uvs__extra *x, unsigned flags,
+                                        uint32_t turn_us, const struct uvs__seat *seat,
+                                        int64_t start_ns) {
   struct uvs__late l = {
       .due_ns = (int64_t)t->due_ns,
       .start_ns = start_ns,
@@ -19,6 +20,7 @@ static inline struct uvs__late how_late(const struct uvs__task *t, const struct 
       .ready_ns = (int64_t)t->ready_ns,
       .home_ns = (int64_t)seat->idle_since_ns,
       .again_ns = (int64_t)seat->recalled_ns,
+      .resumed_ns = (int64_t)uvs__load(&s->resumed_ns, relaxed), /* a time; orders nothing */
       .on_loop = (flags & UVS__ON_LOOP) != 0,
       .timed = (flags & UVS__DELAYED) != 0,
   };
@@ -29,6 +31,8 @@ static inline struct uvs__late how_late(const struct uvs__task *t, const struct 
   l.since_ns = (int64_t)x->since_ns;
   l.ended_ns = x->run.end_ns;
   l.after_ns = (int64_t)x->after_ns;
+  if (x->since_resumed)
+    uvs__late_resumed(&l);
   if (uvs__has(t, UVS__WALL)) {
     l.due_ns = l.ready_ns - (int64_t)x->wall_late_ns;
     l.step_ns = (int64_t)x->step_ns;
@@ -45,8 +49,8 @@ static struct uvs__point choose_point(uvs_t *s, const struct uvs__task *t, struc
   int64_t by_ns[UVS_LATE_CAUSES];
   struct uvs__point p;
 
-  if (uvs__is_retrying(x))
-    return (struct uvs__point){ideal_ns, 0}; /* a retry is not on the grid */
+  if (uvs__is_off_grid(x))
+    return (struct uvs__point){ideal_ns, 0};
   /* Points after the end time are not missed. */
   p = uvs__recur_start(&r, ideal_ns, start_ns < x->until_ns ? start_ns : x->until_ns);
   if (p.missed > 0)
@@ -75,7 +79,7 @@ static inline void copy(uvs_t *s, struct uvs__task *t, struct uvs__extra *x,
  * here. `seat`, `flags` and `turn_us` were copied under the lock. */
 void uvs__start_plain(uvs_t *s, struct uvs__started *st) {
   struct uvs__task *t = uvs__task(s, (uint32_t)st->run.id & UVS__SLOT_MASK);
-  struct uvs__late l = how_late(t, NULL, st->flags, st->turn_us, &st->seat, st->run.start_ns);
+  struct uvs__late l = how_late(s, t, NULL, st->flags, st->turn_us, &st->seat, st->run.start_ns);
   uvs_run_t *run = &st->run;
 
   copy(s, t, NULL, st);
@@ -86,14 +90,14 @@ void uvs__start_plain(uvs_t *s, struct uvs__started *st) {
   run->culprit = uvs__late_split(&l, run->late_by_ns);
 }
 
-/* The same for a task with an extra record, and the rest of the start. Lock held. */
+/* Lock held: does the same for a task with an extra record, and updates that record. */
 static void begin(uvs_t *s, struct uvs__task *t, struct uvs__extra *x, struct uvs__started *st) {
   uvs_run_t *run = &st->run;
-  struct uvs__late l = how_late(t, x, t->flags, t->turn_us, &st->seat, st->run.start_ns);
+  struct uvs__late l = how_late(s, t, x, t->flags, t->turn_us, &st->seat, st->run.start_ns);
   struct uvs__point p = choose_point(s, t, x, &l);
 
   copy(s, t, x, st);
-  l.due_ns += (int64_t)(p.ideal_ns - uvs__ideal_of(t, x)); /* points left out are not lateness */
+  l.due_ns += (int64_t)(p.ideal_ns - uvs__ideal_of(t, x)); /* skipped points are no lateness */
   run->ideal_ns = (int64_t)p.ideal_ns;
   run->missed = x->missed_next + p.missed;
   x->missed_next = 0;
@@ -114,6 +118,10 @@ static void begin(uvs_t *s, struct uvs__task *t, struct uvs__extra *x, struct uv
   st->context.gate = x->gate;
   st->context.kept = uvs__has(t, UVS__KEPT);
   uvs__store(&x->spared, false, relaxed); /* the lock publishes it to the body */
+  x->interrupted = false;
+  x->at_once = false;
+  x->step_ns = 0;
+  uvs__use_point(t, x);
   x->run = (struct uvs__record){
       .ideal_ns = run->ideal_ns,
       .start_ns = run->start_ns,
@@ -156,6 +164,29 @@ void uvs__start(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uint64_t 
 
 /* ---- tasks that do not start ---- */
 
+/* READY: the wall clock now, computed from when the task became READY. */
+static uint64_t wall_now(const struct uvs__task *t, const struct uvs__extra *x, uint64_t now_ns) {
+  return t->due_ns + x->wall_late_ns + (now_ns < t->ready_ns ? 0 : now_ns - t->ready_ns);
+}
+
+/* The next occurrence of a calendar has come: the loop works out which one the task waits for. */
+static bool leave_out_occurrence(uvs_t *s, uint32_t slot, const struct uvs__seat *seat,
+                                 uint64_t now_ns) {
+  struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
+  int64_t by_ns[UVS_LATE_CAUSES];
+  struct uvs__late l;
+
+  if (wall_now(t, x, now_ns) < x->passed_ns)
+    return false;
+  l = how_late(s, t, x, t->flags, t->turn_us, seat, (int64_t)now_ns);
+  uvs__owe_point(x, true, uvs__late_split(&l, by_ns));
+  uvs__unready(s, slot, t, false);
+  uvs__back_to_waiting(s, slot);
+  uvs__file(s, slot, now_ns);
+  return true;
+}
+
 /* UVS_MISSED_SKIP: if a whole period has passed while the task was READY, it goes on to the next
  * point without a run. */
 static bool leave_out(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uint64_t now_ns) {
@@ -166,13 +197,15 @@ static bool leave_out(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uin
   struct uvs__point p;
   struct uvs__late l;
 
-  if (x == NULL || x->policy != UVS_MISSED_SKIP || uvs__is_retrying(x))
+  if (x == NULL || x->policy != UVS_MISSED_SKIP || uvs__is_off_grid(x))
     return false;
+  if (t->kind == UVS_CALENDAR)
+    return leave_out_occurrence(s, slot, seat, now_ns);
   r = uvs__recur_of(t, x);
   p = uvs__recur_due(&r, uvs__ideal_of(t, x), now_ns);
   if (p.missed == 0)
     return false;
-  l = how_late(t, x, t->flags, t->turn_us, seat, (int64_t)now_ns);
+  l = how_late(s, t, x, t->flags, t->turn_us, seat, (int64_t)now_ns);
   uvs__miss(s, x, p.missed, uvs__late_split(&l, by_ns));
   x->missed_next += p.missed;
   uvs__set_due(t, x, p.ideal_ns, x->jitter_now_ns);

@@ -13,7 +13,7 @@
  * waking takes 8 us. Without these looks W4a took 1.5 times as long at P = 1, and W4b 1.7 times at
  * P = 2. With 40 looks of 4 pauses W4a took 1.3 times as long. (A guess: a look takes the lock's
  * cache line away from its holder.) */
-#ifndef UVS__LOOKS /* weave has none: its threads take turns anyway */
+#ifndef UVS__LOOKS /* test/weave sets 0: it runs one thread at a time */
 #define UVS__LOOKS 4
 #endif
 #define UVS__PAUSES 40
@@ -28,14 +28,15 @@
 /* This many brief runs make a crew brief. Up to twice as many are counted. A long run takes away
  * half of this, and one more for each 10 us. So one run that lost its core for 0.3 ms does not
  * matter (W4a at P = 1: with two runners where one is enough, all threads contend for the lock),
- * but one run of 1 ms does (1 % bodies of 0.9 ms among short ones: else they took twice as long).
+ * but one run of 1 ms does (a load with 1 % bodies of 0.9 ms among short ones took twice as long
+ * otherwise).
  */
 #define UVS__BRIEF_MANY 64
 /* Ready tasks for each runner of a brief crew. A runner for each task would wake threads for
  * nothing (W6: 1.6 times the CPU time). */
 #define UVS__PER_RUNNER 32
-/* The average lengths of a body and of the rest of a run start at 0. The first values count as this
- * much at most. */
+/* The average lengths of a body and of the rest of a run start at 0. This much is
+ * added to the limit for outliers in `average`, so that they can rise from 0. */
 #define UVS__AVERAGE_NS 128
 /* The body alone is timed in one run of this many: reading the clock once more takes as long as a
  * short body. An odd number, since short and long bodies may alternate. */
@@ -56,8 +57,8 @@
  * run. So it delays others by a bounded time. */
 #define UVS__CATCH_UP_NS (1000 * UVS__MS)
 
-/* This many loop tasks are made ready and then run, while they are in the cache (W3 on the loop:
- * 0.8 of the time). */
+/* The loop makes this many of its own tasks ready and then runs them, while they are still in the
+ * cache (W3 on the loop: 0.8 of the time). */
 #define UVS__LOOP_READY_MANY 1024
 
 #endif

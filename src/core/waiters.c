@@ -7,11 +7,12 @@
  * waiter and the waiter is unlinked, so the slot of the task can be freed at once. The thread is
  * woken once, when its whole wait is satisfied: a group of n tasks costs one wake-up.
  *
- * The signal is given under the lock, and is the only system call there. Once the lock is released,
- * a sleeper may leave for another reason, and its condition is gone with its stack.
+ * A thread is signalled under the lock; this is the only system call under the lock. After
+ * unlocking it would be too late: the sleeper may have returned for another reason, and its
+ * condition, which is on its stack, would be gone.
  *
  * A sleeper has its handle (uvs_waiter_t) only until its wait is decided: by the tasks, by an
- * abandonment, or by the time limit. So an abandonment that comes later is for the next call.
+ * abandonment, or by the time limit. A later abandonment is for the next call.
  */
 #include "core/moves.h"
 
@@ -201,12 +202,12 @@ int uvs__handle_abandon(uvs_t *s, void *handle) {
     return 0;
   }
   if (w->owner != s)
-    return UV_EINVAL; /* another scheduler's, or a queue's: our lock does not protect the sleeper */
+    return UV_EINVAL; /* it waits in another scheduler, or in a queue: under another lock */
   z = w->waiting;
   z->abandoned = true;
   z->drains = true;
   if (z->only != NULL)
-    uvs__waiter_unlink(z->only); /* else it could take a result that its call then loses */
+    uvs__waiter_unlink(z->only); /* else it might receive a result that its call would lose */
   uvs__handle_release(z);
   uv_cond_signal(&z->cond);
   return 1;

@@ -13,9 +13,10 @@ bool uvs__all_given_back(const uvs_t *s) {
 bool uvs__has_loop_work(const uvs_t *s) {
   const struct uvs__loop_state *at = &s->at;
 
-  return at->owed.first != UVS__NONE || at->arrivals.first != UVS__NONE || at->calls != NULL ||
-         at->now_first != NULL || s->loop_ready.count > 0 || at->policy_changed ||
-         at->returned != NULL || at->crews_want || at->watch_wanted || s->queues.dirty ||
+  return at->owed.first != UVS__NONE || at->calls != NULL ||
+         (at->arrivals.first != UVS__NONE && !s->paused) || at->now_first != NULL ||
+         s->loop_ready.count > 0 || at->policy_changed || at->returned != NULL || at->crews_want ||
+         at->watch_wanted || s->queues.dirty ||
          (s->shut && (uvs__can_terminate(s) || uvs__all_given_back(s)));
 }
 
@@ -29,16 +30,16 @@ bool uvs__wants_keep(const uvs_t *s) {
     keep |= !s->terminated;
   if (s->keep_alive != UVS_KEEP_ALIVE_NEVER)
     keep |= at->owed.first != UVS__NONE || at->calls != NULL || at->now_first != NULL ||
-            at->policy_changed || s->queues.refs > 0;
+            at->policy_changed || s->queues.refs > 0 || uvs__can_terminate(s);
   return keep;
 }
 
 uint64_t uvs__next_look(const uvs_t *s, uint64_t wall_due_ns) {
-  uint64_t next_ns = uvs__delay_bound(&s->delay);
+  uint64_t next_ns = s->paused ? UVS__NEVER : uvs__delay_bound(&s->delay);
   const struct uvs__heap_entry *limit = uvs__heap_head(&s->table.limits);
   uint64_t kill_ns = uvs__load(&s->kill_ns, relaxed); /* written under the lock, as `stop` */
 
-  if (wall_due_ns < next_ns)
+  if (wall_due_ns < next_ns && !s->paused)
     next_ns = wall_due_ns;
   if (limit != NULL && limit->deadline_ns < next_ns)
     next_ns = limit->deadline_ns;

@@ -5,7 +5,7 @@
 
 #define MARK UINT32_C(0x80000000) /* in a link: not a slot, but a list */
 #define UNORDERED UINT64_MAX
-#define STEP 16 /* tasks that are looked at together, so that their memory comes at once */
+#define STEP 16 /* tasks that are looked at together, so that their cache misses overlap */
 
 static inline struct uvs__task *task_at(const struct uvs__delay *d, uint32_t slot) {
   return uvs__task_at(d->table, slot);
@@ -144,7 +144,8 @@ void uvs__delay_put(struct uvs__delay *d, uint32_t slot, uint64_t now_ns) {
   file(d, slot, t);
 }
 
-/* Takes a task out of its list or the heap. due_ns: as the list knows it, or later. */
+/* Takes a task out of its list or the heap. due_ns: the deadline that it was filed by, or a later
+ * one. */
 static inline void take_out(struct uvs__delay *d, uint32_t slot, uint64_t due_ns) {
   struct uvs__link *k = link_at(d, slot);
   uint64_t tick = due_ns >> UVS__TICK_BITS;
@@ -155,7 +156,7 @@ static inline void take_out(struct uvs__delay *d, uint32_t slot, uint64_t due_ns
   }
   __builtin_prefetch(end_at(d, k->a), 1); /* both at once: with many tasks each is a cache miss */
   __builtin_prefetch(end_at(d, k->b), 1);
-  if (tick > d->upto) { /* a task that was pushed back has marked its bucket then */
+  if (tick > d->upto) { /* pushing a task back has marked its bucket */
     struct uvs__bucket *b = &d->list[bucket_of(d, tick)];
 
     b->stale |= b->min_slot == slot;
@@ -176,9 +177,9 @@ void uvs__delay_move(struct uvs__delay *d, uint32_t slot, uint64_t due_ns, uint6
   uint64_t tick = t->due_ns >> UVS__TICK_BITS;
 
   if (due_ns >= t->due_ns && tick > d->upto) {
-    /* Later, and neither in the front nor in the heap, which end at `upto`: no need to touch the
-     * link. If the task is in another bucket than its deadline says, it was pushed back before, and
-     * that bucket is marked. */
+    /* The new time is later, and the task is neither in the front nor in the heap, which end at
+     * `upto`: so its link can stay. If the task is in another bucket than its deadline says, it was
+     * pushed back before, and that bucket is marked already. */
     struct uvs__bucket *b = &d->list[bucket_of(d, tick)];
 
     b->last_ns = UNORDERED;
@@ -271,8 +272,8 @@ bool uvs__delay_is_before(const struct uvs__delay *d, uint64_t due_ns, uint64_t 
          (front_ns < due_ns || (front_ns == due_ns && task_at(d, slot)->seq < seq));
 }
 
-/* Files a few of the falling tasks again, by their present due_ns. Here tasks that were pushed back
- * come to their new bucket. */
+/* Files a few of the falling tasks again, by their present due_ns. Tasks that were pushed back
+ * reach their new bucket here. */
 static int file_falling(struct uvs__delay *d) {
   uint32_t batch[STEP];
   uint32_t slot = first_in(d, UVS__FALLING);
@@ -285,15 +286,15 @@ static int file_falling(struct uvs__delay *d) {
   for (int i = 0; i < n; i++) {
     const struct uvs__task *t = task_at(d, batch[i]);
 
-    d->ops += t->due_ns >> UVS__TICK_BITS > d->falling_upto; /* it was pushed back: a move */
+    d->ops += t->due_ns >> UVS__TICK_BITS > d->falling_upto; /* pushed back: counts as a move */
     unlink_slot(d, link_at(d, batch[i]));
     file(d, batch[i], t);
   }
   return n;
 }
 
-/* The time of a bucket has begun: `upto` moves into it, or to its end. If all of it goes to one
- * list, in order, that is one step. */
+/* The time of a bucket has begun: moves `upto` into the bucket, or to its end. If all tasks of the
+ * bucket go to one list, in order, they move in one step. */
 static void pull(struct uvs__delay *d, uint32_t list, uint64_t tick, uint64_t now_tick) {
   uint64_t end = end_of(list, tick);
   struct uvs__bucket *b = &d->list[list];
@@ -333,7 +334,7 @@ uint32_t uvs__delay_take(struct uvs__delay *d, uint64_t now_ns, int *steps) {
         continue;
       }
       if (tick <= now_tick)
-        now_tick = tick - 1; /* its time has begun, but nothing in it is due */
+        now_tick = tick - 1; /* the bucket's time has begun, but none of its tasks is due */
     }
     if (now_tick > d->upto)
       d->upto = now_tick;

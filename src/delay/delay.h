@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * delay: the delay queue of the monotonic clock. Exact as a heap, cheap as a wheel.
+ * delay: the delay queue of the monotonic clock. It is as exact as a heap, and as cheap as a timer
+ * wheel.
  *
- * Time is cut into ticks of 2^20 ns. Tasks that are due after the tick `upto` lie in buckets: eight
- * levels of 64, each level 64 times as coarse as the one below. A task is at the level of the
- * highest digit (of base 64) in which its tick differs from `upto`, in the bucket of its digit
- * there. So every bucket of a level comes before every bucket of the next level, no bucket wraps
- * round, and two bitmaps find the next bucket. `upto` jumps over ticks towards the present when
- * tasks are taken out, and is never after it. A bucket is opened when one of its tasks is due, not
- * when its time begins.
+ * Time is cut into ticks of 2^20 ns. Tasks that are due after the tick `upto` are in buckets: eight
+ * levels of 64, each level 64 times as coarse as the one below. The level of a task is the position
+ * of the highest base-64 digit in which its tick differs from `upto`; its bucket at that level is
+ * the value of that digit. So every bucket of a level comes before every bucket of the next level,
+ * no bucket wraps round, and two bitmaps find the next bucket. When tasks are taken out, `upto`
+ * jumps towards the present, and never beyond it. A bucket is opened when one of its tasks is due,
+ * not when its time begins.
  *
  * Tasks that are due up to the tick `upto` are in exact order (due_ns, then seq): in the front, a
  * list of tasks that came in order, or in a small heap.
  *
- * A bucket knows a lower bound of its deadlines and the task that has it. The bound is exact until
- * that task is removed or pushed back; then the loop may wake once for nothing (L11), or
- * uvs__delay_settle finds the new one.
+ * A bucket knows a lower bound of its deadlines, and the task that has this deadline. The bound is
+ * exact until that task is removed or pushed back. Then the loop may wake once for nothing (L11),
+ * or uvs__delay_settle finds the new bound.
  *
- * Pushing a task back to a later time only changes its due_ns. The bucket finds out when its own
- * time comes.
+ * Pushing a task back to a later time only changes its due_ns. The task moves to its new bucket
+ * when its old bucket is opened.
  *
- * The scheduler's lock protects all of it.
+ * The scheduler's lock protects the whole queue.
  */
 #ifndef UVS__DELAY_H
 #define UVS__DELAY_H
@@ -48,11 +49,11 @@ struct uvs__bucket {
 struct uvs__delay {
   struct uvs__table *table;
   uint32_t count;
-  uint32_t levels;     /* bit l: level l is not empty */
-  uint64_t upto;       /* a tick; no bucket has a task of this tick or before */
-  uint64_t soonest_ns; /* the earliest that was put since the loop was armed; the owner resets it */
-  uint64_t ops;        /* tasks put in, moved, taken out */
-  uint64_t falling_upto;        /* a tick: the end of the bucket that the falling tasks come from */
+  uint32_t levels;       /* bit l: level l is not empty */
+  uint64_t upto;         /* a tick; no bucket has a task of this tick or before */
+  uint64_t soonest_ns;   /* the earliest deadline put in since the owner last reset this field */
+  uint64_t ops;          /* tasks put in, moved, taken out */
+  uint64_t falling_upto; /* a tick: the end of the bucket that the falling tasks come from */
   uint64_t digits[UVS__LEVELS]; /* bit d: bucket d of this level is not empty */
   struct uvs__bucket list[UVS__LISTS];
 };
@@ -67,7 +68,8 @@ void uvs__delay_move(struct uvs__delay *d, uint32_t slot, uint64_t due_ns, uint6
 
 /* No task is due before this; UVS__NEVER: there is no task. */
 uint64_t uvs__delay_bound(const struct uvs__delay *d);
-/* Does a task belong before (due_ns, seq)? If the bound is not exact, a yes may be wrong. */
+/* Does a task belong before (due_ns, seq)? If the bound is not exact, the answer `true` may be
+ * wrong. */
 bool uvs__delay_is_before(const struct uvs__delay *d, uint64_t due_ns, uint64_t seq);
 /* Takes out the next due task; UVS__NONE: none. Lowers *steps by the number of tasks that it looks
  * at. At 0 the call gives up, and more tasks may be due. */

@@ -28,7 +28,7 @@
 #define OPTIONS_SIZE_MIN offsetof(uvs_lane_options_t, on_quiet)
 
 struct uvs__lane {
-  struct uvs__gate gate;     /* first: the directory and the core know the lane by it */
+  struct uvs__gate gate;     /* first: the directory and core/ know the lane by its gate */
   struct uvs__call call;     /* its last callbacks */
   struct uvs__crew own_crew; /* if the lane has an executor of its own */
   uvs_quiet_cb quiet;        /* constant */
@@ -41,7 +41,7 @@ static struct uvs__lane *lane_of(struct uvs__gate *g) {
   return (struct uvs__lane *)(void *)g;
 }
 
-/* ---- hold and let go ---- */
+/* ---- hold ---- */
 
 static void free_lane(struct uvs__gate *g) {
   uvs_t *s = g->scheduler;
@@ -50,15 +50,15 @@ static void free_lane(struct uvs__gate *g) {
   uvs_release(s);
 }
 
-/* Lets go, and returns rc. */
-static int let_go_gate(struct uvs__gate *g, int rc) {
+/* Ends one hold of the lane, and returns rc. */
+static int end_gate_hold(struct uvs__gate *g, int rc) {
   if (uvs__directory_drop(g->number))
     free_lane(g);
   return rc;
 }
 
-/* Holds a lane, for calls that lock. The caller lets go. NULL: *ret_rc is UV_ECANCELED (the lane is
- * gone), UV_ENOENT or UV_ENOTSUP. */
+/* Holds a lane, for calls that lock. The caller ends the hold. NULL: *ret_rc is UV_ECANCELED (the
+ * lane is gone), UV_ENOENT or UV_ENOTSUP. */
 static struct uvs__gate *hold(uvs_lane_t number, int *ret_rc) {
   bool was;
   struct uvs__gate *g = uvs__directory_hold(number, &was);
@@ -66,7 +66,7 @@ static struct uvs__gate *hold(uvs_lane_t number, int *ret_rc) {
   *ret_rc = was ? UV_ECANCELED : UV_ENOENT;
   if (g == NULL || !uvs__forked(&g->scheduler->fork))
     return g;
-  *ret_rc = let_go_gate(g, UV_ENOTSUP);
+  *ret_rc = end_gate_hold(g, UV_ENOTSUP);
   return NULL;
 }
 
@@ -95,17 +95,17 @@ static void make_last_calls(uvs_t *s, struct uvs__call *c) {
   struct uvs__gate *g = &lane->gate;
 
   uvs__lock(s);
-  lane->called = true; /* or other threads could add actions for ever */
+  lane->called = true; /* otherwise other threads could add actions for ever */
   uvs__unlock(s);
-  /* First: callbacks may close the executor, which the lane borrowed. */
-  uvs__crew_close(s, &lane->own_crew); /* it may have none */
+  /* Before the callbacks: they may close the executor, which the crew borrows. */
+  uvs__crew_close(s, &lane->own_crew); /* no effect if the lane has none */
   uvs__call_cleanups(s, &g->first_cleanup);
   if (lane->quiet != NULL)
     lane->quiet(s, g->number, lane->arg);
   while (!leave_list(s, lane)) /* actions were added since */
     uvs__call_cleanups(s, &g->first_cleanup);
   uvs__directory_close(g->number);
-  let_go_gate(g, 0);
+  end_gate_hold(g, 0);
 }
 
 /* Lock held: the lane is disposed, and its tasks and its own runners are gone. */
@@ -138,9 +138,8 @@ static int read_lane_options(const uvs_lane_options_t *given, uvs_lane_options_t
   uvs_lane_options_init(o);
   if (given == NULL)
     return 0;
-  if (uvs__check_size(given, given->size, sizeof *o, OPTIONS_SIZE_MIN) < 0)
+  if (uvs__read_sized(o, sizeof *o, given, given->size, OPTIONS_SIZE_MIN) < 0)
     return UV_EINVAL;
-  memcpy(o, given, given->size < sizeof *o ? given->size : sizeof *o);
   return o->width > UVS_LANE_WIDTH_MAX ? UV_EINVAL : 0;
 }
 
@@ -180,8 +179,8 @@ static int open_lane_crew(uvs_t *s, struct uvs__lane *lane, const uvs_lane_optio
   return uvs__crew_open(s, &lane->own_crew, &c);
 }
 
-/* 0, UV_ESHUTDOWN. After 0 the lane may be gone, if the scheduler is being closed. *ret is set with
- * the lock: the caller has the number before `quiet` can be called. */
+/* 0, UV_ESHUTDOWN. After success the lane may be gone already, if the scheduler is being closed.
+ * *ret is set under the lock, so the caller has the number before `quiet` can be called. */
 static int enter_list(uvs_t *s, struct uvs__lane *lane, uvs_lane_t *ret) {
   struct uvs__gate *g = &lane->gate;
   bool refused;
@@ -226,7 +225,7 @@ int uvs_lane_open(uvs_t *s, const uvs_lane_options_t *given, uvs_lane_t *ret) {
     return 0;
   uvs__crew_close(s, &lane->own_crew);
   uvs__directory_close(lane->gate.number);
-  return let_go_gate(&lane->gate, rc); /* a thread that guessed the number may hold the lane */
+  return end_gate_hold(&lane->gate, rc); /* a thread that guessed the number may hold the lane */
 
 close_crew:
   uvs__crew_close(s, &lane->own_crew);
@@ -237,7 +236,7 @@ free_lane:
 
 /* ---- dispose ---- */
 
-/* A body that disposes its own lane is not asked to stop. Such a body is on this thread. */
+/* A body that disposes its own lane is not asked to stop. Such a body runs on this thread. */
 static void spare_own_bodies(uvs_t *s, const struct uvs__gate *g) {
   uvs__lock(s);
   for (const struct uvs__frame *f = uvs__thread.frame; f != NULL; f = f->outer) {
@@ -263,7 +262,7 @@ int uvs_lane_dispose(uvs_lane_t number, unsigned flags) {
     return rc == UV_ECANCELED ? 0 : rc;
   spare_own_bodies(g->scheduler, g);
   uvs__dispose(g->scheduler, g, (flags & UVS_DISPOSE_TOKEN) != 0);
-  return let_go_gate(g, 0);
+  return end_gate_hold(g, 0);
 }
 
 int uvs_lane_is_disposed(uvs_lane_t number) {
@@ -279,7 +278,7 @@ int uvs_lane_is_disposed(uvs_lane_t number) {
   shut = g->shut;
   if (!alone)
     uvs__unlock(g->scheduler);
-  return let_go_gate(g, shut);
+  return end_gate_hold(g, shut);
 }
 
 /* ---- clean-up actions ---- */
@@ -325,7 +324,7 @@ int uvs_lane_add_cleanup(uvs_t *s, uvs_lane_t number, uvs_cleanup_cb cb, void *a
   }
   if (rc < 0)
     uvs__mem_free(&s->mem, a);
-  return g == NULL ? rc : let_go_gate(g, rc);
+  return g == NULL ? rc : end_gate_hold(g, rc);
 }
 
 /* ---- calls that know the lane only by its number ---- */
@@ -336,7 +335,7 @@ int uvs_lane_submit(uvs_lane_t number, const uvs_task_t *t, uvs_id_t *ret_id) {
 
   if (g == NULL)
     return rc;
-  return let_go_gate(g, uvs__submit_to_lane(g->scheduler, number, t, ret_id));
+  return end_gate_hold(g, uvs__submit_to_lane(g->scheduler, number, t, ret_id));
 }
 
 /* Holds the lane, if id is one of its tasks; else NULL, with *ret_rc. The task may end before the
@@ -357,7 +356,7 @@ static struct uvs__gate *hold_with(uvs_lane_t number, uvs_id_t id, int *ret_rc) 
   uvs__unlock(g->scheduler);
   if (has)
     return g;
-  let_go_gate(g, 0); /* *ret_rc is UV_ENOENT */
+  end_gate_hold(g, 0); /* *ret_rc is UV_ENOENT */
   return NULL;
 }
 
@@ -365,19 +364,19 @@ int uvs_lane_cancel(uvs_lane_t number, uvs_id_t id, unsigned flags) {
   int rc;
   struct uvs__gate *g = hold_with(number, id, &rc);
 
-  return g == NULL ? rc : let_go_gate(g, uvs_cancel(g->scheduler, id, flags));
+  return g == NULL ? rc : end_gate_hold(g, uvs_cancel(g->scheduler, id, flags));
 }
 
 int uvs_lane_reschedule(uvs_lane_t number, uvs_id_t id, int64_t delay_ns) {
   int rc;
   struct uvs__gate *g = hold_with(number, id, &rc);
 
-  return g == NULL ? rc : let_go_gate(g, uvs_reschedule(g->scheduler, id, delay_ns));
+  return g == NULL ? rc : end_gate_hold(g, uvs_reschedule(g->scheduler, id, delay_ns));
 }
 
 int uvs_lane_finish(uvs_lane_t number, uvs_id_t id, int status) {
   int rc;
   struct uvs__gate *g = hold_with(number, id, &rc);
 
-  return g == NULL ? rc : let_go_gate(g, uvs_finish(g->scheduler, id, status));
+  return g == NULL ? rc : end_gate_hold(g, uvs_finish(g->scheduler, id, status));
 }

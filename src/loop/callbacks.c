@@ -2,20 +2,22 @@
  *
  * callbacks: `after`, `done`, hooks and clean-up actions, on the loop, without the lock.
  *
- * All tasks that are owed a callback are on one list. The state that a task has when the loop
- * serves it says which callbacks it is owed:
+ * All tasks that are owed a callback are on one list. The callbacks that a task is owed depend on
+ * its state when the loop serves it:
  *
  *   WAITING   the hooks before its next run: decorate, error, missed; and results to drop
- *   RUNNING   `after`: the body has returned
+ *   RUNNING   `interrupt`, if the body still runs; `after`, if the body has returned
  *   ENDED     its last callbacks; then it is over
  */
 #include "loop/loop.h"
 
+#include "uvsched/calendar.h"
+
 /* ---- hooks of a task that goes on ---- */
 
-/* Lock held, except during the hooks. Calls the hooks that are owed between two runs. If the task
- * has ended meanwhile, the decorate hook is not called. */
-static void tell(uvs_t *s, uint32_t slot, struct uvs__task *t, struct uvs__extra *x) {
+/* Lock held, except during the hooks. Calls the hooks that a task is owed between two runs, and
+ * drops its discarded results. If the task has ended, the decorate hook is not called. */
+static void call_task_hooks(uvs_t *s, uint32_t slot, struct uvs__task *t, struct uvs__extra *x) {
   uvs_id_t id = uvs__id_of(s, t, slot);
   void *arg = t->arg;
   bool decorate = x->decorate && t->state == UVS__WAITING;
@@ -51,7 +53,25 @@ static void tell(uvs_t *s, uint32_t slot, struct uvs__task *t, struct uvs__extra
   x->decoration = decoration;
 }
 
-/* ---- after ---- */
+/* ---- a run in progress ---- */
+
+/* Lock held, except during `interrupt`. A run whose body returns meanwhile ends afterwards: else a
+ * wait would return, and its thread could free `arg`, while `interrupt` uses it. */
+static void interrupt(uvs_t *s, uint32_t slot, const struct uvs__task *t, struct uvs__extra *x) {
+  struct uvs__run_end end = {.status = UVS_PENDING}; /* no run ends with that status */
+  uvs_id_t id = uvs__id_of(s, t, slot);
+  uvs_interrupt_cb cb = x->interrupt;
+  uvs_t *seen = x->narrow ? NULL : s;
+  void *arg = t->arg;
+
+  x->end_later = &end;
+  uvs__unlock(s);
+  cb(seen, id, arg);
+  uvs__lock(s);
+  x->end_later = NULL;
+  if (end.status != UVS_PENDING)
+    uvs__end_run(s, slot, &end);
+}
 
 /* Lock held, except during `after`. The task is on no list. */
 static void run_after(uvs_t *s, uint32_t slot, uint64_t now_ns) {
@@ -87,6 +107,7 @@ static void run_after(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   }
   run.culprit = uvs__culprit(run.late_by_ns);
   x->run.seen = run.status;
+  x->after_owed = false;
   x->after_ns = now_ns;
   uvs__unlock(s);
   uvs__thread.frame = &frame;
@@ -135,7 +156,7 @@ void uvs__call_cleanups(uvs_t *s, struct uvs__cleanup **first) {
   uvs__unlock(s);
 }
 
-/* Lock held, except during the actions, which are those of a task that has ended. */
+/* Lock held, except during the actions: calls the clean-up actions of a task that has ended. */
 static void call_task_cleanups(uvs_t *s, struct uvs__task *t, uvs_id_t id) {
   if (!uvs__has(t, UVS__CLEANUPS))
     return;
@@ -158,6 +179,7 @@ static void call_back_end(uvs_t *s, uint32_t slot) {
   uvs_done_cb done = t->done;
   uvs_decoration_t decoration = x != NULL ? x->decoration : (uvs_decoration_t){NULL, NULL, NULL};
   bool narrow = x != NULL && x->narrow;
+  struct uvs_calendar_s *calendar = x != NULL && t->kind == UVS_CALENDAR ? x->calendar : NULL;
   void (*drop_result)(void *) = NULL;
   void *forgotten = NULL;
 
@@ -167,7 +189,7 @@ static void call_back_end(uvs_t *s, uint32_t slot) {
     uvs__lock(s);
   }
   if (x != NULL && (x->failed_owed != 0 || x->missed_owed != 0 || x->dropped[0] != NULL))
-    tell(s, slot, t, x); /* still owed when the task ended */
+    call_task_hooks(s, slot, t, x); /* still owed when the task ended */
   if (error) {
     uvs__unlock(s);
     s->error_cb(s, id, status, arg);
@@ -179,11 +201,12 @@ static void call_back_end(uvs_t *s, uint32_t slot) {
     done(narrow ? NULL : s, id, status, arg);
   if (decoration.release != NULL)
     decoration.release(decoration.arg);
+  uvs_calendar_release(calendar);
   uvs__lock(s);
   call_task_cleanups(s, t, id); /* `done` may have added some */
   if (x != NULL && x->forgotten) {
     drop_result = x->drop_result;
-    forgotten = uvs__take_unclaimed(x); /* uvs_forget came during the callbacks */
+    forgotten = uvs__take_unclaimed(x); /* a callback called uvs_forget */
   }
   uvs__retire(s, slot, t);
   if (forgotten == NULL)
@@ -197,16 +220,23 @@ static void call_back_end(uvs_t *s, uint32_t slot) {
 static void serve_first(uvs_t *s, uint64_t now_ns) {
   uint32_t slot = s->at.owed.first;
   struct uvs__task *t = uvs__task(s, slot);
+  struct uvs__extra *x = uvs__extra(s, t);
 
-  if (t->state == UVS__WAITING) /* it stays on the list, so the hooks cannot free it */
-    tell(s, slot, t, uvs__extra(s, t));
+  /* It stays on the list, so that it cannot be freed meanwhile. */
+  if (t->state == UVS__WAITING && x->point_owed)
+    uvs__find_occurrence(s, slot);
+  if (t->state == UVS__WAITING)
+    call_task_hooks(s, slot, t, x);
+  else if (t->state == UVS__RUNNING && !uvs__body_is_over(t))
+    interrupt(s, slot, t, x);
   uvs__list_remove(s, &s->at.owed, slot);
   switch ((enum uvs__state)t->state) {
   case UVS__WAITING:
     uvs__file(s, slot, now_ns);
     break;
   case UVS__RUNNING:
-    run_after(s, slot, now_ns);
+    if (x->after_owed) /* else the body still runs */
+      run_after(s, slot, now_ns);
     break;
   default:
     UVS_ASSERT(t->state == UVS__ENDED);

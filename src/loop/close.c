@@ -8,6 +8,8 @@
  */
 #include "loop/loop.h"
 
+#include "uvsched/calendar.h"
+
 #include "pool/crew.h"
 #include "util/numbers.h"
 #include "uvsched/executor.h"
@@ -34,7 +36,7 @@ static bool sweep(uvs_t *s, struct uvs__gate *g) {
 static void dispose(uvs_t *s, struct uvs__gate *g) {
   if (g->shut)
     return;
-  g->live++; /* keeps the lane until all its tasks have been looked at */
+  g->live++; /* the lane is not quiet until all its tasks were looked at */
   uvs__gate_shut(s, g);
   uvs__owe_settled_cleanups(s, g->first_cleanup);
   while (sweep(s, g)) {
@@ -46,8 +48,10 @@ static void dispose(uvs_t *s, struct uvs__gate *g) {
 
 void uvs__dispose(uvs_t *s, struct uvs__gate *g, bool token) {
   uvs__lock(s);
-  if (token)
+  if (token) {
     uvs__store(&g->token, true, release); /* pairs with the acquire in uvs_cancelled */
+    s->at.policy_changed |= s->any_interrupts;
+  }
   dispose(s, g);
   uvs__unlock_and_wake(s, 0);
 }
@@ -75,7 +79,17 @@ static void drop_action(uvs_t *s, struct uvs__cleanup *a) {
     uvs__mem_free(&s->mem, a);
 }
 
-/* In a forked child: no action is called any more. */
+/* In a forked child: gives back the calendars. */
+static void drop_calendars(uvs_t *s) {
+  for (uint32_t slot = 0; s->any_calendars && slot < s->table.tasks.made; slot++) {
+    const struct uvs__task *t = uvs__task(s, slot);
+
+    if (t->kind == UVS_CALENDAR && t->state != UVS__FREE && !uvs__has(t, UVS__TOLD))
+      uvs_calendar_release(uvs__extra(s, t)->calendar);
+  }
+}
+
+/* In a forked child: frees all actions without calling them. */
 static void drop_actions(uvs_t *s) {
   struct uvs__cleanup *next;
 
@@ -101,9 +115,10 @@ static void destroy(uvs_t *s) {
     if (s->home.own != NULL)
       uvs_threads_close(s->home.own);
     uvs__ticker_forget(&s->ticker);
-    if (uv_mutex_trylock(&s->lock) == 0) { /* else a thread of the parent was changing the lists */
+    if (uv_mutex_trylock(&s->lock) == 0) { /* else a thread was changing the lists at the fork */
       drop_actions(s);
-      uv_mutex_unlock(&s->lock); /* musl lists the locks of a thread, if libuv is a debug build */
+      drop_calendars(s);
+      uv_mutex_unlock(&s->lock); /* with a debug build of libuv, musl lists a thread's locks */
     }
   } else {
     uv_cond_destroy(&s->lingering);
@@ -167,9 +182,10 @@ void uvs__finish_close(uvs_t *s) {
   bool over;
 
   uvs__lock(s);
-  /* A callback that closes and then runs the loop may come here before uvs__close_parts. */
+  /* If a callback closes the scheduler and then runs the loop, this function may be called before
+   * uvs__close_parts. */
   over = s->terminated && s->gates == NULL && s->queues.shut;
-  s->cleanups_shut |= over; /* first, or other threads could add actions for ever */
+  s->cleanups_shut |= over; /* first: otherwise other threads could add actions for ever */
   over = over && s->at.now_first == NULL && !s->closing_handles && !s->ticker.nudged;
   s->at.mute |= over;
   uvs__unlock(s);

@@ -29,6 +29,10 @@ void uvs__apply_policies(uvs_t *s);
 /* Makes the callbacks that are owed to tasks: at least one, and more until until_ns. Callbacks that
  * these cause wait for the next pass. */
 void uvs__make_callbacks(uvs_t *s, uint64_t until_ns);
+/* A calendar task on the owed list with point_owed: works out its next run. */
+void uvs__find_occurrence(uvs_t *s, uint32_t slot);
+/* Once a minute: if a time zone has other rules now, calendar tasks follow. */
+void uvs__look_at_zones(uvs_t *s, uint64_t now_ns);
 /* The same for clean-up actions, and for callbacks that belong to no task. */
 void uvs__make_calls(uvs_t *s, uint64_t until_ns);
 /* Closes the queues and disposes the lanes of a scheduler that is being closed. */
@@ -40,9 +44,9 @@ void uvs__close_parts(uvs_t *s);
 void uvs__own_loop(uvs_t *s);
 /* Lock held: when the first wall-clock task is due, by the monotonic clock; UVS__NEVER: none. */
 uint64_t uvs__wall_due(const uvs_t *s, uint64_t wall_ns, uint64_t now_ns);
-/* uvs_shutdown; then uvs_shutdown_now at kill_ns (UVS__NEVER: never). */
+/* Does what uvs_shutdown does; at kill_ns, what uvs_shutdown_now does (UVS__NEVER: never). */
 void uvs__shut(uvs_t *s, uint64_t kill_ns);
-/* uvs_shutdown_now. False if it was called before. */
+/* Does what uvs_shutdown_now does. False: it was called before. */
 bool uvs__stop_now(uvs_t *s, uvs_never_ran_cb each, void *arg);
 /* Disposes a lane, whose gate the caller holds. token: running bodies are asked to stop. */
 void uvs__dispose(uvs_t *s, struct uvs__gate *g, bool token);

@@ -5,10 +5,10 @@
  *
  * A pass holds the lock, except during user code and between two batches.
  *
- * There are three rules. What a callback schedules waits for the next pass. When the budget is used
- * up, the rest is carried over: the pass wakes the loop again, and I/O is polled in between. Arming
- * is the last step: it is decided under the lock, and no user code runs between that and
- * uv_timer_start.
+ * There are three rules. Tasks that a callback schedules wait for the next pass. When the budget is
+ * used up, the rest of the work is left to another pass: this pass wakes the loop again, and the
+ * loop polls for I/O in between. Arming the timer is the last step: its time is decided under the
+ * lock, and no user code runs between that decision and uv_timer_start.
  */
 #include "loop/loop.h"
 
@@ -16,8 +16,8 @@
 
 struct pass {
   uint64_t began_ns, until_ns;
-  bool full;       /* it makes callbacks; else it only makes tasks ready and sends runners */
-  bool leaves_due; /* it leaves due tasks to the timer, or to a runner */
+  bool full;       /* makes callbacks; otherwise it only makes tasks ready and sends runners */
+  bool leaves_due; /* leaves due tasks to the timer, or to a runner */
 };
 
 void uvs__own_loop(uvs_t *s) {
@@ -43,7 +43,8 @@ static bool needs_full(const uvs_t *s, uint64_t now_ns) {
 
   return s->at.wake_sent || s->closing || s->shut || s->home.executor != NULL ||
          uvs__has_loop_work(s) || (limit != NULL && limit->deadline_ns <= now_ns) ||
-         s->queues.due_ns <= now_ns || uvs__ticker_lost(&s->ticker);
+         s->queues.due_ns <= now_ns || uvs__ticker_lost(&s->ticker) ||
+         (s->any_calendars && s->zones_look_ns <= now_ns);
 }
 
 /* Locks, and begins a pass. False: no pass begins now, and the lock is not held. */
@@ -51,9 +52,9 @@ static bool begin_pass(uvs_t *s, struct pass *p) {
   p->began_ns = uvs__now(s);
   p->until_ns = p->began_ns + s->budget_ns;
   uvs__lock(s);
-  if (s->at.in_pass) { /* a callback of ours runs the loop */
+  if (s->at.in_pass) { /* a callback of this scheduler runs the loop */
     if (p->full)
-      s->at.wake_sent = false; /* used up: the outer pass looks again at its end */
+      s->at.wake_sent = false; /* received: the outer pass looks again at its end */
     uvs__unlock(s);
     return false;
   }
@@ -109,8 +110,9 @@ static bool is_left_to_runner(const uvs_t *s, uint64_t now_ns) {
 /* Due tasks become ready, until the budget is used up. */
 static void hand_over_ready(uvs_t *s, struct pass *p) {
   struct uvs__handing h = {p->began_ns, p->began_ns, 0, 0};
-  /* Stop at this many loop tasks, and run those first. But if the last pass left some, loop tasks
-   * take long, and must not keep pool tasks, or tasks of a higher class, in the queue. */
+  /* At this many loop tasks the pass stops here, and runs them first. But if the last pass left
+   * some, loop tasks take long. Then there is no limit: otherwise pool tasks, and loop tasks of a
+   * higher class, would stay in the delay queue behind them. */
   uint32_t most = s->loop_ready.count > 0 ? UINT32_MAX : UVS__LOOP_READY_MANY;
   bool more;
 
@@ -166,9 +168,9 @@ static void serve_queues(uvs_t *s, const struct pass *p) {
 
 /* ---- the loop's own tasks ---- */
 
-/* Runs at least one ready task, and more until the budget is used up. Runners leave the loop's due
- * tasks to the next pass. If a body shuts the scheduler down, the next pass decides which tasks may
- * still run. */
+/* Runs at least one ready task, and more until the budget is used up. Loop tasks that a runner
+ * finds due meanwhile wait for the next pass. If a body shuts the scheduler down, the next pass
+ * decides which tasks may still run. */
 static void run_on_loop(uvs_t *s, const struct pass *p) {
   struct uvs__seat seat = {UVS_ON_LOOP, s->at.pass_ns - s->at.overrun_ns, s->at.pass_ns};
   struct uvs__run_end e = {.over_ns = 0};
@@ -247,7 +249,7 @@ static void end_pass(uvs_t *s, const struct pass *p) {
   if (s->table.wall.count > 0 && next_ns > now_ns + UVS__WALL_CAP_NS)
     next_ns = now_ns + UVS__WALL_CAP_NS; /* the wall clock may be set without notice */
   next_ns = uvs__next_look(s, next_ns);
-  (void)uvs__crew_wants(&s->home, &held_back); /* a task that came after the runners were sent */
+  (void)uvs__crew_wants(&s->home, &held_back); /* for tasks that came after send_runners */
   s->at.held_back |= held_back;
   if (s->at.held_back && now_ns + UVS__HELD_BACK_NS < next_ns)
     next_ns = now_ns + UVS__HELD_BACK_NS;
@@ -257,7 +259,7 @@ static void end_pass(uvs_t *s, const struct pass *p) {
   s->at.kept = w.kept;
   s->at.in_pass = false;
   s->delay.soonest_ns = UVS__NEVER;
-  s->counts.wakeups += !p->full && !more; /* else it is part of the full pass that follows */
+  s->counts.wakeups += !p->full && !more; /* else the full pass that follows is counted */
   s->at.armed_ns = replaced ? UVS__NEVER : next_ns;
   w.send = more && !s->at.mute && !s->at.wake_sent;
   if (w.send) {
@@ -270,12 +272,12 @@ static void end_pass(uvs_t *s, const struct pass *p) {
   uvs__wake_do(s, w, now_ns);
 }
 
-/* ---- both kinds ---- */
+/* ---- both kinds of pass ---- */
 
 void uvs__dispatch(uvs_t *s, bool timer) {
   struct pass p = {.full = false};
 
-  uvs__notice_loss(s); /* if the async handle is lost, no full pass would notice */
+  uvs__notice_loss(s); /* a full pass cannot: it needs the async handle */
   if (!begin_pass(s, &p))
     return;
   /* If a runner is back and the timer fires within 1 ms, due tasks are left to the timer. So all
@@ -300,6 +302,7 @@ void uvs__pass(uvs_t *s) {
     uvs__lock(s);
   }
   uvs__apply_policies(s);
+  uvs__look_at_zones(s, p.began_ns);
   if (s->closing)
     uvs__close_parts(s);
   expire_limits(s, &p);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * policy: what a shutdown leaves to run.
+ * policy: which tasks still run after a shutdown.
  *
  * A shutdown refuses new tasks at once. When a policy has changed, the loop looks at every accepted
- * task, a batch at a time. A task whose run is in progress is looked at when it is filed again.
+ * task, a batch at a time. A task whose run is in progress is looked at when it is filed again. If
+ * the shutdown asks bodies to stop, `interrupt` is called for it.
  */
 #include "loop/loop.h"
 
@@ -14,6 +15,9 @@ static void shut(uvs_t *s, uint64_t now_ns, uint64_t wall_ns) {
     s->shutdown_wall_ns = wall_ns;
   }
   s->shut = true;
+  if (s->paused)                                 /* what is due still runs */
+    uvs__store(&s->resumed_ns, now_ns, relaxed); /* a time; orders nothing */
+  s->paused = false;
   s->at.policy_changed = true;
 }
 
@@ -48,12 +52,14 @@ bool uvs__stop_now(uvs_t *s, uvs_never_ran_cb each, void *arg) {
 void uvs__apply_policies(uvs_t *s) {
   while (s->at.policy_changed) {
     s->at.policy_changed = false;
-    for (uint32_t slot = 0; s->shut && slot < s->table.tasks.made; slot++) {
+    for (uint32_t slot = 0; slot < s->table.tasks.made; slot++) {
       struct uvs__task *t = uvs__task(s, slot);
 
       if ((t->state == UVS__WAITING || t->state == UVS__READY) &&
           !uvs__may_run(s, t, uvs__extra(s, t)))
         uvs__end_refused(s, slot);
+      else if (t->state == UVS__RUNNING && uvs__was_asked(s, t, s->at.pass_ns))
+        uvs__owe_interrupt(s, slot);
       if (slot % UVS__BATCH == UVS__BATCH - 1)
         uvs__let_others_in(s);
     }

@@ -65,8 +65,8 @@ static bool reserve(uvs_t *s, struct uvs__crew *c, int n, struct uvs__runner **s
   return true;
 }
 
-/* Lock held: if the crew may have no runners any more, the loop gets up to a batch of its ready
- * tasks. False: there are none left to give. */
+/* Lock held: if the crew may no longer have runners (concurrency 0), gives up to a batch of its
+ * ready tasks to the loop. False: there is nothing left to give. */
 static bool give_to_loop(uvs_t *s, struct uvs__crew *c) {
   for (int steps = UVS__BATCH; steps > 0; steps--) {
     uint32_t slot = uvs__ready_first(&s->table, &c->ready);
@@ -131,7 +131,7 @@ void uvs__crew_follow(uvs_t *s, struct uvs__crew *c) {
   uvs__unlock(s);
   n = ask(c);
   if (n != old)
-    uvs__crew_set_concurrency(s, c, n, true); /* if memory is missing, the old number stays */
+    uvs__crew_set_concurrency(s, c, n, true); /* if there is no memory, the old number stays */
   uvs__lock(s);
 }
 
@@ -172,7 +172,7 @@ int uvs__crew_open(uvs_t *s, struct uvs__crew *c, const struct uvs__crew_options
   if (rc < 0 && c->own != NULL)
     uvs_threads_close(c->own);
   c->watch = (struct uvs__resize_watch){NULL, NULL, on_resized, s};
-  if (rc == 0 && c->executor != NULL && c->own == NULL) /* else nobody can resize it */
+  if (rc == 0 && c->executor != NULL && c->own == NULL) /* nobody can resize a crew's own threads */
     uvs__threads_watch(c->executor, &c->watch);
   return rc;
 }

@@ -14,23 +14,24 @@ struct uvs__crew_options {
   const struct uvs_executor_s *executor; /* NULL: libuv's pool, or own threads */
   int threads;                           /* number of own threads; 0: none */
   const char *thread_name;
-  int concurrency; /* -1: as the executor says ... */
+  int concurrency; /* -1: as many as the executor says ... */
   int most;        /* ... up to this */
 };
 
 /* ---- without the lock ---- */
 
-/* From now on the loop is woken when the crew's pool of threads is resized. 0; UV_EINVAL,
+/* Opens the crew. From now on, resizing its pool of threads wakes the loop. 0; UV_EINVAL,
  * UV_ENOMEM, or an error of uvs_threads_open. */
 int uvs__crew_open(uvs_t *s, struct uvs__crew *c, const struct uvs__crew_options *o);
 /* All runners of the crew are back: closes the threads that were made for it. */
 void uvs__crew_close(uvs_t *s, struct uvs__crew *c);
-/* asked: the number is the executor's answer. It is ignored if a caller has set another number
+/* asked: the number is the executor's answer, which is ignored if a caller has set another number
  * meanwhile. 0; UV_ENOMEM, and nothing has changed. */
 int uvs__crew_set_concurrency(uvs_t *s, struct uvs__crew *c, int concurrency, bool asked);
 void uvs__free_runners(uvs_t *s);
 
-/* In threadpool.c. No effect if the executor is not one of our pools, or if nobody watches. */
+/* In threadpool.c. No effect if the executor is not a uvs_threads_t, or if `w` to remove is not
+ * linked. */
 void uvs__threads_watch(const struct uvs_executor_s *e, struct uvs__resize_watch *w);
 void uvs__threads_unwatch(const struct uvs_executor_s *e, struct uvs__resize_watch *w);
 
@@ -42,7 +43,7 @@ void uvs__crew_follow(uvs_t *s, struct uvs__crew *c);
  * may do that inside `submit`). lanes: also for the crews of lanes. Without lanes, and if the
  * scheduler's own crew uses libuv's pool, no user code is called. */
 void uvs__send_runners(uvs_t *s, uint64_t now_ns, uint64_t until_ns, bool lanes);
-/* The runners that executors have brought back become idle. */
+/* Runners that have returned from an executor become idle. */
 void uvs__take_back(uvs_t *s);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * dispatch: runners are sent to their executor, and come back.
  *
- * The scheduler's own runners go to libuv's pool, by uv_queue_work, which also brings them back.
- * Any other executor calls run_and_return on a thread of its own. That function puts the runner on
- * a list when it is done, and wakes the loop.
+ * uv_queue_work sends runners to libuv's pool, and also brings them back. Any other executor calls
+ * run_and_return on a thread of its own. When the runner is done, that function puts it on a list
+ * and wakes the loop.
  *
  * An executor may refuse a runner. If another runner of the crew is out, that one does the work. If
  * none is out, the run of the next ready task fails with the executor's error.
@@ -100,7 +100,7 @@ static void refuse_first(uvs_t *s, struct uvs__crew *c, int rc) {
   struct uvs__extra *x;
   uvs_id_t id;
   void *arg;
-  bool tell;
+  bool call_hook;
 
   if (slot == UVS__NONE)
     return;
@@ -110,12 +110,12 @@ static void refuse_first(uvs_t *s, struct uvs__crew *c, int rc) {
   x = uvs__extra(s, t);
   id = uvs__id_of(s, t, slot);
   arg = t->arg;
-  tell = s->error_cb != NULL && t->done != NULL; /* else the hook is called as usual */
-  if (tell && x != NULL)
+  call_hook = s->error_cb != NULL && t->done != NULL; /* else the end of the task calls the hook */
+  if (call_hook && x != NULL)
     x->run.seen = e.status;
   uvs__unlock(s);
   e.end_ns = e.over_ns = uvs__now(s);
-  if (tell)
+  if (call_hook)
     s->error_cb(s, id, e.status, arg);
   e.wall_ns = uvs__clock_wall(&s->clock);
   uvs__lock(s);
@@ -123,7 +123,7 @@ static void refuse_first(uvs_t *s, struct uvs__crew *c, int rc) {
 }
 
 /* Lock held, except while executors and hooks are called: sends the runners that a crew wants. If
- * some of that is left to the next pass, sets `runner_wanted`. */
+ * the next pass must send more, sets `runner_wanted`. */
 static void send_crew(uvs_t *s, struct uvs__crew *c, uint64_t now_ns, uint64_t until_ns) {
   bool was_idle;
 

@@ -3,9 +3,9 @@
  * runner: takes a task, calls its body, ends its run, takes the next.
  *
  * A runner ends one run and takes the next in one critical section. So a thread that sees the end
- * of a run never finds its runner still counted as busy (S24b). After the budget a runner gives its
- * thread back, so that file system and DNS work can run. A runner also looks for due tasks in the
- * delay queue, so the loop need not be woken for them.
+ * of a run never finds that run's runner still counted as busy (S24b). After the budget a runner
+ * gives its thread back, so that file system and DNS work can run. A runner also looks for due
+ * tasks in the delay queue, so the loop need not be woken for them.
  */
 #include "pool/runner.h"
 
@@ -39,12 +39,12 @@ void uvs__call_body(uvs_t *s, struct uvs__started *st, struct uvs__run_end *ret)
   if (s->before_cb != NULL)
     s->before_cb(run);
   if (st->narrow)
-    run->scheduler = NULL; /* but the hooks belong to the owner, and see it */
+    run->scheduler = NULL; /* hooks belong to the scheduler's owner, and see it */
   ret->status = st->body(run);
   ret->end_ns = ret->over_ns = uvs__now(s);
   run->scheduler = s;
   if (s->after_cb != NULL) {
-    if (st->limited && ret->status != UVS_PENDING) { /* the hook may take long: core/limits.c */
+    if (st->limited && ret->status != UVS_PENDING) { /* no limit passes during the hook */
       uvs__lock(s);
       uvs__task(s, frame.slot)->flags |= UVS__PENDING | UVS__FINISHED;
       uvs__unlock(s);
@@ -105,7 +105,7 @@ static uint32_t average(uint32_t usual_ns, uint64_t ns) {
 }
 
 /* Lock held, after a run: can the crew do without this runner? Only if another runner has started a
- * run since this one did: else all others may be in long bodies. */
+ * run since this one did: otherwise all others may be in long bodies. */
 static bool is_to_spare(const struct uvs__runner *r) {
   const struct uvs__crew *c = r->crew;
 

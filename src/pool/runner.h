@@ -13,7 +13,7 @@ struct uvs__runner {
   uvs_t *scheduler;
   struct uvs__runner *next; /* list: idle, or returned. Under the lock */
   struct uvs__runner *all;  /* the runner that was made before this one */
-  struct uvs__crew *crew;   /* while it is out */
+  struct uvs__crew *crew;   /* valid while the runner is out */
   int index;
   uint64_t starts; /* the crew's `starts` when it took its task. Under the lock */
   /* Used by its thread only: */

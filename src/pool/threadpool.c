@@ -86,7 +86,7 @@ static struct job pop(uvs_threads_t *p) {
 
   p->first = (p->first + 1) % p->room;
   if (--p->count == 0 && p->room > JOBS_KEPT)
-    make_ring(p, JOBS_KEPT); /* if memory is out, the large ring stays */
+    make_ring(p, JOBS_KEPT); /* if there is no memory, the large ring stays */
   return job;
 }
 
@@ -252,7 +252,7 @@ static int submit_job(void *self, void (*fn)(void *arg), void *arg) {
   uv_mutex_lock(&p->lock);
   rc = p->closing ? UV_ESHUTDOWN : push(p, (struct job){fn, arg});
   if (rc == 0)
-    uv_cond_signal(&p->wake); /* with the lock: without it, the pool may be closed and freed */
+    uv_cond_signal(&p->wake); /* under the lock: after unlocking, the pool may be freed */
   uv_mutex_unlock(&p->lock);
   return rc;
 }
@@ -397,7 +397,7 @@ int uvs_threads_close(uvs_threads_t *p) {
 
   if (p == NULL)
     return UV_EINVAL;
-  if (own_pool == p) /* in a child, too: the job would return to freed memory */
+  if (own_pool == p) /* in a forked child, too: the job would return to freed memory */
     return UVS_EDEADLK;
   mem = p->mem;
   if (uvs__forked(&p->fork)) {

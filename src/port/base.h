@@ -2,8 +2,8 @@
  *
  * base: asserts, saturating time arithmetic, and the index of a chunked array.
  *
- * Times inside are uint64_t nanoseconds, never above UVS__NEVER (= UVS_NEVER), so that they also
- * fit the public int64_t.
+ * Inside the library, times are uint64_t nanoseconds. They are never above UVS__NEVER (=
+ * UVS_NEVER), so they also fit the public int64_t.
  */
 #ifndef UVS__BASE_H
 #define UVS__BASE_H
@@ -27,7 +27,7 @@
 #define UVS__NEVER ((uint64_t)INT64_MAX)
 #define UVS__NONE UINT32_MAX
 
-/* now + delay; zero or less is now, and nothing overflows. */
+/* now + delay, saturating. A delay of zero or less is now. */
 static inline uint64_t uvs__later(uint64_t now_ns, int64_t delay_ns) {
   if (delay_ns <= 0)
     return now_ns;
@@ -59,7 +59,7 @@ static inline uint32_t uvs__chunk_size(unsigned k) {
 
 static inline unsigned uvs__chunk_of(uint32_t index, uint32_t *ret_offset) {
   uint32_t j = index + UVS__CHUNK_FIRST;
-  unsigned top = 31u ^ (unsigned)__builtin_clz(j); /* so written it is one instruction */
+  unsigned top = 31u ^ (unsigned)__builtin_clz(j); /* written like this, it is one instruction */
 
   *ret_offset = j ^ 1u << top;
   return top - 6u;

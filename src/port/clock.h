@@ -13,7 +13,8 @@ static inline bool uvs__clock_replaced(const uvs_clock_t *c) {
   return c->monotonic_ns != NULL;
 }
 
-/* If no clock replaces it: uv_hrtime. The loop's cached time may be old by a whole callback. */
+/* The replaced clock, or uv_hrtime. Not the loop's cached time, which may be old by a whole
+ * callback. */
 static inline uint64_t uvs__clock_now(const uvs_clock_t *c) {
   return uvs__clock_replaced(c) ? uvs__instant(c->monotonic_ns(c->arg)) : uvs__clock_hrtime();
 }

@@ -20,8 +20,8 @@ static uint64_t ns_of(clockid_t clock) {
   return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
 }
 
-/* Reads the clock of uv_hrtime directly. It is read for each task, and half of the time that
- * uv_hrtime takes is not spent on the clock. */
+/* Reads the clock of uv_hrtime directly. It is read for each task, and uv_hrtime takes twice as
+ * long as reading the clock. */
 uint64_t uvs__clock_hrtime(void) {
   return ns_of(CLOCK_MONOTONIC);
 }
@@ -39,7 +39,7 @@ void *uvs__mem_system(size_t size) {
 /* ---- fork: since Linux 4.14 a page may read as zero in a forked child ---- */
 
 /* Is the page surely wiped in a child? Older kernels and valgrind refuse the advice. qemu-user
- * accepts every advice, and ignores this one: there an advice that does not exist succeeds too. */
+ * accepts every advice, even one that does not exist, and ignores this one. */
 static bool wipe_on_fork(void *page) {
   return madvise(page, 1, NO_SUCH_ADVICE) != 0 && madvise(page, 1, MADV_WIPEONFORK) == 0;
 }
@@ -65,7 +65,7 @@ int uvs__thread_tid(void) {
   return (int)syscall(SYS_gettid);
 }
 
-/* Signal 0 can be sent to every thread that lives, and to no other. */
+/* Signal 0 can be sent to a thread until it has ended. */
 bool uvs__thread_gone(int tid) {
   int saved = errno;
   bool gone = syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH;
@@ -82,10 +82,10 @@ void uvs__thread_name(const char *name) {
   (void)pthread_setname_np(pthread_self(), name);
 }
 
-/* ---- alarms: timerfds. The kernel adds slack to the time-out of an epoll, but not to them ---- */
+/* ---- alarms: timerfds. The kernel adds slack to an epoll time-out, but not to a timerfd ---- */
 
 /* Sets a timer that never expires. A step of the real-time clock, or a resume from suspend, cancels
- * the timer. It reports that once, so it must be set again afterwards. */
+ * the timer. The timer reports that once, so it must be set again afterwards. */
 static bool watch_wall(int fd) {
   struct itimerspec far;
 
@@ -104,7 +104,7 @@ static void on_poll(uv_poll_t *h, int status, int events) {
   /* Without the read the handle stays readable. EAGAIN: the alarm was set again meanwhile. */
   if (read(a->fd, &expirations, sizeof expirations) < 0 && errno == EAGAIN)
     return;
-  if (a->wall) /* the read has answered ECANCELED */
+  if (a->wall) /* the read has failed with ECANCELED */
     watch_wall(a->fd);
   a->rings(h->data);
 }

@@ -12,7 +12,7 @@
 /* Fills in malloc and free if *m names none. */
 void uvs__mem_init(uvs_allocator_t *m);
 
-/* n * size + extra bytes, uninitialized; NULL if that overflows or memory is out. Any thread. */
+/* n * size + extra bytes, uninitialized; NULL if that overflows or allocation fails. Any thread. */
 void *uvs__mem_alloc(const uvs_allocator_t *m, size_t n, size_t size, size_t extra);
 void uvs__mem_free(const uvs_allocator_t *m, void *ptr);
 

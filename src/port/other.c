@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * other: what libuv and POSIX offer. No thread is known to have ended, threads get no names, and
- * there are no alarms.
+ * other: the functions of platform.h, with libuv and POSIX only. uvs__thread_gone is always false,
+ * threads get no names, and there are no alarms.
  */
 #include "port/platform.h"
 

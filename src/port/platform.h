@@ -13,7 +13,7 @@
 /* The same clock as uv_hrtime. */
 uint64_t uvs__clock_hrtime(void);
 
-/* As malloc; free() frees the memory. Large pieces may lie on huge pages. */
+/* As malloc; free() frees the memory. Large blocks may be on huge pages. */
 void *uvs__mem_system(size_t size);
 
 /* ---- fork: are we in a child of the process that opened the scheduler? ---- */
@@ -68,8 +68,8 @@ struct uvs__alarm {
  * this system; UV_ENOMEM; or what the system or libuv answers. */
 int uvs__alarm_open(const uvs_allocator_t *mem, uv_loop_t *loop, bool wall,
                     void (*rings)(void *data), void *data, struct uvs__alarm **ret);
-/* Rings once, at due_ns by uv_hrtime or later, also if that time has passed. Replaces the time that
- * was set before. UVS__NEVER: does not ring. False: the system refuses. */
+/* Rings once, at due_ns by uv_hrtime or later, even if that time has already passed. Replaces the
+ * time that was set before. UVS__NEVER: does not ring. False: the system refuses. */
 bool uvs__alarm_set(struct uvs__alarm *a, uint64_t due_ns);
 /* Frees the alarm. Its handle is closed, or was never opened. */
 void uvs__alarm_free(struct uvs__alarm *a);

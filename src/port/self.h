@@ -7,7 +7,8 @@
 
 #include "port/platform.h"
 
-/* A body that runs on this thread. A body that submits may have to run another body inside it. */
+/* A body that runs on this thread. A body that submits a task may have to run the body of that task
+ * itself (UVS_REJECT_CALLER_RUNS), so there may be several. */
 struct uvs__frame {
   const void *scheduler;
   uint32_t slot;

@@ -73,7 +73,7 @@ void uvs__ticker_forget(struct uvs__ticker *k) {
   uvs__mem_free(k->mem, k->wall);
 }
 
-/* The alarm of the pair in use. */
+/* Does the pair in use have the alarm? */
 static bool has_alarm(const struct uvs__ticker *k) {
   return k->alarm != NULL && k->in_use == 0;
 }
@@ -108,7 +108,7 @@ void uvs__ticker_arm(struct uvs__ticker *k, uint64_t due_ns, uint64_t now_ns) {
   uint64_t wait_ms;
 
   if (k->armed_ns <= due_ns)
-    return; /* it fires early once, for nothing: cheaper than moving it at each cancel */
+    return; /* it may fire once too early: cheaper than moving it at each cancel */
   if (has_alarm(k) && uvs__alarm_set(k->alarm, uvs__steps_later(due_ns, 1, k->slack_ns))) {
     k->armed_ns = due_ns;
     return;
@@ -218,9 +218,9 @@ static void on_closed(uv_handle_t *h) {
   k->closed(k);
 }
 
-/* libuv finishes the handles that were closed in one loop iteration in reverse order. So a handle
- * that somebody else closed in this iteration is surely finished only when a handle that is closed
- * in the next iteration is. */
+/* libuv finishes the handles that were closed in one loop iteration in reverse order. So closing
+ * our own handles in this iteration does not prove that a handle that somebody else closed is
+ * finished. When a handle that is closed in the next iteration is finished, all of them are. */
 static void on_ours_closed(uv_handle_t *h) {
   struct uvs__ticker *k = h->data;
 
@@ -244,7 +244,7 @@ void uvs__ticker_close(struct uvs__ticker *k, uvs__tick_cb closed) {
   k->open_handles = n;
   for (int i = 0; i < n; i++)
     uv_close(handles[i], n < all ? on_ours_closed : on_closed);
-  if (n == 0) { /* close the spare handle in two iterations: see above */
+  if (n == 0) { /* close the spare handle twice, in two iterations: see above */
     k->open_handles = 1;
     close_spare(k, on_ours_closed);
   }

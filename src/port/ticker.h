@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * ticker: all handles of a scheduler: the ONE uv_timer and the ONE uv_async, the alarm of the
- * option `precise_ns`, and the alarm that watches the wall clock. Arm, wake, call back.
+ * option `precise_ns`, and the alarm that watches the wall clock.
  *
- * Only the async handle calls `tick`, so one loop iteration has one full pass of the scheduler: no
- * task may run twice in an iteration (L9), and libuv's versions and modes differ in when an
- * iteration runs timers. The timer, or the alarm, calls `due`, which runs nothing.
+ * Only the async handle calls `tick`, so one loop iteration has one full pass of the scheduler.
+ * This is needed because no task may run twice in an iteration (L9), and because libuv's versions
+ * and modes differ in when an iteration runs timers. The timer, or the alarm, calls `due`, which
+ * runs nothing.
  *
  * The timer only wakes the loop. Its time is rounded up to whole ms, and the caller compares with
  * its own clock. The timer never keeps the loop alive; the async handle does (uvs__ticker_keep). A
@@ -52,9 +53,9 @@ int uvs__ticker_init(struct uvs__ticker *k, uv_loop_t *loop, const uvs_allocator
 /* In a forked child: frees the memory, and touches no handle. */
 void uvs__ticker_forget(struct uvs__ticker *k);
 
-/* Any thread, in two steps: the loop calls tick soon. Sends that come before that call merge. The
- * handle is not closed between the two steps: the loop waits for the second, so it must follow
- * soon. */
+/* Any thread: makes the loop call tick soon. A caller calls _hold and then _send. Sends that come
+ * before that call of tick merge. The handle is not closed between _hold and _send: closing waits
+ * for _send, so _send must follow soon. */
 void uvs__ticker_hold(struct uvs__ticker *k);
 void uvs__ticker_send(struct uvs__ticker *k);
 
@@ -75,7 +76,7 @@ int uvs__ticker_replace(struct uvs__ticker *k);
 /* Calls tick once, in this loop iteration or the next, from the close callback of the spare handle:
  * that handle is closing already, so nobody else can close it. */
 void uvs__ticker_nudge(struct uvs__ticker *k);
-/* Closes all handles, then calls `closed`. By then libuv knows none of them any more, also not
+/* Closes all handles, then calls `closed`. By then libuv no longer uses any of them, including
  * those that somebody else has closed. */
 void uvs__ticker_close(struct uvs__ticker *k, uvs__tick_cb closed);
 

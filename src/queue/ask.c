@@ -33,57 +33,58 @@ int uvs_queue_contains(uvs_queue_t *q, const void *value) {
 }
 
 /* A value of a snapshot, and its place in the order. */
-struct shot {
+struct snapshot_entry {
   struct uvs__heap_entry place;
   uvs_entry_t entry;
 };
 
 static int by_due(const void *x, const void *y) {
-  const struct shot *a = x;
-  const struct shot *b = y;
+  const struct snapshot_entry *a = x;
+  const struct snapshot_entry *b = y;
 
   return uvs__values_before(&a->place, &b->place) ? -1 : uvs__values_before(&b->place, &a->place);
 }
 
 /* Queue locked: copies all values, and holds each. */
-static void take_shots(const uvs_queue_t *q, struct shot *shots) {
+static void copy_entries(const uvs_queue_t *q, struct snapshot_entry *entries) {
   for (uint32_t n = 0; n < q->values.heap.count; n++) {
     const struct uvs__heap_entry *place = uvs__heap_nth(&q->values.heap, n);
 
-    shots[n] = (struct shot){*place, uvs__values_entry(&q->values, uvs__heap_slot(place))};
+    entries[n] =
+        (struct snapshot_entry){*place, uvs__values_entry(&q->values, uvs__heap_slot(place))};
     if (q->options.hold != NULL)
-      q->options.hold(shots[n].entry.value, q->options.arg);
+      q->options.hold(entries[n].entry.value, q->options.arg);
   }
 }
 
 /* Visits a snapshot until `each` returns nonzero. Each value is dropped once, visited or not. out:
  * where a headline is printed; NULL: none is. */
 static int visit(uvs_queue_t *q, FILE *out, uvs_entry_cb each, void *arg) {
-  struct shot *shots;
+  struct snapshot_entry *entries;
   size_t count, takers = 0;
   int rc = uvs__queue_enter(q, each != NULL);
 
   if (rc < 0)
     return rc;
   count = q->values.heap.count;
-  shots = uvs__mem_alloc(&q->s->mem, count, sizeof *shots, 1); /* never 0 bytes */
-  if (shots == NULL)
+  entries = uvs__mem_alloc(&q->s->mem, count, sizeof *entries, 1); /* never 0 bytes */
+  if (entries == NULL)
     return uvs__queue_leave(q, UV_ENOMEM);
-  take_shots(q, shots);
+  copy_entries(q, entries);
   for (const struct uvs__taker *t = q->first; t != NULL; t = t->next)
     takers++;
   uvs__queue_leave(q, 0);
-  qsort(shots, count, sizeof *shots, by_due);
+  qsort(entries, count, sizeof *entries, by_due);
   if (out != NULL)
     fprintf(out, "uvsched queue %p: %zu in, %zu wait\n", (void *)q, count, takers);
   uvs_queue_retain(q); /* `each` and `drop` may close it */
   for (size_t i = 0; i < count; i++) {
     if (rc == 0)
-      rc = each(q, &shots[i].entry, arg);
+      rc = each(q, &entries[i].entry, arg);
     if (q->options.drop != NULL)
-      q->options.drop(shots[i].entry.value, q->options.arg);
+      q->options.drop(entries[i].entry.value, q->options.arg);
   }
-  uvs__mem_free(&q->s->mem, shots);
+  uvs__mem_free(&q->s->mem, entries);
   uvs_queue_release(q);
   return rc;
 }

@@ -21,8 +21,8 @@ static void unlink_taker(uvs_queue_t *q, struct uvs__taker *t) {
   *(t->next != NULL ? &t->next->link : &q->end) = t->link;
 }
 
-/* The signal is given under the lock: the record is on the sleeper's stack, and stays there until
- * the sleeper has the lock. */
+/* Signals under the lock: the record is on the sleeper's stack, and exists until the sleeper has
+ * the lock again. */
 static void end_wait(uvs_queue_t *q, struct uvs__taker *t, int rc) {
   unlink_taker(q, t);
   uvs__handle_release(&t->z);
@@ -95,7 +95,7 @@ int uvs__queue_leave(uvs_queue_t *q, int rc) {
 
 uvs_queue_t *uvs_queue_retain(uvs_queue_t *q) {
   if (q != NULL)
-    uvs__add(&q->refs, 1, relaxed); /* the caller has one, or is called by a thread that has */
+    uvs__add(&q->refs, 1, relaxed); /* the caller has a reference, or is called by its holder */
   return q;
 }
 
@@ -117,9 +117,8 @@ static int read_queue_options(const uvs_queue_options_t *given, uvs_queue_option
   memset(ret, 0, sizeof *ret);
   if (given == NULL)
     return 0;
-  if (uvs__check_size(given, given->size, sizeof *ret, LEAST_OPTIONS) < 0)
+  if (uvs__read_sized(ret, sizeof *ret, given, given->size, LEAST_OPTIONS) < 0)
     return UV_EINVAL;
-  memcpy(ret, given, given->size < sizeof *ret ? given->size : sizeof *ret);
   if ((ret->hold == NULL) != (ret->drop == NULL))
     return UV_EINVAL;
   return 0;
@@ -212,7 +211,8 @@ int uvs_queue_close(uvs_queue_t *q) {
   return 0;
 }
 
-/* The count changes under the queue's lock, too, so that it agrees with `ref`. */
+/* The scheduler's count of such queues changes under the queue's lock, too, so that it agrees with
+ * `ref`. */
 static int set_queue_ref(uvs_queue_t *q, bool ref) {
   int rc = uvs__queue_enter(q, true);
 
@@ -284,8 +284,8 @@ int uvs_queue_put_many(uvs_queue_t *q, uvs_entry_t *e, size_t n) {
 
 /* ---- out ---- */
 
-/* Queue locked, but not during the sleep. Sleeps until another thread ends the wait, or until_ns by
- * uv_hrtime. */
+/* Queue locked, but not during the sleep. Sleeps until another thread ends the wait, or until
+ * uv_hrtime reaches until_ns. */
 static int sleep_as(uvs_queue_t *q, struct uvs__taker *t, uint64_t until_ns) {
   int rc = uv_cond_init(&t->z.cond);
 
@@ -308,7 +308,7 @@ static int sleep_as(uvs_queue_t *q, struct uvs__taker *t, uint64_t until_ns) {
 }
 
 static int take_or_wait(uvs_queue_t *q, int64_t timeout_ns, uvs_waiter_t *w, uvs_entry_t *ret) {
-  uint64_t until_ns = uvs__later(uv_hrtime(), timeout_ns); /* a time-out is real time */
+  uint64_t until_ns = uvs__later(uv_hrtime(), timeout_ns); /* time-outs use real time */
   struct uvs__taker t = {.next = NULL};
   int rc = uvs__queue_enter(q, true);
 
@@ -317,7 +317,7 @@ static int take_or_wait(uvs_queue_t *q, int64_t timeout_ns, uvs_waiter_t *w, uvs
   rc = uvs__handle_claim(q, &t.z, w);
   if (rc < 0)
     return uvs__queue_leave(q, rc);
-  uvs__queue_hand_over(q); /* to the threads that came before */
+  uvs__queue_hand_over(q); /* to the threads that wait already */
   if (uvs__queue_is_due(q))
     t.entry = uvs__queue_pop(q);
   else
@@ -403,8 +403,8 @@ int uvs_queue_remove_value(uvs_queue_t *q, const void *value, uvs_entry_t *ret) 
   return rc < 0 ? rc : remove_and_leave(q, uvs__values_find_value(&q->values, value), ret);
 }
 
-/* Takes out all these values in one critical section, so that no thread sees half of them out.
- * Then calls `each` for them, without the lock. */
+/* Takes out all these values in one critical section, so that no thread sees only some of them
+ * gone. Then calls `each` for them, without the lock. */
 static int take_n(uvs_queue_t *q, int64_t n, bool due, bool valid, uvs_value_cb each, void *arg) {
   uint32_t first;
   int rc = uvs__queue_enter(q, valid);

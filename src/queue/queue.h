@@ -12,8 +12,8 @@
  *
  * Only the loop waits for deadlines. A queue wants the loop when a thread or a callback waits for a
  * value that is not due. told_ns is the time that the loop knows. A thread that makes a queue want
- * an earlier time tells the loop. A later time is not told: the loop looks once for nothing, and
- * finds the later time.
+ * an earlier time tells the loop. Nobody tells the loop of a later time: the loop looks once for
+ * nothing, and then finds the later time.
  */
 #ifndef UVS__QUEUE_QUEUE_H
 #define UVS__QUEUE_QUEUE_H
@@ -27,7 +27,7 @@
 struct uvs__taker {
   struct uvs__sleeper z; /* first: the caller's uvs_waiter_t points to it */
   struct uvs__taker *next, **link;
-  int rc; /* what its call answers */
+  int rc; /* what its call returns */
   uvs_entry_t entry;
 };
 
@@ -47,7 +47,7 @@ struct uvs_queue_s {
   struct uvs__taker *first, **end; /* first come, first served */
   uvs_value_cb consume;            /* called on the loop; NULL: none */
   void *consume_arg;
-  uint64_t told_ns; /* the loop looks at this time or before; UVS__NEVER: when it is told */
+  uint64_t told_ns; /* the loop looks no later than this; UVS__NEVER: only when it is told */
   bool closed;
   bool ref; /* an open queue with `ref` is counted in s->queues.refs */
 };
@@ -68,8 +68,8 @@ void uvs__queues_tell(uvs_t *s, uint64_t due_ns, int refs, bool closed);
 int uvs__queue_enter(uvs_queue_t *q, bool valid);
 /* Unlocks, tells the loop if it would look too late, and returns rc. */
 int uvs__queue_leave(uvs_queue_t *q, int rc);
-/* Closes the queue: no value goes in or out any more. Calls `left`. Does nothing if the queue is
- * closed already, or in a forked child. */
+/* Closes the queue: no value goes in or out any more. Calls `on_left` for each value that is left.
+ * Does nothing if the queue is closed already, or in a forked child. */
 void uvs__queue_shut(uvs_queue_t *q);
 
 /* The rest: queue locked. */

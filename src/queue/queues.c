@@ -15,8 +15,8 @@
 
 /* ---- loop thread ---- */
 
-/* Only a pass does this: see above. `at`: where the list points to q, or did before other queues
- * were added in front of it. */
+/* Only a pass does this: see above. `at` is the link that points to q, or pointed to q before other
+ * queues were added in front of it. */
 static void take_off_list(uvs_queue_t *q, uvs_queue_t **at) {
   uvs__lock(q->s);
   while (*at != q)
@@ -28,7 +28,7 @@ static void take_off_list(uvs_queue_t *q, uvs_queue_t **at) {
   uvs_queue_release(q);
 }
 
-/* Looks at all queues: hands due values to threads, and finds due_ns again. Makes no callbacks. A
+/* Looks at all queues: hands due values to threads, and computes due_ns anew. Makes no callbacks. A
  * pass also takes closed queues off the list. Returns the nearest time.
  *
  * due_ns and dirty are reset first, so no change is lost. If a thread changes a queue after this
@@ -67,7 +67,8 @@ static uint64_t look_at_all(uvs_t *s, bool in_pass) {
   return due_ns;
 }
 
-/* Makes the callbacks for due values that were in before the first callback. True: time is up. */
+/* Makes the callbacks for due values that were in the queue before the first of these callbacks.
+ * True: the time is used up. */
 static bool call_back(uvs_queue_t *q, uint64_t until_ns) {
   bool over = false;
   uint64_t bound;
@@ -92,7 +93,7 @@ static bool call_back(uvs_queue_t *q, uint64_t until_ns) {
   return over;
 }
 
-/* Needs a queue. Queues take turns: when the time is up, the next pass goes on with the next queue.
+/* Needs at least one queue. When the time is used up, the next pass goes on with the next queue.
  * Queues that a callback opens wait for the next pass. */
 static void call_back_all(uvs_t *s, uint64_t until_ns) {
   struct uvs__queues *all = &s->queues;
@@ -175,7 +176,7 @@ void uvs__queues_tell(uvs_t *s, uint64_t due_ns, int refs, bool closed) {
     all->dirty = true;
   if (!all->shut) {
     all->due_ns = due_ns < all->due_ns ? due_ns : all->due_ns;
-    uvs__note_due(s, due_ns); /* also if uvs_next_due has found it: the loop is not armed for it */
+    uvs__note_due(s, due_ns); /* even if uvs_next_due has found it: the loop is not armed for it */
   }
   uvs__unlock_and_wake(s, now_ns);
 }

@@ -27,7 +27,7 @@ struct uvs__values {
   struct uvs__slots slots;    /* with each value: its link, and room in the heap */
   struct uvs__link *links[UVS__CHUNKS];
   struct uvs__heap heap;
-  uint64_t next_key; /* 38 bits of sequence: after 2.7e11 values equal times may swap once */
+  uint64_t next_key; /* 38 bits of sequence: after 2.7e11 values, equal times may swap once */
 };
 
 void uvs__values_init(struct uvs__values *v, const uvs_allocator_t *mem);
@@ -38,15 +38,15 @@ int uvs__values_reserve(struct uvs__values *v, size_t n);
 /* Needs reserved room. */
 uvs_item_t uvs__values_add(struct uvs__values *v, void *value, uint64_t due_ns);
 
-/* The slot of the first value; of an item; of the first value with this pointer (looks at all).
- * UVS__NONE: there is none. */
+/* Each returns a slot: of the first value; of an item; of the first value that is this pointer
+ * (looks at all values). UVS__NONE: there is none. */
 uint32_t uvs__values_head(const struct uvs__values *v);
 uint32_t uvs__values_find(const struct uvs__values *v, uvs_item_t item);
 uint32_t uvs__values_find_value(const struct uvs__values *v, const void *value);
 /* Also for a value that was taken out and not yet given back. */
 uvs_entry_t uvs__values_entry(const struct uvs__values *v, uint32_t slot);
 
-/* The two steps out. The second returns the value that the slot held. */
+/* The two steps in which a value leaves. The second returns the value that the slot held. */
 void uvs__values_take(struct uvs__values *v, uint32_t slot);
 uvs_entry_t uvs__values_give(struct uvs__values *v, uint32_t slot);
 

@@ -18,16 +18,18 @@
 
 #define UVS__TIMER_STEP_NS 1000000
 
-/* The instants, by the monotonic clock. Those that lie before `due` do not matter. */
+/* The instants, by the monotonic clock. Instants before `due` do not matter. */
 struct uvs__late {
-  int64_t due_ns;   /* a wall-clock task: as long before `start` as the run is late */
-  int64_t ended_ns; /* the body of its previous run had returned, */
-  int64_t after_ns; /* and `after` was called on the loop; both 0 if there was none */
-  int64_t since_ns; /* submitted, or its previous run was over */
-  int64_t turn_ns;  /* the loop's pass began; of several passes for one burst, the first */
-  int64_t ready_ns; /* the task became READY */
-  /* For a runner: the last active runner became idle; the loop sent one again. For the loop: its
-   * budget was used up, but a body went on; the next pass began. */
+  int64_t due_ns;     /* wall-clock task: ready_ns minus its lateness at that time */
+  int64_t ended_ns;   /* when the body of the previous run returned ... */
+  int64_t after_ns;   /* ... and when its `after` was called on the loop; 0: it was not */
+  int64_t since_ns;   /* when the task was submitted, or its previous run was over */
+  int64_t resumed_ns; /* when the task or the scheduler was resumed; 0: neither was paused */
+  int64_t turn_ns;    /* when the loop pass began; if a burst took several, the first one */
+  int64_t ready_ns;   /* when the task became READY */
+  /* For a runner: when the last active runner became idle, and when the loop sent the next one. For
+   * the loop: when the budget of the last pass was used up, although a body went on, and when the
+   * next pass began. */
   int64_t home_ns, again_ns;
   int64_t start_ns;
   int64_t step_ns; /* this much of the lateness is a step of the wall clock */
@@ -36,7 +38,8 @@ struct uvs__late {
   bool first; /* there is no previous run: the task was submitted late */
 };
 
-/* Adds the time from *at_ns to until_ns, at most to start_ns, to *by_ns. Moves *at_ns on. */
+/* Adds the time from *at_ns to until_ns, but not beyond start_ns, to *by_ns. Moves *at_ns to the
+ * end of that time. */
 static inline void uvs__late_blame(int64_t *by_ns, int64_t *at_ns, int64_t until_ns,
                                    int64_t start_ns) {
   if (until_ns > start_ns)
@@ -45,6 +48,13 @@ static inline void uvs__late_blame(int64_t *by_ns, int64_t *at_ns, int64_t until
     return;
   *by_ns += until_ns - *at_ns;
   *at_ns = until_ns;
+}
+
+/* since_ns is when the task was resumed. The scheduler may have been resumed later. */
+static inline void uvs__late_resumed(struct uvs__late *l) {
+  if (l->since_ns > l->resumed_ns)
+    l->resumed_ns = l->since_ns;
+  l->since_ns = INT64_MIN; /* the deadline of a wall-clock task may be negative here */
 }
 
 /* The largest part; -1 if there is none. */
@@ -74,6 +84,7 @@ static inline int uvs__late_split(const struct uvs__late *l, int64_t by_ns[UVS_L
   }
   uvs__late_blame(&by_ns[l->first ? UVS_LATE_SUBMIT : UVS_LATE_OVERLAP], &at_ns, l->since_ns,
                   l->start_ns);
+  uvs__late_blame(&by_ns[UVS_LATE_PAUSED], &at_ns, l->resumed_ns, l->start_ns);
   if (l->timed) {
     int64_t until_ns = at_ns + UVS__TIMER_STEP_NS;
 

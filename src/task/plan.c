@@ -42,12 +42,32 @@ void uvs__set_due(struct uvs__task *t, struct uvs__extra *x, uint64_t ideal_ns,
   t->due_ns = ideal_ns + jitter_ns;
 }
 
+/* An extra run is over: the run that it came before follows. */
+static struct uvs__plan plan_saved(struct uvs__task *t, struct uvs__extra *x, uint64_t seed) {
+  x->extra_run = false;
+  /* not yet worked out, unless the task was moved to UVS_NEVER */
+  if (t->kind == UVS_CALENDAR && x->saved_ns == UVS__NEVER && x->grid_ns != UVS__NEVER)
+    uvs__owe_point(x, false, UVS_LATE_OVERLAP);
+  if (x->saved_ns > x->until_ns && x->saved_ns != UVS__NEVER)
+    return (struct uvs__plan){false, 0, 0};
+  uvs__set_due(t, x, x->saved_ns,
+               uvs__jitter(seed, uvs__local_id(t, x->slot), x->runs, x->jitter_ns));
+  return (struct uvs__plan){true, 0, 0};
+}
+
 /* The next point of the grid, or the fixed delay. */
 static struct uvs__plan plan_point(struct uvs__task *t, struct uvs__extra *x, uint64_t seed,
                                    bool retried, uint64_t end_ns) {
   struct uvs__recur r = uvs__recur_of(t, x);
   struct uvs__point p;
 
+  if (x->extra_run)
+    return plan_saved(t, x, seed);
+  if (t->kind == UVS_CALENDAR) { /* the loop works it out: loop/occurrence.c */
+    uvs__owe_point(x, false, retried ? UVS_LATE_RETRY : UVS_LATE_OVERLAP);
+    uvs__set_due(t, x, UVS__NEVER, 0);
+    return (struct uvs__plan){true, 0, 0};
+  }
   if (retried && r.kind == UVS_FIXED_RATE) {
     r.policy = UVS_MISSED_SKIP; /* points that passed during the retries are used up */
     p = uvs__recur_next(&r, x->grid_ns, 0, end_ns);
@@ -56,13 +76,13 @@ static struct uvs__plan plan_point(struct uvs__task *t, struct uvs__extra *x, ui
   }
   if (p.ideal_ns > x->until_ns)
     return (struct uvs__plan){false, 0, 0};
-  x->missed_next += p.missed; /* added: a run that timed out unstarted reported none */
+  x->missed_next += p.missed; /* added: a run that timed out unstarted has not reported its own */
   uvs__set_due(t, x, p.ideal_ns,
                uvs__jitter(seed, uvs__local_id(t, x->slot), x->runs, x->jitter_ns));
   return (struct uvs__plan){true, p.missed, retried ? UVS_LATE_RETRY : UVS_LATE_OVERLAP};
 }
 
-/* The instant at which the body returned, by the wall clock as it goes now. */
+/* When the body returned, by the wall clock as it is set now. */
 static uint64_t wall_end(const struct uvs__run_end *e) {
   uint64_t ago_ns = e->over_ns - e->end_ns;
 
@@ -79,7 +99,7 @@ static struct uvs__plan plan_retry(struct uvs__task *t, struct uvs__extra *x, ui
 
   if (again_ns > x->until_ns)
     return (struct uvs__plan){false, 0, 0};
-  if (x->failures == 1 && r.kind == UVS_FIXED_RATE) /* remember its last point */
+  if (x->failures == 1 && r.kind == UVS_FIXED_RATE) /* remember the last point of the failed run */
     x->grid_ns = uvs__steps_later((uint64_t)x->run.ideal_ns, x->run.merged, r.period_ns);
   uvs__set_due(t, x, again_ns, 0);
   return (struct uvs__plan){true, 0, 0};
@@ -94,6 +114,7 @@ struct uvs__plan uvs__plan_next(struct uvs__task *t, struct uvs__extra *x, uint6
   if (e->status == UVS_STOP)
     return ends;
   x->since_ns = e->over_ns;
+  x->since_resumed = x->at_once = false; /* at_once: also of a run that never started */
   x->run.failure = failed ? e->status : 0;
   if (!failed)
     x->failures = 0;
@@ -102,7 +123,8 @@ struct uvs__plan uvs__plan_next(struct uvs__task *t, struct uvs__extra *x, uint6
   if (x->max_runs != 0 && x->runs >= x->max_runs)
     return ends;
   if (!failed)
-    return t->kind == UVS_ONE_SHOT ? ends : plan_point(t, x, seed, retried, e->end_ns);
+    return t->kind == UVS_ONE_SHOT && !x->extra_run ? ends
+                                                    : plan_point(t, x, seed, retried, e->end_ns);
   if (x->failure == UVS_FAIL_STOP || (x->max_failures != 0 && x->failures >= x->max_failures))
     return ends;
   return x->failure == UVS_FAIL_RETRY ? plan_retry(t, x, seed, e)

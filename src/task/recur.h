@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * recur: "when next?" for once, fixed rate and fixed delay, and what a missed run means. Pure: no
+ * recur: computes when a periodic task runs next, and which points of its grid it misses. Pure: no
  * clock, no task.
  *
  * A fixed-rate task runs on the grid first + k * period, in integers, so that it cannot drift.
@@ -26,8 +26,8 @@ struct uvs__point {
   uint64_t missed; /* points left out on the way here */
 };
 
-/* A due task is taken up at `now`. If a whole period has passed, SKIP moves on to the first point
- * of the grid that is not before now. */
+/* A due task is taken out of its queue at `now`. If a whole period has passed, SKIP moves on to the
+ * first point of the grid that is not before now. */
 struct uvs__point uvs__recur_due(const struct uvs__recur *r, uint64_t ideal_ns, uint64_t now_ns);
 
 /* A run starts at `now`: which point does it stand for, and how many points does it leave out or

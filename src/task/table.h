@@ -22,10 +22,10 @@ struct uvs__table {
   struct uvs__slots tasks;
   struct uvs__slots extras;
   struct uvs__link *links[UVS__CHUNKS];       /* of the tasks */
-  struct uvs__link *extra_links[UVS__CHUNKS]; /* of the extra records, for the next two */
-  struct uvs__heap delay_heap;                /* of the delay queue; by slot */
-  struct uvs__heap wall;                      /* by instants of the wall clock; by extra record */
-  struct uvs__heap limits; /* time limits of runs that are READY or RUNNING; by extra record */
+  struct uvs__link *extra_links[UVS__CHUNKS]; /* of the extra records; for `wall` and `limits` */
+  struct uvs__heap delay_heap;                /* of the delay queue; entries name slots */
+  struct uvs__heap wall;                      /* wall-clock tasks; entries name extra records */
+  struct uvs__heap limits; /* time limits of READY and RUNNING tasks; entries name extra records */
 };
 
 void uvs__table_init(struct uvs__table *t);
@@ -40,7 +40,7 @@ static inline struct uvs__task *uvs__task_at(const struct uvs__table *t, uint32_
   unsigned k = uvs__chunk_of(slot, &offset);
 
   return (struct uvs__task *)(void *)t->tasks.chunk[k] +
-         offset; /* uvs__slots_at, of a known size */
+         offset; /* as uvs__slots_at, but the size is a constant */
 }
 
 static inline struct uvs__link *uvs__link_at(const struct uvs__table *t, uint32_t slot) {
@@ -79,10 +79,10 @@ static inline struct uvs__task *uvs__table_find(const struct uvs__table *t, uvs_
   return k;
 }
 
-/* A task that has none gets an extra record, all zero. Needs room. */
+/* Gives a task that has no extra record one, all zero. Needs room. */
 void uvs__table_add_extra(struct uvs__table *t, uint32_t slot);
 
-/* Needs room. The task is FREE; all but `generation` and the link is unset. */
+/* Takes a slot. Needs room. The task is FREE; only its `generation` and its link are set. */
 static inline uint32_t uvs__table_take(struct uvs__table *t) {
   bool is_new;
   uint32_t slot = uvs__slots_take(&t->tasks, &is_new);

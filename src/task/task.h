@@ -12,7 +12,7 @@
  *   ENDED     no run is in progress and none will start
  *
  * `state` says what a task is; `place` says which list or queue its link is in. Only the functions
- * of core/ change them. docs/states.md tells the whole story.
+ * of core/ change them. docs/states.md describes all states and moves.
  */
 #ifndef UVS__TASK_TASK_H
 #define UVS__TASK_TASK_H
@@ -23,18 +23,18 @@
 #include "port/base.h"
 #include "util/heap.h"
 
-#define UVS__SEQ_BITS 38 /* after 2.7e11 tasks equal deadlines may swap once */
+#define UVS__SEQ_BITS 38 /* wraps after 2.7e11 tasks: then equal deadlines may swap once */
 #ifndef UVS__GENERATION_BITS
 #define UVS__GENERATION_BITS 27 /* a test build has 3 */
 #endif
-#define UVS__ID_BITS (UVS__SLOT_BITS + 27) /* the scheduler's number stands above them */
+#define UVS__ID_BITS (UVS__SLOT_BITS + 27) /* the bits above hold the scheduler's number */
 #define UVS__GENERATION_MAX ((UINT32_C(1) << UVS__GENERATION_BITS) - 1)
 
 enum uvs__state { UVS__FREE = 0, UVS__WAITING, UVS__READY, UVS__RUNNING, UVS__ENDED, UVS__STATES };
 
 /* Where the task's link is. */
 enum uvs__place {
-  UVS__NOWHERE = 0, /* in no list: running, ended, or due never */
+  UVS__NOWHERE = 0, /* in no list: running, ended, or never due */
   UVS__IN_DELAY,    /* the delay queue of the monotonic clock */
   UVS__IN_WALL,     /* the delay queue of the wall clock */
   UVS__IN_READY,    /* among the ready tasks of a crew, or of the loop */
@@ -55,7 +55,7 @@ enum {
   UVS__PENDING = 1 << 6,    /* RUNNING: the body has returned UVS_PENDING */
   UVS__FINISHED = 1 << 7,   /* RUNNING: uvs_finish was called. With PENDING: the body is over */
   UVS__ON_LOOP = 1 << 8,    /* READY or RUNNING: this run belongs to the loop thread */
-  UVS__DELAYED = 1 << 9,    /* READY or RUNNING: it waited for its time, and so for the timer */
+  UVS__DELAYED = 1 << 9,    /* READY or RUNNING: it waited for its deadline, so for the timer */
   UVS__TOLD = 1 << 10,      /* ENDED: `done` has returned, only the outcome is left */
   UVS__NEVER_RAN = 1 << 11, /* ENDED: uvs_shutdown_now took it back before its first run */
   UVS__CLEANUPS = 1 << 12,  /* actions are attached to its end */
@@ -72,8 +72,8 @@ enum { UVS__HIGH = 0, UVS__NORMAL, UVS__LOW, UVS__CLASSES };
 /* What `token` says: the running body is asked to stop. */
 enum { UVS__TOKEN = 1 };
 
-struct uvs__task {                 /* one cache line */
-  uint64_t due_ns;                 /* the next run, or the present one: ideal time plus jitter */
+struct uvs__task { /* one cache line */
+  uint64_t due_ns; /* deadline of the next or the present run: ideal time plus jitter */
   uint64_t seq : UVS__SEQ_BITS;    /* its place among equal deadlines: the order of submission */
   uint64_t extra : UVS__SLOT_BITS; /* index of the extra record + 1; 0: none */
   uvs_work_cb fn;                  /* `work`, or `after` of a LOOP task */
@@ -84,7 +84,7 @@ struct uvs__task {                 /* one cache line */
   uint32_t rank : 5; /* READY, out of order: see core/ready.h */
   uint16_t flags;
   uint8_t state : 3;     /* enum uvs__state */
-  uint8_t kind : 2;      /* UVS_ONE_SHOT, UVS_FIXED_RATE, UVS_FIXED_DELAY */
+  uint8_t kind : 2;      /* UVS_ONE_SHOT, UVS_FIXED_RATE, UVS_FIXED_DELAY, UVS_CALENDAR */
   uint8_t place : 3;     /* enum uvs__place */
   _Atomic uint8_t token; /* 0, or UVS__TOKEN; any thread, without the lock */
   union {
@@ -118,47 +118,60 @@ struct uvs__record {
  * only some runs, need come after these. */
 struct uvs__extra {
   uint32_t slot;          /* of the task */
-  uint32_t runs;          /* started; stays at the maximum */
+  uint32_t runs;          /* runs started; stops at the maximum */
   struct uvs__gate *gate; /* of its lane; NULL: none. Until the task is over */
-  uint64_t period_ns;
+  union {
+    uint64_t period_ns;
+    struct uvs_calendar_s *calendar; /* UVS_CALENDAR; a reference */
+  };
   uint64_t until_ns;
-  uint64_t since_ns;        /* submitted, or the last run was over: no run could start earlier */
+  uint64_t since_ns; /* when it was submitted or its last run was over; no run starts earlier */
   uint64_t key_ns, key_seq; /* READY: its place among the ready tasks */
   uint64_t total_limit_ns;  /* of a run, from READY; UVS__NEVER: none */
 
   uint64_t jitter_ns;
   uint64_t jitter_now_ns; /* part of due_ns */
-  uint64_t missed_next;   /* points without a run, for the next run to learn of */
+  uint64_t missed_next;   /* points without a run, which the next run reports */
   uint64_t missed_owed;   /* points that the missed hook must be told of; 0 */
   int failed_owed;        /* the error hook must be told of this failure; 0 */
   uint32_t max_burst;
   uint8_t policy;         /* UVS_MISSED_... */
   uint8_t failure;        /* UVS_FAIL_... */
-  bool decorate;          /* the decorate hook is still to be called */
-  bool narrow;            /* its callbacks do not see the scheduler: it was submitted by its lane */
+  bool decorate : 1;      /* the decorate hook is still to be called */
+  bool narrow : 1;        /* its callbacks do not see the scheduler: it was submitted by its lane */
+  bool at_once : 1;       /* uvs_run_now: the next run comes even if the task is paused */
   _Atomic bool spared;    /* the body has disposed its own lane: no token for it. Any thread */
   bool limited : 1;       /* the runs have a time limit ... */
   bool run_limited : 1;   /* ... that counts from their start: run_limit_ns */
   bool limit_final : 1;   /* if this run passes its limit, no run follows */
   bool forgotten : 1;     /* uvs_forget was called */
   bool outcome_taken : 1; /* a waiter was handed the result: it is not dropped */
+  bool since_resumed : 1; /* since_ns is when uvs_resume was called */
+  bool paused : 1;        /* uvs_pause was called */
+  bool extra_run : 1;     /* uvs_run_now: the next run, or the present one, is not on the grid */
+  bool held : 1;          /* it has replaced a task whose run is still in progress: held_by */
+  bool replaced : 1;      /* RUNNING: another task has its name now, and is held */
+  bool indexed : 1;       /* uvs_find finds it by its name */
+  bool point_owed : 1;    /* calendar: the loop must work out the next occurrence ... */
+  bool point_passed : 1;  /* ... because others have passed since the one that is due, ... */
+  bool zone_changed : 1;  /* ... or because its zone has other rules now */
+  bool interrupted : 1;   /* `interrupt` was called for this run, or is owed */
+  bool after_owed : 1;    /* RUNNING, in `owed`: the body has returned, and `after` is to come */
   uint8_t retry_jitter;   /* percent */
-  uint8_t missed_reason;  /* of missed_owed: UVS_LATE_... */
+  uint8_t missed_reason;  /* of missed_owed, and of points that point_owed leaves out */
   uint64_t limit_due_ns;  /* of this run; UVS__NEVER. Constant while the body runs */
   uvs_after_cb after;     /* when `work` exists too */
 
-  uint64_t after_ns; /* when `after` of the previous run was called; 0: it was not */
   struct uvs__record run;
 
   int64_t late_by_ns[UVS_LATE_CAUSES]; /* of the last run */
-  uint32_t failures;                   /* in a row */
+  uint32_t failures;                   /* consecutive */
   uint32_t max_runs;
 
   /* Failures, limits, missed points. */
-  union {
-    uint64_t grid_ns; /* fixed rate: the point of the grid that is being retried */
-    uint64_t step_ns; /* wall clock, READY: how far the clock had been set forward */
-  };
+  uint64_t grid_ns;  /* fixed rate: the point of the grid that is being retried; calendar: the last
+                        occurrence that a run stood for */
+  uint64_t after_ns; /* when `after` of the previous run was called; 0: it was not */
   uint64_t retry_ns, retry_max_ns;
   uint64_t run_limit_ns;
   uint32_t max_failures;
@@ -168,21 +181,31 @@ struct uvs__extra {
   /* The outcome, if it is kept, and the end of the task. */
   void *run_result;            /* what this run has set, else `result`; see keep_result */
   void *result;                /* of the task */
-  void *preset;                /* the result of the spec; never dropped, as limit_result */
+  void *preset;                /* the result in the spec; like limit_result, never dropped */
   void (*drop_result)(void *); /* NULL: results are not dropped */
   void *dropped[2];            /* results that the loop must drop; NULL */
   struct uvs__waiter *waiters; /* threads that wait for its outcome */
   struct uvs__cleanup *first_cleanup, *last_cleanup; /* actions for its end, in order */
   /* Wall clock, lane, decorate hook, name. */
-  uint64_t wall_late_ns;             /* READY: how late the task became READY */
+  union {
+    uint64_t wall_late_ns; /* READY: how late the task became READY */
+    uint32_t held_by;      /* held: the slot of the task that it has replaced */
+  };
+  uint64_t step_ns;   /* READY: how far the wall clock had been set forward */
+  uint64_t last_ns;   /* calendar: the last occurrence that the next run stands for */
+  uint64_t passed_ns; /* calendar: due after this, it needs point_passed */
+  uint64_t saved_ns;  /* extra_run: the ideal time of the run that comes after it */
   uint32_t lane_previous, lane_next; /* all tasks of its lane; UVS__NONE */
   uvs_decoration_t decoration;       /* what runs, if there is a decorate hook */
+  uvs_interrupt_cb interrupt;        /* NULL: none */
+  struct uvs__run_end *end_later;    /* while `interrupt` is called: for the end of the run */
+  uint32_t name_child[2];            /* indexed: see core/names.c */
   char name[UVS_NAME_MAX + 1];
 };
 
 _Static_assert(offsetof(struct uvs__extra, grid_ns) == 4 * 64 || sizeof(void *) < 8,
                "four cache lines for each run");
-_Static_assert(sizeof(struct uvs__extra) <= 7 * 64, "an eighth line only on purpose");
+_Static_assert(sizeof(struct uvs__extra) <= 8 * 64, "a ninth line only on purpose");
 
 #define UVS__EXTRA_SIZE (((sizeof(struct uvs__extra) + 63) / 64) * 64)
 
@@ -227,7 +250,7 @@ static inline int uvs__outcome_of(const struct uvs__task *t, const struct uvs__e
   return t->status == UVS_STOP ? 0 : t->status;
 }
 
-/* Did a run set this result, so that it must be dropped if no wait is handed it? */
+/* Must this result be dropped if no waiter receives it? Only results that a run has set are. */
 static inline bool uvs__is_droppable(const struct uvs__extra *x, const void *result) {
   return x->drop_result != NULL && result != NULL && result != x->preset &&
          result != x->limit_result;
@@ -236,6 +259,23 @@ static inline bool uvs__is_droppable(const struct uvs__extra *x, const void *res
 /* Is the present run, or the next one, a retry? */
 static inline bool uvs__is_retrying(const struct uvs__extra *x) {
   return x->failure == UVS_FAIL_RETRY && x->failures > 0;
+}
+
+/* A retry and an extra run do not stand for a point of the grid. */
+static inline bool uvs__is_off_grid(const struct uvs__extra *x) {
+  return x->extra_run || uvs__is_retrying(x);
+}
+
+/* A run begins, or ends without its body: a calendar task has used its occurrences until last_ns.
+ */
+static inline void uvs__use_point(const struct uvs__task *t, struct uvs__extra *x) {
+  if (t->kind == UVS_CALENDAR && !uvs__is_off_grid(x))
+    x->grid_ns = x->last_ns;
+}
+
+/* Has the task to wait, although it may be due? */
+static inline bool uvs__is_held_back(const struct uvs__extra *x) {
+  return x->held || (x->paused && !x->at_once);
 }
 
 #define UVS__MAY(state) (1u << (state))

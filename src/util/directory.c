@@ -72,7 +72,7 @@ static bool make_chunk(unsigned k) {
   struct entry *there = uvs__load(&directory.chunk[k], relaxed); /* `at` acquires */
   struct entry *fresh = there != NULL ? NULL : calloc(uvs__chunk_size(k), sizeof *fresh);
 
-  while (there == NULL && fresh != NULL) {                     /* a weak CAS may fail for nothing */
+  while (there == NULL && fresh != NULL) {                     /* a weak CAS may fail spuriously */
     if (uvs__cas(&directory.chunk[k], &there, fresh, release)) /* pairs with `at` */
       return true;
   }
@@ -80,7 +80,7 @@ static bool make_chunk(unsigned k) {
   return there != NULL;
 }
 
-/* UVS__NONE if memory is out. */
+/* UVS__NONE: there is no memory, or no number left. */
 static uint32_t take_new(void) {
   uint32_t made = uvs__load(&directory.made, relaxed); /* the CAS decides */
   uint32_t offset;
@@ -102,9 +102,9 @@ int uvs__directory_add(void *thing, uint64_t *ret_number) {
   if (index == UVS__NONE)
     return UV_ENOMEM;
   e = at(index);
-  generation = (uvs__load(&e->word, relaxed) >> GENERATION_SHIFT) + 1; /* no other thread has it */
+  generation = (uvs__load(&e->word, relaxed) >> GENERATION_SHIFT) + 1; /* no other thread uses e */
   uvs__store(&e->thing, thing, relaxed);
-  *ret_number = generation << INDEX_BITS | index; /* first: it may lie in the thing */
+  *ret_number = generation << INDEX_BITS | index; /* before the store: it may be in the thing */
   uvs__store(&e->word, generation << GENERATION_SHIFT | OPEN | 1, release); /* pairs with hold */
   return 0;
 }

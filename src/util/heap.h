@@ -33,7 +33,7 @@ struct uvs__heap {
   uint64_t ops; /* pushes and removals since init */
 };
 
-/* The owner provides the chunks, before an index in them is needed. */
+/* The owner sets each chunk before an entry needs it. */
 void uvs__heap_init(struct uvs__heap *h, struct uvs__link **links);
 
 void uvs__heap_push(struct uvs__heap *h, uint64_t deadline_ns, uint64_t key);
@@ -42,7 +42,7 @@ bool uvs__heap_has(const struct uvs__heap *h, uint32_t slot);
 void uvs__heap_remove(struct uvs__heap *h, uint32_t slot);
 /* NULL if empty. Valid until the next change. */
 const struct uvs__heap_entry *uvs__heap_head(const struct uvs__heap *h);
-/* The n-th of all entries, in no order; n is below count. Valid until the next change. */
+/* The n-th of all entries, in no particular order; n < count. Valid until the next change. */
 const struct uvs__heap_entry *uvs__heap_nth(const struct uvs__heap *h, uint32_t n);
 bool uvs__heap_check(const struct uvs__heap *h);
 

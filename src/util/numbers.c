@@ -3,7 +3,8 @@
 
 #include <stdatomic.h>
 
-/* Opening and closing are rare: full order, and test/weave does not switch threads here. */
+/* Opening and closing are rare, so these use the strongest memory order. test/weave does not switch
+ * threads here. */
 static _Atomic uint64_t numbers_in_use[UVS__NUMBERS / 64];
 static _Atomic uint32_t last_number;
 

@@ -13,7 +13,7 @@
 
 /* Any thread, without a lock, so also in a forked child. */
 
-/* 1 to UVS__NUMBERS - 1. If all are in use: 0, which several schedulers may have. */
+/* Returns 1 to UVS__NUMBERS - 1, or 0 if all are in use. Several schedulers may have number 0. */
 uint32_t uvs__number_take(void);
 void uvs__number_give(uint32_t number);
 

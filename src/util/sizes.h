@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * sizes: checks the `size` of structs that callers pass. Older and newer callers have other sizes
- * (L19).
+ * sizes: checks the `size` of structs that callers pass. A caller that was compiled with an older
+ * or newer header passes another size (L19).
  */
 #ifndef UVS__SIZES_H
 #define UVS__SIZES_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <uv.h>
 
@@ -24,6 +25,16 @@ static inline int uvs__check_size(const void *given, size_t size, size_t ours, s
       return UV_EINVAL;
   }
   return 0;
+}
+
+/* The same, and copies the caller's struct to ret, which holds the defaults. */
+static inline int uvs__read_sized(void *ret, size_t ours, const void *given, size_t size,
+                                  size_t least) {
+  int rc = uvs__check_size(given, size, ours, least);
+
+  if (rc == 0)
+    memcpy(ret, given, size < ours ? size : ours);
+  return rc;
 }
 
 #endif

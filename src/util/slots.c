@@ -3,7 +3,7 @@
 
 #define ALIGNMENT 64u
 
-/* Chunk k has the elements, then 1 << k words, then the side. */
+/* Chunk k holds its elements, then 1 << k words, then the side array. */
 int uvs__slots_prepare(const struct uvs__slots *t, unsigned k, const uvs_allocator_t *m,
                        struct uvs__slots_chunk *ret) {
   if (k >= UVS__CHUNKS)
@@ -41,7 +41,7 @@ void uvs__slots_free_memory(struct uvs__slots *t, const uvs_allocator_t *m) {
 
 bool uvs__slots_check(const struct uvs__slots *t) {
   uint64_t free = (UVS__CHUNK_FIRST << t->chunks) - UVS__CHUNK_FIRST - t->made; /* never taken */
-  uint32_t words = 0; /* that have a free element */
+  uint32_t words = 0; /* words that have a free element */
 
   for (uint32_t index = 0; index < t->made; index += 64) {
     free += (uint64_t)__builtin_popcountll(uvs__slots_word_of(t, index)->free);

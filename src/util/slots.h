@@ -2,11 +2,12 @@
  *
  * slots: a table of elements that are named by an index and never move.
  *
- * Free elements are found by the word: 64 neighbours share a bitmap, and words with a free element
- * form a list. The word at its head is used up first, from its lowest element on. So elements that
- * are taken one after the other mostly lie one after the other, however long the table has been in
- * use, and an element that has just come back is still in the cache. A new element is taken only if
- * no old one is free, so memory is touched only when it is needed.
+ * 64 neighbouring elements share a word, whose bitmap says which of them are free. The words that
+ * have a free element form a list. Elements are taken from the first word of the list, lowest
+ * element first, until the word has none left. So elements that are taken one after the other are
+ * mostly neighbours, however long the table has been in use, and an element that was just given
+ * back is still in the cache. A new element is taken only if no old one is free, so memory is
+ * touched only when it is needed.
  *
  * The table has no lock. Its owner serializes all calls except uvs__slots_prepare, which allocates
  * a chunk, and uvs__slots_at.

@@ -9,7 +9,7 @@ _Static_assert(UVS_BUCKETS == 1 + 4 * 30 + 1, "four to each power of two from 2^
 void uvs__stat_add_high(struct uvs__stat *t, uint64_t ns) {
   bool last = ns >= UVS__LAST_BUCKET_NS;
 
-  /* relaxed, both: the only writer; readers acquire from the bucket */
+  /* relaxed, both: this thread is the only writer; readers acquire from the bucket */
   if (ns > uvs__locked_load(&t->max_ns, relaxed))
     uvs__locked_store(&t->max_ns, ns, relaxed);
   t->ceiling_ns = last ? UVS__LAST_BUCKET_NS - 1 : ns;
@@ -64,7 +64,7 @@ int64_t uvs_quantile_ns(const uvs_histogram_t *h, double q) {
 
 const char *uvs_late_name(int cause) {
   static const char *const names[] = {"on time", "timer", "loop",   "budget", "runners",
-                                      "overlap", "clock", "submit", "retry"};
+                                      "overlap", "clock", "submit", "paused", "retry"};
 
   _Static_assert(sizeof names / sizeof names[0] == UVS_LATE_RETRY + 2, "a name for each");
   return cause >= -1 && cause <= UVS_LATE_RETRY ? names[cause + 1] : "?";

@@ -29,12 +29,12 @@
 struct uvs__stat {
   _Atomic uint64_t sum_ns;
   _Atomic uint64_t max_ns;
-  uint64_t ceiling_ns; /* the writer's: max_ns, but always below the last bucket */
+  uint64_t ceiling_ns; /* used by the writer: max_ns, but always below the last bucket */
   _Atomic uint64_t raw[UVS__RAW_BUCKETS];
 };
 
-/* All zero at first. By UVS_STAT_..., but UVS_STAT_LATE has only the runs without a culprit: each
- * lateness is recorded once, and a reader adds them up. */
+/* All zero at first. The index is UVS_STAT_.... Each lateness is recorded once, under its culprit,
+ * so UVS_STAT_LATE has only the runs without a culprit. A reader adds them up. */
 struct uvs__cell {
   struct uvs__stat stat[UVS__STATS];
 };
@@ -63,7 +63,7 @@ static inline void uvs__stat_count(struct uvs__stat *t, size_t raw) {
 __attribute__((cold)) void uvs__stat_add_high(struct uvs__stat *t, uint64_t ns);
 
 static inline void uvs__stat_add(struct uvs__stat *t, uint64_t ns) {
-  /* relaxed, both: the only writer; readers acquire from the bucket */
+  /* relaxed, both: this thread is the only writer; readers acquire from the bucket */
   uvs__locked_store(&t->sum_ns, uvs__locked_load(&t->sum_ns, relaxed) + ns, relaxed);
   if (ns > t->ceiling_ns)
     uvs__stat_add_high(t, ns);

@@ -4,6 +4,8 @@
  * .ci/run compiles it with all warnings as errors, and runs it.
  */
 #include <uvsched.h>
+#include <uvsched/calendar.h>
+#include <uvsched/control.h>
 #include <uvsched/executor.h>
 #include <uvsched/lane.h>
 #include <uvsched/queue.h>
@@ -113,6 +115,14 @@ int main() {
   }
   if (uvs_threads_resize(threads, 2) != 0 || uvs_threads_close(threads) != 0 || jobs != 2)
     return 1;
+
+  uvs_calendar_options_t calendar_options;
+  uvs_calendar_options_init(&calendar_options);
+  uvs_calendar_t *calendar = nullptr;
+  if (uvs_calendar_parse("0 9 * * *", "UTC", &calendar_options, &calendar, nullptr) != 0 ||
+      uvs_calendar_next(calendar, 0) != UVS_HOUR(9))
+    return 1;
+  uvs_calendar_release(calendar);
 
   uv_run(&loop, UV_RUN_DEFAULT);
   if (uv_loop_close(&loop) != 0)

@@ -7,6 +7,7 @@
 #include <limits.h>
 
 #include "lib/bodies.h"
+#include "lib/control.h"
 #include "lib/fixture.h"
 #include "lib/threads.h"
 
@@ -708,7 +709,28 @@ SUITE(kinds) {
   RUN_TEST(one_shots_without_a_failure_policy_run_once_and_keep_no_record);
 }
 
+/* As for a fixed rate: whatever the policy says about other delays. */
+TEST occurrences_that_pass_before_a_retry_are_missed(void) {
+  for (int policy = UVS_MISSED_CATCH_UP; policy <= UVS_MISSED_SKIP; policy++) {
+    struct fixture f;
+
+    CHECK_CALL(fixture_open_turned_anew(&f));
+    uvs_task_t t = retried(fixture_every_second(&f, 'a'), UVS_MS(2500), "x.");
+    t.missed_policy = policy;
+    ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+    uvs_calendar_release(t.calendar);
+    fixture_advance_ms(&f, 5000); /* runs at 1 s, 3.5 s, 4 s and 5 s */
+    ASSERT_U64(4, log_count(&f, EV_WORK, 'a'));
+    ASSERT_U64(2, log_nth(&f, EV_WORK, 'a', 2)->missed);
+    ASSERT_I64(4000, fixture_ms(&f, log_nth(&f, EV_WORK, 'a', 2)->start_ns));
+    ASSERT_U64(2, counts_of(f.s).missed);
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
 SUITE(waiting) {
+  RUN_TEST(occurrences_that_pass_before_a_retry_are_missed);
   RUN_TEST(info_shows_the_wait_for_a_retry);
   RUN_TEST(a_cancel_ends_the_wait_for_a_retry);
   RUN_TEST(a_reschedule_moves_the_retry_and_the_grid);

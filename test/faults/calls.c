@@ -10,6 +10,7 @@
  */
 #include <stdlib.h>
 
+#include "uvsched/calendar.h"
 #include "uvsched/executor.h"
 #include "uvsched/lane.h"
 #include "uvsched/queue.h"
@@ -23,9 +24,12 @@
 
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
+void *__real_uvs__mem_system(size_t size);
+void *__wrap_uvs__mem_system(size_t size);
 
 /* Results of calls: a call that fails must not change them. */
 struct out {
+  int64_t ns;
   uvs_id_t ids[MANY];
   uvs_entry_t entries[MANY];
   uvs_t *s;
@@ -33,6 +37,7 @@ struct out {
   uvs_threads_t *pool;
   uvs_queue_t *queue;
   uvs_item_t item;
+  uvs_calendar_t *calendar;
 };
 
 struct world {
@@ -53,6 +58,8 @@ struct world {
   uvs_histogram_t histogram;
   uvs_entry_t entry;
   uvs_waiter_t waiter;
+  uvs_calendar_t *calendar;
+  uvs_occurrence_t occurrence;
   int64_t ns;
   bool closing;
   _Atomic int cleaned, seen, quiet;
@@ -192,6 +199,15 @@ static int close_scheduler(struct world *w) {
   return rc;
 }
 
+static int parse_calendar(struct world *w, const char *text, const char *zone) {
+  return uvs_calendar_parse(text, zone, NULL, &w->out.calendar, NULL);
+}
+
+static int release_calendar(uvs_calendar_t *c) {
+  uvs_calendar_release(c);
+  return 0;
+}
+
 #define NAME_OF(line) call_##line
 #define AT(line, expression) \
   static int NAME_OF(line)(struct world * w) { \
@@ -213,17 +229,24 @@ static const struct entry entries[] = {
 
 /* ---------------------------------------------------------------- the world --- */
 
-/* The directory of lanes lives as long as the process, so its memory comes from calloc. It fails on
- * the same order. */
-void *__wrap_calloc(size_t n, size_t size) {
-  static struct fault directory;
-  uvs_allocator_t a = fault_option(&directory);
+static bool refused(void) {
+  static struct fault others;
+  uvs_allocator_t a = fault_option(&others);
   void *probe = a.alloc(1, a.arg);
 
-  if (probe == NULL)
-    return NULL;
-  a.free(probe, a.arg);
-  return __real_calloc(n, size);
+  if (probe != NULL)
+    a.free(probe, a.arg);
+  return probe == NULL;
+}
+
+/* The directory of lanes lives as long as the process, so its memory comes from calloc. Calendars
+ * belong to no scheduler, so theirs comes from the system. Both fail on the same order. */
+void *__wrap_calloc(size_t n, size_t size) {
+  return refused() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_uvs__mem_system(size_t size) {
+  return refused() ? NULL : __real_uvs__mem_system(size);
 }
 
 static enum greatest_test_res make_specs(struct world *w) {
@@ -334,6 +357,7 @@ static enum greatest_test_res world_open(struct world *w) {
   ASSERT_RC(UVS_RUNNING, state_of(S, w->lane_pending));
   CHECK_CALL(fill_tasks(w));
   CHECK_CALL(make_specs(w));
+  ASSERT_RC(0, uvs_calendar_parse("0 9 * * *", "UTC", NULL, &w->calendar, NULL));
   uvs_outcome_init(&w->outcome);
   uvs_info_init(&w->info);
   uvs_counts_init(&w->counts);
@@ -359,6 +383,8 @@ static enum greatest_test_res world_close(struct world *w) {
     ASSERT_RC(0, uvs_threads_close(w->out.pool));
   if (w->pool != NULL)
     ASSERT_RC(0, uvs_threads_close(w->pool));
+  uvs_calendar_release(w->out.calendar);
+  uvs_calendar_release(w->calendar);
   fixture_advance_ms(&w->f, 5);
   uvs_finish(S, w->pending, 0);
   uvs_finish(S, w->lane_pending, 0);

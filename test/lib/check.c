@@ -37,12 +37,17 @@ struct tally {
 
 /* ---- one task ---- */
 
-static bool place_is_legal(const struct uvs__task *t) {
+static bool place_is_legal(const uvs_t *s, const struct uvs__task *t) {
+  const struct uvs__extra *x = uvs__extra(s, t);
+
   switch (t->state) {
   case UVS__WAITING:
+    if (x != NULL && uvs__is_held_back(x))
+      return t->place == UVS__NOWHERE || t->place == UVS__IN_OWED;
     return t->place == UVS__IN_DELAY || t->place == UVS__IN_WALL || t->place == UVS__IN_OWED ||
            t->place == UVS__IN_ARRIVALS || t->place == UVS__WITH_CALLER ||
-           (t->place == UVS__NOWHERE && t->due_ns == UVS__NEVER);
+           (t->place == UVS__NOWHERE &&
+            (t->due_ns == UVS__NEVER || (x != NULL && (x->paused || x->held))));
   case UVS__READY:
     return t->place == UVS__IN_READY || t->place == UVS__IN_GATE;
   case UVS__RUNNING:
@@ -58,7 +63,7 @@ static void check_task(const uvs_t *s, uint32_t slot, const struct uvs__task *t)
   bool free = t->state == UVS__FREE;
 
   UVS_ASSERT(t->state < UVS__STATES);
-  UVS_ASSERT(place_is_legal(t));
+  UVS_ASSERT(place_is_legal(s, t));
   UVS_ASSERT(uvs__slots_is_free(&s->table.tasks, slot) == (free && !used_up));
   UVS_ASSERT(free || !used_up);
   if (free) {

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "uvsched/control.h"
 #include "uvsched/outcome.h"
 #include "uvsched/settings.h"
 #include "uvsched/stats.h"

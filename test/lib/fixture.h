@@ -49,6 +49,7 @@
 
 #include <uv.h>
 
+#include "uvsched/control.h"
 #include "uvsched/outcome.h"
 #include "uvsched/settings.h"
 #include "uvsched/stats.h"

@@ -14,6 +14,8 @@
 
 #include "greatest.h"
 
+/* test/meson.build sets TEST_PORT_LINUX: 1 with src/port/linux.c, 0 with src/port/other.c. */
+
 /* .ci/portability says so where an emulator runs the tests. A test that needs bodies to be brief in
  * real time cannot work there. */
 #define SKIP_UNDER_EMULATOR(why) \

@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "uvsched/calendar.h"
+#include "uvsched/control.h"
 #include "uvsched/executor.h"
 #include "uvsched/lane.h"
 #include "uvsched/queue.h"
@@ -25,6 +27,17 @@
   X(uvs_any) \
   X(uvs_any_with) \
   X(uvs_bucket_ns) \
+  X(uvs_calendar_interval) \
+  X(uvs_calendar_list) \
+  X(uvs_calendar_matches) \
+  X(uvs_calendar_next) \
+  X(uvs_calendar_parse) \
+  X(uvs_calendar_previous) \
+  X(uvs_calendar_refresh) \
+  X(uvs_calendar_release) \
+  X(uvs_calendar_retain) \
+  X(uvs_calendar_text) \
+  X(uvs_calendar_zone) \
   X(uvs_cancel) \
   X(uvs_cancelled) \
   X(uvs_check) \
@@ -37,6 +50,7 @@
   X(uvs_dump) \
   X(uvs_each) \
   X(uvs_execute) \
+  X(uvs_find) \
   X(uvs_finish) \
   X(uvs_forget) \
   X(uvs_has_ref) \
@@ -58,10 +72,14 @@
   X(uvs_late_name) \
   X(uvs_loop) \
   X(uvs_next_due) \
+  X(uvs_next_runs) \
   X(uvs_now) \
   X(uvs_open) \
   X(uvs_outcome_name) \
   X(uvs_owns_handle) \
+  X(uvs_parse_duration) \
+  X(uvs_pause) \
+  X(uvs_pause_all) \
   X(uvs_post) \
   X(uvs_quantile_ns) \
   X(uvs_queue_abandon) \
@@ -94,10 +112,14 @@
   X(uvs_rejection_policy) \
   X(uvs_release) \
   X(uvs_reschedule) \
+  X(uvs_resume) \
+  X(uvs_resume_all) \
   X(uvs_retain) \
+  X(uvs_run_now) \
   X(uvs_schedule) \
   X(uvs_schedule_at) \
   X(uvs_schedule_at_fixed_rate) \
+  X(uvs_schedule_cron) \
   X(uvs_schedule_with_fixed_delay) \
   X(uvs_set_after_shutdown) \
   X(uvs_set_concurrency) \
@@ -225,10 +247,10 @@ static bool read_header(struct words *w, const char *path) {
 
 TEST the_headers_declare_exactly_the_functions_tested_here(void) {
   static const char ours[] = "test/lifecycle/test_api.c";
-  static const char *const headers[] = {"include/uvsched.h",       "include/uvsched/executor.h",
-                                        "include/uvsched/lane.h",  "include/uvsched/outcome.h",
-                                        "include/uvsched/queue.h", "include/uvsched/settings.h",
-                                        "include/uvsched/stats.h"};
+  static const char *const headers[] = {
+      "include/uvsched.h",          "include/uvsched/calendar.h", "include/uvsched/control.h",
+      "include/uvsched/executor.h", "include/uvsched/lane.h",     "include/uvsched/outcome.h",
+      "include/uvsched/queue.h",    "include/uvsched/settings.h", "include/uvsched/stats.h"};
   static struct words w;
   char path[PATH_MAX];
   size_t base = sizeof __FILE__ - sizeof ours;
@@ -686,6 +708,36 @@ TEST every_function_of_the_lane_does_its_work_through_the_shared_library(void) {
   PASS();
 }
 
+/* The shared library knows zones only by the files of the system, so this is UTC. */
+TEST every_function_of_the_calendar_does_its_work_through_the_shared_library(void) {
+  uvs_calendar_options_t o;
+  uvs_calendar_error_t error;
+  uvs_occurrence_t seen[3];
+  uvs_calendar_t *c = NULL;
+  int64_t ns;
+
+  uvs_calendar_options_init(&o);
+  ASSERT_RC(UV_EINVAL, uvs_calendar_parse("60 * * * *", "UTC", &o, &c, &error));
+  ASSERT_STR_EQ("minute 60 is out of range 0-59", error.text);
+  ASSERT_EQ(NULL, c);
+  ASSERT_RC(0, uvs_calendar_parse("30 9 * * *", "UTC", &o, &c, &error));
+  ASSERT_EQ(c, uvs_calendar_retain(c));
+  uvs_calendar_release(c);
+  ASSERT_STR_EQ("30 9 * * *", uvs_calendar_text(c));
+  ASSERT_STR_EQ("UTC", uvs_calendar_zone(c));
+  ASSERT_U64(0, uvs_calendar_interval(c));
+  ASSERT_U64(UVS_MIN(570), uvs_calendar_next(c, 0));
+  ASSERT_U64(UVS_MIN(570), uvs_calendar_previous(c, UVS_DAY(1)));
+  ASSERT_RC(1, uvs_calendar_matches(c, UVS_MIN(570)));
+  ASSERT_RC(2, uvs_calendar_list(c, 0, UVS_DAY(2), seen, 3));
+  ASSERT_U64(UVS_MIN(570), seen[0].utc_ns);
+  ASSERT(uvs_calendar_refresh() <= uvs_calendar_refresh());
+  uvs_calendar_release(c);
+  ASSERT_RC(0, uvs_parse_duration("1h30m", &ns));
+  ASSERT_U64(UVS_MIN(90), ns);
+  PASS();
+}
+
 SUITE(api) {
   RUN_TEST(every_function_has_an_address);
   RUN_TEST(the_shared_library_exports_exactly_the_functions_of_the_headers);
@@ -693,6 +745,7 @@ SUITE(api) {
   RUN_TEST(every_function_does_its_work_through_the_shared_library);
   RUN_TEST(every_function_of_the_queue_does_its_work_through_the_shared_library);
   RUN_TEST(every_function_of_the_lane_does_its_work_through_the_shared_library);
+  RUN_TEST(every_function_of_the_calendar_does_its_work_through_the_shared_library);
   RUN_TEST(every_function_of_the_executors_does_its_work_through_the_shared_library);
 }
 

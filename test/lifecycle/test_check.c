@@ -20,25 +20,39 @@ static void drop(void *result) {
   (void)result;
 }
 
+static void interrupt(uvs_t *s, uvs_id_t id, void *arg) {
+  (void)s;
+  (void)id;
+  (void)arg;
+}
+
 /* What is wrong, and a spec with this one mistake. `work` and `size` are set by the test. */
 static const struct {
   const char *text;
   uvs_task_t t;
 } mistakes[] = {
-    {"kind is not UVS_ONE_SHOT, UVS_FIXED_RATE or UVS_FIXED_DELAY", {.kind = -1}},
-    {"kind is not UVS_ONE_SHOT, UVS_FIXED_RATE or UVS_FIXED_DELAY", {.kind = 3}},
+    {"kind is not UVS_ONE_SHOT, UVS_FIXED_RATE, UVS_FIXED_DELAY or UVS_CALENDAR", {.kind = -1}},
+    {"kind is not UVS_ONE_SHOT, UVS_FIXED_RATE, UVS_FIXED_DELAY or UVS_CALENDAR", {.kind = 4}},
     {"from is not UVS_FROM_NOW, UVS_FROM_MONOTONIC or UVS_FROM_WALL", {.from = 3}},
-    {"flags has an unknown bit: only UVS_UNREF is known", {.flags = 2}},
+    {"flags has an unknown bit: only UVS_UNREF and UVS_REPLACE are known", {.flags = 4}},
+    {"UVS_REPLACE needs a name", {.flags = UVS_REPLACE}},
+    {"UVS_REPLACE needs a name", {.flags = UVS_REPLACE, .name = ""}},
+    {"calendar is NULL: UVS_CALENDAR needs one", {.kind = UVS_CALENDAR}},
+    {"calendar is only for UVS_CALENDAR", {.calendar = (struct uvs_calendar_s *)(void *)place}},
+    {"period_ns is only for UVS_FIXED_RATE and UVS_FIXED_DELAY", {PERIODIC(UVS_CALENDAR)}},
+    {"UVS_FROM_MONOTONIC is not for UVS_CALENDAR, which follows the wall clock",
+     {.kind = UVS_CALENDAR, .from = UVS_FROM_MONOTONIC}},
     {"priority is not UVS_PRIORITY_LOW, UVS_PRIORITY_NORMAL or UVS_PRIORITY_HIGH", {.priority = 2}},
     {"jitter_ns is negative", {.jitter_ns = -1}},
     {"name is longer than UVS_NAME_MAX (23) bytes", {.name = "123456789 123456789 1234"}},
     {"period_ns is only for UVS_FIXED_RATE and UVS_FIXED_DELAY", {.period_ns = 1}},
-    {"max_runs is only for UVS_FIXED_RATE and UVS_FIXED_DELAY", {.max_runs = 1}},
-    {"until_ns is only for UVS_FIXED_RATE and UVS_FIXED_DELAY", {.until_ns = 1}},
+    {"max_runs is only for periodic tasks", {.max_runs = 1}},
+    {"until_ns is only for periodic tasks", {.until_ns = 1}},
     {"period_ns is not positive: a periodic task needs one", {.kind = UVS_FIXED_RATE}},
     {"period_ns is not positive: a periodic task needs one",
      {.kind = UVS_FIXED_DELAY, .period_ns = -1}},
-    {"UVS_FROM_WALL is only for UVS_ONE_SHOT", {PERIODIC(UVS_FIXED_RATE), .from = UVS_FROM_WALL}},
+    {"UVS_FROM_WALL is only for UVS_ONE_SHOT and UVS_CALENDAR",
+     {PERIODIC(UVS_FIXED_RATE), .from = UVS_FROM_WALL}},
     {"until_ns is negative", {PERIODIC(UVS_FIXED_RATE), .until_ns = -1}},
     {"until_ns is before first_ns: the task would never run",
      {PERIODIC(UVS_FIXED_DELAY), .first_ns = 10, .until_ns = 9}},
@@ -46,15 +60,16 @@ static const struct {
      {PERIODIC(UVS_FIXED_RATE), .jitter_ns = 100}},
     {"missed_policy is not UVS_MISSED_CATCH_UP, UVS_MISSED_ONCE or UVS_MISSED_SKIP",
      {PERIODIC(UVS_FIXED_RATE), .missed_policy = 3}},
-    {"missed_policy is only for UVS_FIXED_RATE", {.missed_policy = UVS_MISSED_ONCE}},
-    {"max_burst is only for UVS_FIXED_RATE", {PERIODIC(UVS_FIXED_DELAY), .max_burst = 1}},
+    {"missed_policy is only for UVS_FIXED_RATE and UVS_CALENDAR",
+     {.missed_policy = UVS_MISSED_ONCE}},
+    {"max_burst is only for UVS_FIXED_RATE and UVS_CALENDAR",
+     {PERIODIC(UVS_FIXED_DELAY), .max_burst = 1}},
     {"max_burst is only for UVS_MISSED_CATCH_UP",
      {PERIODIC(UVS_FIXED_RATE), .missed_policy = UVS_MISSED_SKIP, .max_burst = 1}},
     {"failure_policy is not UVS_FAIL_STOP, UVS_FAIL_CONTINUE or UVS_FAIL_RETRY",
      {.failure_policy = 3}},
     {"max_failures is only for UVS_FAIL_CONTINUE and UVS_FAIL_RETRY", {.max_failures = 1}},
-    {"UVS_FAIL_CONTINUE is only for UVS_FIXED_RATE and UVS_FIXED_DELAY",
-     {.failure_policy = UVS_FAIL_CONTINUE}},
+    {"UVS_FAIL_CONTINUE is only for periodic tasks", {.failure_policy = UVS_FAIL_CONTINUE}},
     {"retry is only for UVS_FAIL_RETRY", {.retry = {.wait_ns = 1}}},
     {"retry is only for UVS_FAIL_RETRY", {.retry = {.jitter_percent = 1}}},
     {"retry.wait_ns is not positive: UVS_FAIL_RETRY needs one", {RETRYING}},
@@ -104,6 +119,12 @@ TEST a_task_without_a_body_is_named(void) {
   t.limit.run_ns = 1;
   ASSERT_EQ(UV_EINVAL, uvs_check(&t, text, sizeof text));
   ASSERT_STR_EQ("limit is only for tasks with work", text);
+  t.limit.run_ns = 0;
+  t.interrupt = interrupt;
+  ASSERT_EQ(UV_EINVAL, uvs_check(&t, text, sizeof text));
+  ASSERT_STR_EQ("interrupt is only for tasks with work", text);
+  t.work = work;
+  ASSERT_EQ(0, uvs_check(&t, text, sizeof text));
   PASS();
 }
 

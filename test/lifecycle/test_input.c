@@ -665,7 +665,7 @@ TEST a_spec_of_another_size_works_unless_an_unknown_field_is_set(void) {
   big[2].tail[0] = 0;
   ASSERT_U64(UNTOUCHED, ids[0]);
   ASSERT(nothing_changed(&f, &before));
-  ASSERT_RC(0, uvs_submit_many(f.s, &big[0].t, 3, ids)); /* they lie their size apart */
+  ASSERT_RC(0, uvs_submit_many(f.s, &big[0].t, 3, ids)); /* the stride is their size */
   fixture_advance_ms(&f, 10);
   ASSERT_STR_EQ("abcd", log_string(&f, EV_WORK));
   CHECK_CALL(fixture_close(&f));
@@ -960,7 +960,7 @@ TEST unknown_flags_and_values_are_refused_by_the_calls_on_a_task(void) {
 
   CHECK_CALL(open_with_one(&f, &id));
   before = counts_of(f.s);
-  ASSERT_RC(UV_EINVAL, uvs_cancel(f.s, id, 4));
+  ASSERT_RC(UV_EINVAL, uvs_cancel(f.s, id, 8));
   ASSERT_RC(UV_EINVAL, uvs_cancel(f.s, id, ~0u));
   ASSERT_RC(UV_EINVAL, uvs_cancel(f.s, 0, 8)); /* the flags come first */
   ASSERT_RC(UV_EINVAL, uvs_finish(f.s, id, UVS_PENDING));
@@ -995,7 +995,7 @@ TEST an_invalid_concurrency_keeps_the_old_value(void) {
 }
 
 /* S36 */
-TEST an_invalid_survive_policy_keeps_the_old_ones(void) {
+TEST invalid_after_shutdown_policies_are_refused_and_change_nothing(void) {
   static const int wrong[] = {-1, 2, INT_MAX, INT_MIN};
   struct fixture f;
   uvs_counts_t before;
@@ -1107,6 +1107,11 @@ TEST the_loop_thread_is_the_one_on_which_the_loop_last_ran(void) {
   ASSERT_I64(7, ns);
   uv_sem_post(&may_end);
   uv_thread_join(&thread);
+  if (!TEST_PORT_LINUX) { /* other.c does not notice the end, so the loop must run here */
+    ASSERT_RC(UV_EPERM, uvs_next_due(f.s, &ns));
+    ASSERT_RC(0, uvs_clock_changed(f.s));
+    fixture_turn(&f);
+  }
   ASSERT_RC(0, uvs_next_due(f.s, &ns)); /* it has ended: here again */
   uv_sem_destroy(&turned);
   uv_sem_destroy(&may_end);
@@ -1276,7 +1281,7 @@ SUITE(ids_and_values) {
   RUN_TEST(ids_that_were_never_issued_match_no_task);
   RUN_TEST(unknown_flags_and_values_are_refused_by_the_calls_on_a_task);
   RUN_TEST(an_invalid_concurrency_keeps_the_old_value);
-  RUN_TEST(an_invalid_survive_policy_keeps_the_old_ones);
+  RUN_TEST(invalid_after_shutdown_policies_are_refused_and_change_nothing);
   RUN_TEST(unknown_states_and_codes_have_a_text_too);
 }
 

@@ -371,6 +371,28 @@ TEST on_terminated_is_called_once_on_the_loop_and_never_inside_a_call(void) {
   PASS();
 }
 
+/* L11 S43 */
+TEST the_loop_stays_alive_until_on_terminated_when_a_cancel_ends_the_last_task(void) {
+  for (int off_loop = 0; off_loop < 2; off_loop++) {
+    struct fixture f;
+    uvs_id_t id;
+
+    fixture_init(&f);
+    CHECK_CALL(fixture_open_turned(&f));
+    ASSERT_RC(0, uvs_schedule(f.s, UVS_SEC(1), work_nothing, NULL, &id)); /* has no `done` */
+    ASSERT_RC(0, uvs_shutdown(f.s));
+    fixture_turn(&f);
+    ASSERT_U64(0, log_count(&f, EV_TERMINATED, 0));
+    ASSERT_RC(UVS_CANCELLED, off_loop ? cancel_elsewhere(f.s, id) : uvs_cancel(f.s, id, 0));
+    ASSERT(fixture_alive(&f));
+    ASSERT_RC(0, uv_run(&f.loop, UV_RUN_DEFAULT));
+    ASSERT_U64(1, log_count(&f, EV_TERMINATED, 0));
+    ASSERT_FALSE(fixture_alive(&f));
+    CHECK_CALL(fixture_close(&f));
+  }
+  PASS();
+}
+
 /* The tests below close from inside a callback with this. */
 static void close_here(uvs_t *s, struct fixture *f) {
   if (f->s == NULL)
@@ -677,6 +699,7 @@ SUITE(waiting) {
 
 SUITE(callbacks) {
   RUN_TEST(on_terminated_is_called_once_on_the_loop_and_never_inside_a_call);
+  RUN_TEST(the_loop_stays_alive_until_on_terminated_when_a_cancel_ends_the_last_task);
   RUN_TEST(close_works_from_inside_every_callback_of_the_loop);
   RUN_TEST(close_on_another_thread_is_refused_and_nothing_happens);
   RUN_TEST(close_waits_for_bodies_and_for_pending_runs);

@@ -50,10 +50,25 @@ struct task {
   bool remembers; /* but it was another kind when its last run began */
 
   int64_t due, since, until;
-  bool queued;   /* it is in the delay queue */
+  bool resumed;       /* `since` is when uvs_resume was called */
+  bool queued;        /* it is in the delay queue */
+  bool calendar_held; /* the loop has to give the calendar back */
+  bool owed;          /* a calendar's next occurrence is to be worked out ... */
+  bool passed;        /* ... because others have passed since the one that is due */
+  int owed_reason;
+  int64_t last;  /* the last occurrence that the next run stands for */
+  bool moved;    /* by uvs_reschedule: its next run is not on the calendar */
   bool in_todo;  /* the loop has to call one of its callbacks */
   bool decorate; /* the decorate hook is still to be called */
   bool here;     /* its submitter will run it (CALLER_RUNS) */
+  bool paused;
+  bool extra;    /* its next run is an extra run, or the retry of one; the run after it: */
+  int64_t saved; /* is due then */
+  bool at_once;  /* its next run starts even if it is paused */
+  bool named;    /* submitted with UVS_REPLACE, and not replaced */
+  bool held;     /* it waits for the run of the task that it has replaced: */
+  uvs_id_t held_by;
+  bool replaced; /* a run is in progress, and another task has the name */
   bool ref, cancelled, timed_out, token, spared, never_ran, forgotten;
   int status;
 
@@ -68,7 +83,11 @@ struct task {
 
   /* running */
   bool pending, finished, to_after;
-  bool inside; /* its body or its `after` is being called */
+  bool inside;       /* its body or its `after` is being called */
+  bool interrupted;  /* `interrupt` was called for this run, or is owed */
+  bool interrupting; /* it is being called: the run ends afterwards, as these say */
+  bool end_later;
+  int later_status;
 
   /* its last run */
   int64_t ideal, start, end, after_at;
@@ -125,7 +144,10 @@ struct model {
 
   bool far; /* the caller is another thread */
   bool had_turn, shut, stop, terminated, closing;
+  bool paused;                /* uvs_pause_all */
+  int64_t resumed_ns;         /* and uvs_resume_all */
   bool policy_changed;        /* the next pass looks at all tasks */
+  bool any_interrupts;        /* a task with `interrupt` was accepted */
   bool wall_wanted, wall_was; /* the first wall-clock task has come: the next pass looks */
   int64_t recent;             /* when a task last became ready or a run last ended */
   int survive[2], rejection;
@@ -194,11 +216,16 @@ static struct task *find(struct model *m, uvs_id_t id) {
 }
 
 static bool is_wall(const struct task *k) {
-  return k->t.from == UVS_FROM_WALL;
+  return k->t.from == UVS_FROM_WALL || k->t.kind == UVS_CALENDAR;
 }
 
 static bool retrying(const struct task *k) {
   return k->t.failure_policy == UVS_FAIL_RETRY && k->failures > 0;
+}
+
+/* Does the next run not stand for a point of the grid? */
+static bool off_grid(const struct task *k) {
+  return k->extra || retrying(k);
 }
 
 static bool settled(const struct task *k) {
@@ -265,7 +292,11 @@ static int why_late(const struct model *m, const struct task *k, int64_t due, in
       {UVS_LATE_CLOCK, started && is_wall(k) ? due + k->step : due},
       {UVS_LATE_OVERLAP, k->after_at != 0 ? k->end : due},
       {UVS_LATE_LOOP, k->after_at != 0 ? k->after_at : due},
-      {k->runs == 0 ? UVS_LATE_SUBMIT : UVS_LATE_OVERLAP, k->since},
+      {k->resumed     ? UVS_LATE_PAUSED
+       : k->runs == 0 ? UVS_LATE_SUBMIT
+                      : UVS_LATE_OVERLAP,
+       k->since},
+      {UVS_LATE_PAUSED, m->resumed_ns},
       {UVS_LATE_LOOP, turn},
       {UVS_LATE_BUDGET, ready},
       {UVS_LATE_BUDGET,
@@ -288,7 +319,7 @@ static void miss(struct model *m, struct task *k, uint64_t n, int reason) {
 }
 
 static bool owes_hook(const struct task *k) {
-  return k->decorate || k->failed_news != 0 || k->missed_news != 0 || k->drops > 0;
+  return k->owed || k->decorate || k->failed_news != 0 || k->missed_news != 0 || k->drops > 0;
 }
 
 static void decorate(struct model *m, struct task *k) {
@@ -508,19 +539,58 @@ static bool unseen_failure(const struct task *k) {
 }
 
 static void owe(struct model *m, struct task *k) {
+  if (k->in_todo)
+    return; /* its `interrupt` is still owed */
   k->in_todo = true;
   push(&m->todo, index_of(m, k));
 }
 
+static bool body_is_over(const struct task *k) {
+  return k->to_after || (k->pending && k->finished) || k->end_later;
+}
+
+/* The body was asked to stop. */
+static void owe_interrupt(struct model *m, struct task *k) {
+  if (k->t.interrupt == NULL || k->interrupted || body_is_over(k))
+    return;
+  k->interrupted = true;
+  owe(m, k);
+}
+
 static bool is_heard(const struct model *m, const struct task *k) {
-  return k->t.done != NULL || (k->never_ran && m->never_ran != NULL) || k->cleanups.count > 0 ||
-         (m->o.on_error != NULL && unseen_failure(k)) || k->failed_news != 0 ||
-         k->missed_news != 0 || k->drops > 0 || k->decoration.release != NULL;
+  return k->t.done != NULL || k->calendar_held || (k->never_ran && m->never_ran != NULL) ||
+         k->cleanups.count > 0 || (m->o.on_error != NULL && unseen_failure(k)) ||
+         k->failed_news != 0 || k->missed_news != 0 || k->drops > 0 ||
+         k->decoration.release != NULL;
+}
+
+static struct task *find_named(struct model *m, const char *name) {
+  for (int i = 0; i < m->top; i++)
+    if (m->task[i].state != FREE && m->task[i].named && strcmp(m->task[i].name, name) == 0)
+      return &m->task[i];
+  return NULL;
+}
+
+static void wait_for_due(struct model *m, struct task *k);
+
+/* The run of a task that was replaced has ended: the task that has the name now may run. */
+static void release_successor(struct model *m, const struct task *over) {
+  struct task *k = find_named(m, over->name);
+
+  if (k == NULL || !k->held || k->held_by != over->id)
+    return;
+  k->held = false;
+  if (k->state == UVS_WAITING && !k->in_todo)
+    wait_for_due(m, k);
 }
 
 /* No run is in progress and none will start. Callbacks follow in the next pass. */
 static void conclude(struct model *m, struct task *k) {
   k->state = UVS_ENDED;
+  k->named = false;
+  if (k->replaced)
+    release_successor(m, k);
+  k->replaced = false;
   k->limited = false;
   k->queued = false;
   k->in_lane = false;
@@ -595,7 +665,7 @@ static bool may_run(const struct model *m, const struct task *k) {
     return false;
   if (!m->shut)
     return true;
-  if (m->stop)
+  if (m->stop || k->paused)
     return false;
   if (k->t.kind != UVS_ONE_SHOT)
     return m->survive[UVS_PERIODIC_TASKS] != 0;
@@ -626,7 +696,7 @@ static void wait_for_due(struct model *m, struct task *k) {
     end_refused(m, k);
   } else if (owes_hook(k)) {
     owe(m, k);
-  } else if (k->due != UVS_NEVER) {
+  } else if (k->due != UVS_NEVER && !k->held && (!k->paused || k->at_once)) {
     k->queued = true;
     m->wall_wanted |= is_wall(k) && !m->wall_was;
     m->wall_was |= is_wall(k);
@@ -647,10 +717,122 @@ static uint64_t points_before(const struct task *k, int64_t point, int64_t at) {
   return at <= point ? 0 : n + ((at - point) % k->t.period_ns != 0);
 }
 
+/* ---- calendars ---- */
+
+#define LAST_SECOND INT64_C(9214646399) /* of the year 2261 */
+
+static bool occurs(const struct task *k, int64_t second) {
+  for (int i = 0; i < MODEL_CALENDARS; i++) {
+    const struct model_calendar *c = &model_calendars[i];
+    int in_minute = (int)(second % 60);
+
+    if (c->calendar == k->t.calendar)
+      return in_minute >= c->first && in_minute <= c->last && (in_minute - c->first) % c->step == 0;
+  }
+  abort();
+}
+
+static int64_t occurrence_after(const struct task *k, int64_t ns) {
+  for (int64_t second = ns / UVS_SEC(1) + 1; second <= LAST_SECOND; second++)
+    if (occurs(k, second))
+      return UVS_SEC(second);
+  return UVS_NEVER;
+}
+
+/* From `from`, which is one, to `to`, included. */
+static uint64_t occurrences(const struct task *k, int64_t from, int64_t to) {
+  uint64_t n = 0;
+
+  for (; from <= to; from = occurrence_after(k, from))
+    n++;
+  return n;
+}
+
+static void owe_point(struct task *k, bool passed, int reason) {
+  k->owed = true;
+  k->passed = passed;
+  k->owed_reason = reason;
+}
+
+/* Occurrences until this instant have passed. Those after the end time are not missed, but SKIP
+ * leaves the last run out even so. */
+static int64_t passed_until(const struct task *k, int64_t wall) {
+  return k->t.missed_policy != UVS_MISSED_SKIP && k->until < wall ? k->until : wall;
+}
+
+/* The task is due. Have so many occurrences passed since that the policy has to decide? */
+static bool has_to_decide(const struct task *k, int64_t wall) {
+  int64_t until = passed_until(k, wall);
+
+  if (k->t.kind != UVS_CALENDAR || off_grid(k) || k->moved)
+    return false;
+  if (k->t.missed_policy == UVS_MISSED_CATCH_UP)
+    return k->t.max_burst != 0 && occurrences(k, k->due, until) > k->t.max_burst;
+  return occurrence_after(k, k->last) <= until;
+}
+
+static void complete_waiting(struct model *m, struct task *k);
+
+/* Leaves out the occurrences from `next` on that are before now. */
+static uint64_t skip_occurrences(struct task *k, int64_t *next, int64_t wall) {
+  uint64_t missed = *next < wall ? occurrences(k, *next, wall - 1) : 0;
+
+  if (*next < wall)
+    *next = occurrence_after(k, wall - 1);
+  k->last = *next;
+  return missed;
+}
+
+static void find_occurrence(struct model *m, struct task *k) {
+  int64_t wall = wall_of(m);
+  int64_t next = k->passed ? k->due : occurrence_after(k, k->grid);
+  bool decides = k->passed && has_to_decide(k, wall);
+  uint64_t missed = 0;
+
+  if (!k->passed)
+    k->last = next;
+  if ((decides && k->t.missed_policy == UVS_MISSED_SKIP) ||
+      (!k->passed && (k->t.missed_policy == UVS_MISSED_SKIP || k->owed_reason == UVS_LATE_RETRY))) {
+    missed = skip_occurrences(k, &next, wall);
+  } else if (decides && k->t.missed_policy == UVS_MISSED_ONCE) {
+    missed = occurrences(k, occurrence_after(k, k->last), passed_until(k, wall));
+    for (uint64_t i = 0; i < missed; i++)
+      k->last = occurrence_after(k, k->last);
+  } else if (decides) {
+    missed = occurrences(k, next, passed_until(k, wall)) - k->t.max_burst;
+    for (uint64_t i = 0; i < missed; i++)
+      k->last = next = occurrence_after(k, next);
+  }
+  k->owed = k->passed = k->moved = false;
+  if (next > k->until || next == UVS_NEVER) {
+    complete_waiting(m, k);
+    return;
+  }
+  miss(m, k, missed, k->owed_reason);
+  k->missed_next += missed;
+  k->due = next;
+  if (next > wall)
+    k->step = 0; /* the run is not late */
+}
+
 static bool plan_point(struct model *m, struct task *k, bool retried, int64_t end) {
   uint64_t left_out = 0;
   int64_t next;
 
+  if (k->extra) { /* the run after it comes as if nothing had happened */
+    k->extra = false;
+    if (k->saved > k->until && k->saved != UVS_NEVER)
+      return false;
+    k->due = k->saved;
+    if (k->t.kind == UVS_CALENDAR && k->due == UVS_NEVER && k->grid != UVS_NEVER)
+      owe_point(k, false, UVS_LATE_OVERLAP);
+    return true;
+  }
+  if (k->t.kind == UVS_CALENDAR) {
+    owe_point(k, false, retried ? UVS_LATE_RETRY : UVS_LATE_OVERLAP);
+    k->due = UVS_NEVER;
+    return true;
+  }
   if (k->t.kind == UVS_FIXED_DELAY) {
     next = later(end, k->t.period_ns);
   } else if (retried || k->t.missed_policy == UVS_MISSED_SKIP) {
@@ -698,13 +880,16 @@ static bool plan_next(struct model *m, struct task *k, int status, int64_t end) 
 
   if (status == UVS_STOP)
     return false;
+  if (k->t.kind == UVS_CALENDAR && !off_grid(k))
+    k->grid = k->last;
   k->since = now_of(m);
+  k->resumed = k->at_once = false;
   k->failure = status < 0 ? status : 0;
   k->failures = status < 0 ? k->failures + 1 : 0;
   if (k->t.max_runs != 0 && k->runs >= k->t.max_runs)
     return false;
   if (status >= 0)
-    return k->t.kind != UVS_ONE_SHOT &&
+    return (k->t.kind != UVS_ONE_SHOT || k->extra) &&
            plan_point(m, k, had_failed && k->t.failure_policy == UVS_FAIL_RETRY, end);
   if (k->t.failure_policy == UVS_FAIL_STOP ||
       (k->t.max_failures != 0 && k->failures >= k->t.max_failures))
@@ -723,9 +908,16 @@ static void settle_running(struct model *m, struct task *k, uint64_t *outcome) {
 
 /* The run has ended. Then the task waits, or has ended. */
 static void end_run(struct model *m, struct task *k, int status, int64_t end) {
-  bool goes_on = !settled(k) && plan_next(m, k, status, end);
   void *before = k->result;
+  bool goes_on;
 
+  if (k->interrupting) {
+    k->end_later = true;
+    k->later_status = status;
+    return;
+  }
+  goes_on = !settled(k) && plan_next(m, k, status, end);
+  k->step = 0;
   m->recent = now_of(m);
   m->counts.failed_runs +=
       k->timed_out ? k->status < 0 : status < 0 && !(status == UV_ECANCELED && k->cancelled);
@@ -745,7 +937,8 @@ static void end_run(struct model *m, struct task *k, int status, int64_t end) {
   }
   if (goes_on) {
     k->state = UVS_WAITING;
-    wait_for_due(m, k);
+    if (!k->in_todo) /* else the pass that serves it does so */
+      wait_for_due(m, k);
     return;
   }
   if (!settled(k)) {
@@ -812,7 +1005,7 @@ static void choose_point(struct model *m, struct task *k, int64_t due) {
 
   k->ideal = k->due;
   k->merged = 0;
-  if (k->t.kind != UVS_FIXED_RATE || retrying(k))
+  if (k->t.kind != UVS_FIXED_RATE || off_grid(k))
     return;
   passed = periods_between(k, k->due, until);
   if (k->t.missed_policy == UVS_MISSED_ONCE) {
@@ -843,7 +1036,7 @@ static void begin(struct model *m, struct task *k, int runner) {
   k->end = 0;
   k->failure = k->seen = 0;
   k->run_timed_out = false;
-  k->token = k->spared = false;
+  k->token = k->spared = k->interrupted = false;
   k->remembers = !k->plain;
   if (k->t.limit.run_ns != 0) {
     k->limit_due = min64(k->limit_due, later(k->start, k->t.limit.run_ns));
@@ -899,7 +1092,7 @@ static bool leave_out(struct model *m, struct task *k) {
   int64_t now = now_of(m);
   uint64_t n;
 
-  if (k->t.kind != UVS_FIXED_RATE || k->t.missed_policy != UVS_MISSED_SKIP || retrying(k) ||
+  if (k->t.kind != UVS_FIXED_RATE || k->t.missed_policy != UVS_MISSED_SKIP || off_grid(k) ||
       periods_between(k, k->due, now) == 0)
     return false;
   n = points_before(k, k->due, now);
@@ -985,26 +1178,31 @@ int model_finish(struct model *m, uvs_id_t id, int status) {
 
 static bool spec_is_right(const uvs_task_t *t) {
   bool once = t->kind == UVS_ONE_SHOT, rate = t->kind == UVS_FIXED_RATE,
-       delay = t->kind == UVS_FIXED_DELAY;
+       delay = t->kind == UVS_FIXED_DELAY, calendar = t->kind == UVS_CALENDAR;
   bool retry = t->failure_policy == UVS_FAIL_RETRY;
 
   if (t->size != sizeof *t || (t->work == NULL && t->after == NULL))
     return false;
-  if (!once && !rate && !delay)
+  if (calendar != (t->calendar != NULL) || (!once && !rate && !delay && !calendar))
     return false;
   if (t->from != UVS_FROM_NOW && t->from != UVS_FROM_MONOTONIC && t->from != UVS_FROM_WALL)
     return false;
-  if (t->flags != 0 && t->flags != UVS_UNREF)
+  if ((t->flags & ~(unsigned)(UVS_UNREF | UVS_REPLACE)) != 0)
     return false;
-  if (once ? t->period_ns != 0 || t->max_runs != 0 || t->until_ns != 0
-           : t->period_ns <= 0 || t->from == UVS_FROM_WALL || t->until_ns < 0)
+  if ((t->flags & UVS_REPLACE) != 0 && (t->name == NULL || t->name[0] == '\0'))
+    return false;
+  if (once ? t->period_ns != 0 || t->max_runs != 0 || t->until_ns != 0 : t->until_ns < 0)
+    return false;
+  if ((rate || delay) && (t->period_ns <= 0 || t->from == UVS_FROM_WALL))
+    return false;
+  if (calendar && (t->period_ns != 0 || t->from == UVS_FROM_MONOTONIC))
     return false;
   if (t->until_ns != 0 && t->until_ns < t->first_ns)
     return false; /* not a single run */
   if (t->missed_policy != UVS_MISSED_CATCH_UP && t->missed_policy != UVS_MISSED_ONCE &&
       t->missed_policy != UVS_MISSED_SKIP)
     return false;
-  if (!rate && (t->missed_policy != 0 || t->max_burst != 0))
+  if (!rate && !calendar && (t->missed_policy != 0 || t->max_burst != 0))
     return false;
   if (t->max_burst != 0 && t->missed_policy != UVS_MISSED_CATCH_UP)
     return false;
@@ -1030,6 +1228,8 @@ static bool spec_is_right(const uvs_task_t *t) {
                 (t->retry.max_wait_ns != 0 && t->retry.max_wait_ns < t->retry.wait_ns) ||
                 t->retry.jitter_percent < 0 || t->retry.jitter_percent > 100))
     return false;
+  if (t->interrupt != NULL && t->work == NULL)
+    return false;
   if (t->limit.total_ns < 0 || t->limit.run_ns < 0 || (has_limit(t) && t->work == NULL))
     return false;
   if (t->limit.substitute != 0 && t->limit.substitute != 1)
@@ -1050,7 +1250,7 @@ static struct lane *find_lane(struct model *m, uvs_lane_t number) {
 /* All specs are checked before the first lane. */
 static int check_specs(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narrow) {
   for (size_t i = 0; i < n; i++) {
-    if (narrow != 0 && t[i].lane != 0 && t[i].lane != narrow)
+    if (narrow != 0 && ((t[i].lane != 0 && t[i].lane != narrow) || (t[i].flags & UVS_REPLACE) != 0))
       return UV_EINVAL;
     if (!spec_is_right(&t[i]))
       return UV_EINVAL;
@@ -1086,14 +1286,15 @@ static struct task *make(struct model *m, const uvs_task_t *t, uvs_lane_t narrow
   k->id = ++m->last_serial * MODEL_TASKS + (uvs_id_t)index_of(m, k);
   k->seq = ++m->last_seq;
   k->t = *t;
+  m->any_interrupts |= t->interrupt != NULL;
   if (t->name != NULL)
     memcpy(k->name, t->name, strlen(t->name));
   k->narrow = narrow != 0;
   k->decoration = (uvs_decoration_t){t->work != NULL ? t->work : t->after, t->arg, NULL};
   k->plain = m->hooks.decorate == NULL && t->kind == UVS_ONE_SHOT && t->from != UVS_FROM_WALL &&
              (t->from == UVS_FROM_NOW || instant(t, t->first_ns, now) >= now) &&
-             (t->work == NULL || t->after == NULL) && t->jitter_ns == 0 && t->name == NULL &&
-             !t->keep_outcome && t->lane == 0 && narrow == 0 &&
+             (t->work == NULL || t->after == NULL) && t->interrupt == NULL && t->jitter_ns == 0 &&
+             t->name == NULL && !t->keep_outcome && t->lane == 0 && narrow == 0 &&
              t->failure_policy == UVS_FAIL_STOP && !has_limit(t);
   k->lane = find_lane(m, narrow != 0 ? narrow : t->lane);
   if (k->lane != NULL)
@@ -1103,6 +1304,15 @@ static struct task *make(struct model *m, const uvs_task_t *t, uvs_lane_t narrow
   k->ref = (t->flags & UVS_UNREF) == 0;
   k->due = instant(t, t->first_ns, now);
   k->until = t->until_ns == 0 ? UVS_NEVER : instant(t, t->until_ns, now);
+  if (t->kind == UVS_CALENDAR) {
+    int64_t first = instant(t, t->first_ns, wall_of(m));
+
+    k->until = t->until_ns == 0 ? UVS_NEVER : instant(t, t->until_ns, wall_of(m));
+    k->grid = first > wall_of(m) ? first - 1 : wall_of(m);
+    k->due = UVS_NEVER;
+    k->calendar_held = true;
+    owe_point(k, false, UVS_LATE_SUBMIT);
+  }
   k->since = now;
   k->limit_due = UVS_NEVER;
   k->result = k->run_result = t->result;
@@ -1153,7 +1363,8 @@ static bool make_room(struct model *m) {
 static bool fits_here(const struct model *m, const uvs_task_t *t, int64_t now) {
   return m->hooks.decorate == NULL && t->work != NULL && t->kind == UVS_ONE_SHOT &&
          t->from != UVS_FROM_WALL && instant(t, t->first_ns, now) <= now && t->jitter_ns == 0 &&
-         t->failure_policy == UVS_FAIL_STOP && !has_limit(t) && t->lane == 0;
+         t->failure_policy == UVS_FAIL_STOP && !has_limit(t) && t->lane == 0 &&
+         (t->flags & UVS_REPLACE) == 0;
 }
 
 static void run_here(struct model *m, struct task *k) {
@@ -1169,12 +1380,65 @@ static void run_here(struct model *m, struct task *k) {
   run(m, k, UVS_ON_CALLER);
 }
 
+/* Does nobody have to be told of the end of the task? */
+static bool gives_id(const struct task *k) {
+  return (k->state == UVS_WAITING || k->state == UVS_READY) && !k->in_todo && k->lane == NULL &&
+         k->t.done == NULL && k->cleanups.count == 0 && !k->t.keep_outcome &&
+         k->decoration.release == NULL;
+}
+
+static void exchange(struct task *a, struct task *b) {
+  struct task other = *a;
+
+  *a = *b;
+  *b = other;
+  b->id = a->id; /* the ids stay */
+  a->id = other.id;
+}
+
+/* The new task takes its name. Returns the new task, which may have the place of the old one. */
+static struct task *replace(struct model *m, struct task *k, bool *replaced) {
+  struct task *old = find_named(m, k->name);
+  struct task *ends = old;
+
+  if (old == NULL) {
+    k->named = true;
+    return k;
+  }
+  *replaced |= !settled(old); /* else only its run is still in progress */
+  old->replaced = old->state == UVS_RUNNING;
+  old->named = false;
+  k->held = old->replaced || old->held;
+  k->held_by = old->replaced ? old->id : old->held_by;
+  k->named = true;
+  if (old->state == UVS_RUNNING) {
+    if (!settled(old)) {
+      old->cancelled = true;
+      settle_running(m, old, &m->counts.cancelled);
+    }
+    return k;
+  }
+  if (gives_id(old) && k->lane == NULL) {
+    if (old->state == UVS_READY)
+      unlist(m, old);
+    old->state = UVS_WAITING;
+    exchange(old, k);
+    ends = k;
+    ends->calendar_held = false; /* uvs_submit gives it back */
+    k = old;
+  }
+  ends->here = false;
+  end_unstarted(m, ends, &m->counts.cancelled);
+  return k;
+}
+
 enum terms { ROOM, DROP, PUSH, HERE };
 
 /* UV_EAGAIN and UV_ESHUTDOWN: refused. */
 static int take(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narrow, enum terms terms,
                 int64_t now, uvs_id_t *ids) {
   struct task *k[16];
+  bool replaced = false;
 
   if (m->shut)
     return UV_ESHUTDOWN;
@@ -1202,13 +1466,15 @@ static int take(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narro
     bool dropped = terms == DROP || (terms == PUSH && !make_room(m));
 
     k[i] = make(m, &t[i], narrow, now);
+    if (!dropped && (t[i].flags & UVS_REPLACE) != 0)
+      k[i] = replace(m, k[i], &replaced);
     ids[i] = k[i]->id;
     if (dropped)
       end_unstarted(m, k[i], &m->counts.dropped);
     else
       wait_for_due(m, k[i]);
   }
-  return 0;
+  return replaced ? UVS_REPLACED : 0;
 }
 
 int model_submit(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narrow, uvs_id_t *ids) {
@@ -1229,8 +1495,8 @@ int model_submit(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narr
   if (rc < 0)
     return rc;
   rc = take(m, t, n, narrow, ROOM, now, ids);
-  if (rc == 0)
-    return 0;
+  if (rc >= 0)
+    return rc;
   rejection = m->rejection;
   if (rejection == UVS_REJECT_ASK) {
     int answer = m->hooks.on_rejected(seen_as(m), t, n, rc);
@@ -1253,14 +1519,17 @@ void model_set_far(struct model *m, bool far) {
 /* ---- act on a task ---- */
 
 int model_cancel(struct model *m, uvs_id_t id, unsigned flags) {
+  const unsigned known = UVS_CANCEL_TOKEN | UVS_CANCEL_IF_WAITING | UVS_CANCEL_NO_DONE;
   struct task *k = find(m, id);
 
-  if ((flags & ~(unsigned)(UVS_CANCEL_TOKEN | UVS_CANCEL_IF_WAITING)) != 0)
+  if ((flags & ~known) != 0)
     return UV_EINVAL;
   if (k == NULL)
     return UV_ENOENT;
   if (k->state == UVS_WAITING || k->state == UVS_READY) {
     k->here = false;
+    if ((flags & UVS_CANCEL_NO_DONE) != 0)
+      k->t.done = NULL;
     end_unstarted(m, k, &m->counts.cancelled);
     return UVS_CANCELLED;
   }
@@ -1269,6 +1538,8 @@ int model_cancel(struct model *m, uvs_id_t id, unsigned flags) {
   if ((flags & UVS_CANCEL_IF_WAITING) != 0)
     return UV_EBUSY;
   k->token |= (flags & UVS_CANCEL_TOKEN) != 0;
+  if ((flags & UVS_CANCEL_TOKEN) != 0)
+    owe_interrupt(m, k);
   if (k->cancelled)
     return UVS_CANCELLED_BEFORE;
   k->cancelled = true;
@@ -1311,13 +1582,143 @@ int model_reschedule(struct model *m, uvs_id_t id, int64_t delay_ns) {
   if (k->state != UVS_WAITING)
     return UV_EBUSY;
   k->due = later(is_wall(k) ? wall_of(m) : now_of(m), delay_ns);
-  k->grid = k->due;
+  k->grid = k->last = k->due;
+  k->moved = true;
+  k->step = 0;
+  k->extra = k->owed = k->at_once = false;
   if (k->in_todo)
     return 0; /* after its hooks */
-  if (!k->queued || is_wall(k) || k->due == UVS_NEVER) {
+  if (!k->queued || is_wall(k) || k->due == UVS_NEVER || k->paused) {
     k->queued = k->here = false;
     wait_for_due(m, k);
   }
+  return 0;
+}
+
+int model_pause(struct model *m, uvs_id_t id) {
+  struct task *k = find(m, id);
+
+  if (k == NULL || k->state > UVS_RUNNING || settled(k))
+    return UV_ENOENT;
+  k->plain = false;
+  if (m->shut)
+    return UV_ESHUTDOWN;
+  if (k->paused)
+    return UV_EALREADY;
+  k->paused = true;
+  k->at_once = false;
+  if (k->state == UVS_RUNNING)
+    return UVS_PAUSED_WHILE_RUNNING;
+  if (k->state == UVS_READY) {
+    k->state = UVS_WAITING;
+    k->step = 0;
+    unlist(m, k);
+  }
+  k->queued = k->here = k->limited = false;
+  return UVS_PAUSED;
+}
+
+/* The points that passed are not missed: the next one is the first that has not passed. */
+static void forget_points(struct model *m, struct task *k) {
+  int64_t *next = k->extra ? &k->saved : &k->due;
+
+  if (k->t.kind == UVS_CALENDAR && (k->extra || !retrying(k)) && k->grid != UVS_NEVER &&
+      (k->owed || *next < wall_of(m) || *next == UVS_NEVER)) {
+    if (k->grid < wall_of(m) - 1)
+      k->grid = wall_of(m) - 1; /* an occurrence at this instant has not passed */
+    *next = UVS_NEVER;
+    if (!k->extra)
+      owe_point(k, false, UVS_LATE_PAUSED);
+  }
+  if (k->t.kind == UVS_FIXED_RATE && (k->extra || !retrying(k)))
+    *next = times_later(*next, points_before(k, *next, now_of(m)), k->t.period_ns);
+}
+
+int model_resume(struct model *m, uvs_id_t id, unsigned flags) {
+  struct task *k = find(m, id);
+  int64_t due = k == NULL ? 0 : k->due;
+
+  if ((flags & ~(unsigned)UVS_RESUME_FORGET) != 0)
+    return UV_EINVAL;
+  if (k == NULL || k->state > UVS_RUNNING || settled(k))
+    return UV_ENOENT;
+  if (!k->paused)
+    return UV_EALREADY;
+  k->paused = false;
+  if ((flags & UVS_RESUME_FORGET) != 0 && (k->state != UVS_RUNNING || k->extra))
+    forget_points(m, k);
+  if (k->state != UVS_WAITING)
+    return 0;
+  k->since = now_of(m); /* nothing else is blamed for the time before */
+  k->resumed = true;
+  if (k->t.kind == UVS_FIXED_RATE && k->due != due && k->due > k->until) {
+    complete_waiting(m, k); /* its last points are forgotten */
+    return 0;
+  }
+  if (k->in_todo || k->queued) /* after its hooks; or an extra run is due */
+    return 0;
+  wait_for_due(m, k);
+  return 0;
+}
+
+int model_pause_all(struct model *m) {
+  if (m->shut)
+    return UV_ESHUTDOWN;
+  if (m->paused)
+    return UV_EALREADY;
+  m->paused = true;
+  for (int i = 0; i < m->top; i++) {
+    struct task *k = &m->task[i];
+
+    if (k->state != UVS_READY)
+      continue;
+    k->state = UVS_WAITING;
+    k->step = 0;
+    unlist(m, k);
+    wait_for_due(m, k);
+  }
+  return 0;
+}
+
+int model_resume_all(struct model *m) {
+  if (!m->paused)
+    return UV_EALREADY;
+  m->paused = false;
+  m->resumed_ns = now_of(m);
+  return 0;
+}
+
+int model_find(struct model *m, const char *name, uvs_id_t *ret_id) {
+  struct task *k = find_named(m, name);
+
+  if (k == NULL || settled(k))
+    return UV_ENOENT;
+  *ret_id = k->id;
+  return 0;
+}
+
+int model_run_now(struct model *m, uvs_id_t id) {
+  struct task *k = find(m, id);
+
+  if (k == NULL || k->state > UVS_RUNNING || settled(k))
+    return UV_ENOENT;
+  k->plain = false;
+  if (m->shut)
+    return UV_ESHUTDOWN;
+  if (k->state != UVS_WAITING || k->at_once || k->held || (k->extra && !k->paused && !retrying(k)))
+    return UV_EBUSY;
+  if (!off_grid(k)) {
+    k->extra = true;
+    k->saved = k->owed ? UVS_NEVER : k->due;
+  }
+  k->owed = false;
+  k->at_once = true;
+  k->due = is_wall(k) ? wall_of(m) : now_of(m);
+  k->since = now_of(m);
+  k->step = 0;
+  k->resumed = k->here = k->queued = false;
+  if (!k->in_todo) /* else after its hooks */
+    wait_for_due(m, k);
   return 0;
 }
 
@@ -1461,6 +1862,60 @@ int model_info(struct model *m, uvs_id_t id, uvs_info_t *ret) {
   return 0;
 }
 
+/* After the next run, or after the run in progress, if nothing is late: the next one; UVS_NEVER. */
+static int64_t run_after_next(const struct task *k, bool running) {
+  int64_t point = running ? k->ideal : k->due;
+
+  if (k->extra && (k->t.kind != UVS_CALENDAR || k->saved != UVS_NEVER))
+    return k->saved;
+  if (k->t.kind == UVS_CALENDAR && (k->extra || retrying(k)))
+    return occurrence_after(k, k->extra || k->grid >= point ? k->grid : point - 1);
+  if (k->t.kind == UVS_CALENDAR)
+    return occurrence_after(k, running ? k->last : point);
+  if (k->t.kind != UVS_FIXED_RATE)
+    return UVS_NEVER;
+  if (retrying(k)) { /* the first point that has not passed when the retry is due */
+    int64_t next = later(k->grid, k->t.period_ns);
+
+    return times_later(next, points_before(k, next, point), k->t.period_ns);
+  }
+  return times_later(point, running ? k->merged + 1 : 1, k->t.period_ns);
+}
+
+int model_next_runs(struct model *m, uvs_id_t id, int64_t *ret_ns, size_t n) {
+  struct task *k = find(m, id);
+  bool running = k != NULL && k->state == UVS_RUNNING;
+  int64_t next;
+  size_t told = 0;
+
+  if (k == NULL || k->state > UVS_RUNNING || settled(k))
+    return UV_ENOENT;
+  if (k->held || (k->paused && (running || !k->at_once)))
+    return 0;
+  if (k->paused && n > 1)
+    n = 1; /* the extra run */
+  if (k->t.max_runs != 0 && n > k->t.max_runs - k->runs)
+    n = k->t.max_runs - k->runs;
+  if (!running && told < n && k->owed && !k->passed && k->t.kind == UVS_CALENDAR) {
+    next = occurrence_after(k, k->grid);
+    while (told < n && next != UVS_NEVER && next <= k->until) {
+      ret_ns[told++] = next;
+      next = occurrence_after(k, next);
+    }
+    return (int)told;
+  }
+  if (!running && told < n && k->due != UVS_NEVER && k->due <= k->until)
+    ret_ns[told++] = k->due;
+  next = run_after_next(k, running);
+  while ((running || told > 0) && told < n && next != UVS_NEVER && next <= k->until) {
+    ret_ns[told++] = next;
+    next = k->t.kind == UVS_FIXED_RATE ? later(next, k->t.period_ns)
+           : k->t.kind == UVS_CALENDAR ? occurrence_after(k, next)
+                                       : UVS_NEVER;
+  }
+  return (int)told;
+}
+
 int model_each(struct model *m, uvs_each_cb each, void *arg) {
   int rc = 0;
 
@@ -1513,7 +1968,7 @@ int model_next_due(struct model *m, int64_t *ret_ns) {
   for (int i = 0; i < m->top; i++) {
     const struct task *k = &m->task[i];
 
-    if (k->state == UVS_WAITING && k->queued && k->due != UVS_NEVER)
+    if (k->state == UVS_WAITING && k->queued && k->due != UVS_NEVER && !m->paused)
       next = min64(next, is_wall(k) ? later(now, k->due - wall_of(m)) : k->due);
     if (k->state != FREE && k->limited)
       next = min64(next, k->limit_due);
@@ -1558,6 +2013,8 @@ int64_t model_calm_ns(struct model *m, int64_t n) {
     if (k->state != FREE && k->state != OVER && k->t.kind == UVS_FIXED_RATE &&
         k->t.missed_policy == UVS_MISSED_CATCH_UP)
       most = min64(most, times_later(0, (uint64_t)n, k->t.period_ns));
+    if (k->state != FREE && k->state != OVER && k->t.kind == UVS_CALENDAR)
+      most = min64(most, UVS_SEC(10 * n));
   }
   return most;
 }
@@ -1569,6 +2026,7 @@ static void shut(struct model *m) {
     m->shutdown_ns = now_of(m);
     m->shutdown_wall = wall_of(m);
   }
+  model_resume_all(m);
   m->shut = true;
   m->policy_changed = true;
 }
@@ -1683,6 +2141,7 @@ static void sweep(struct model *m, struct lane *l) {
 
 static void dispose(struct model *m, struct lane *l, bool token) {
   l->token |= token;
+  m->policy_changed |= token && m->any_interrupts;
   if (l->disposed)
     return;
   l->disposed = true;
@@ -1764,11 +2223,13 @@ static void end_lane(struct model *m, struct lane *l) {
 static void follow_policies(struct model *m) {
   if (m->turn_ns >= m->kill_ns)
     stop_now(m, NULL, NULL);
-  for (int i = 0; i < m->top && m->policy_changed && m->shut; i++) {
+  for (int i = 0; i < m->top && m->policy_changed; i++) {
     struct task *k = &m->task[i];
 
-    if ((k->state == UVS_WAITING || k->state == UVS_READY) && !may_run(m, k))
+    if (m->shut && (k->state == UVS_WAITING || k->state == UVS_READY) && !may_run(m, k))
       end_refused(m, k);
+    else if (k->state == UVS_RUNNING && was_asked_to_stop(m, k, m->turn_ns))
+      owe_interrupt(m, k);
   }
   m->policy_changed = false;
 }
@@ -1783,6 +2244,7 @@ static void pass_limit(struct model *m, struct task *k) {
   if (k->state != UVS_RUNNING || k->finished || k->to_after)
     return;
   k->token = true;
+  owe_interrupt(m, k);
   if (!k->limit_final || k->cancelled)
     return;
   k->timed_out = true;
@@ -1815,7 +2277,7 @@ static bool run_is_final(const struct task *k) {
   if (k->t.max_runs != 0 && k->runs + 1 >= k->t.max_runs)
     return true;
   if (limit_status(k) == 0)
-    return k->t.kind == UVS_ONE_SHOT;
+    return k->t.kind == UVS_ONE_SHOT && !k->extra;
   return k->t.failure_policy == UVS_FAIL_STOP ||
          (k->t.max_failures != 0 && k->failures + 1 >= k->t.max_failures);
 }
@@ -1829,7 +2291,7 @@ static void make_ready(struct model *m, struct task *k, int64_t wall, int64_t st
   k->key_seq = k->seq;
   if (is_wall(k)) {
     k->wall_late = wall - k->due;
-    k->step = step;
+    k->step += step; /* more to what was noted when its occurrence was looked at */
     k->key_ns = m->turn_ns - k->wall_late;
   }
   if (k->key_ns < least) /* a task that catches up does not delay all others for ever */
@@ -1844,6 +2306,16 @@ static void make_ready(struct model *m, struct task *k, int64_t wall, int64_t st
   list_ready(m, k);
 }
 
+static int why_late_by_wall(const struct model *m, const struct task *k, int64_t wall,
+                            int64_t step) {
+  struct task late = *k;
+  int64_t by[UVS_LATE_CAUSES];
+
+  late.step = step;
+  late.turn = late.ready = m->turn_ns;
+  return why_late(m, &late, m->turn_ns - (wall - k->due), m->turn_ns, true, by);
+}
+
 /* The task is due: it becomes ready, unless its point of the grid is skipped or is after the end
  * time. */
 static void come_due(struct model *m, struct task *k, int64_t wall, int64_t step) {
@@ -1851,7 +2323,13 @@ static void come_due(struct model *m, struct task *k, int64_t wall, int64_t step
   int64_t due = k->due;
   uint64_t n = 0;
 
-  if (k->t.kind == UVS_FIXED_RATE && k->t.missed_policy == UVS_MISSED_SKIP && !retrying(k) &&
+  if (has_to_decide(k, wall)) {
+    owe_point(k, true, why_late_by_wall(m, k, wall, step));
+    k->step = step;
+    wait_for_due(m, k);
+    return;
+  }
+  if (k->t.kind == UVS_FIXED_RATE && k->t.missed_policy == UVS_MISSED_SKIP && !off_grid(k) &&
       periods_between(k, due, m->turn_ns) > 0) {
     n = points_before(k, due, m->turn_ns);
     due = times_later(due, n, k->t.period_ns);
@@ -1884,7 +2362,7 @@ static void hand_over(struct model *m) {
     m->wall_known = false;
   }
   /* All due tasks, those due longest first. */
-  for (struct task *k; (k = first_waiting(m)) != NULL && remaining_of(m, k) <= 0;) {
+  for (struct task *k; !m->paused && (k = first_waiting(m)) != NULL && remaining_of(m, k) <= 0;) {
     k->queued = false;
     come_due(m, k, wall, step);
   }
@@ -1915,20 +2393,35 @@ static void run_ready(struct model *m) {
     run(m, k, UVS_ON_LOOP);
 }
 
+/* A run that is finished meanwhile ends afterwards. */
+static void interrupt(struct model *m, struct task *k) {
+  k->interrupting = true;
+  k->t.interrupt(k->narrow ? NULL : seen_as(m), k->id, k->t.arg);
+  k->interrupting = false;
+  if (!k->end_later)
+    return;
+  k->end_later = false;
+  end_run(m, k, k->later_status, k->end);
+}
+
 static void make_callbacks(struct model *m) {
   for (int n = m->todo.count; n > 0; n--) { /* callbacks added meanwhile wait for the next pass */
     struct task *k = &m->task[pop(&m->todo)];
 
+    if (k->state == UVS_WAITING && k->owed)
+      find_occurrence(m, k);
     if (k->state == UVS_WAITING) {
       decorate(m, k);
       tell(m, k);
+    } else if (k->state == UVS_RUNNING && !body_is_over(k)) {
+      interrupt(m, k);
     }
     k->in_todo = false;
     if (k->state == UVS_WAITING)
       wait_for_due(m, k);
-    else if (k->state == UVS_RUNNING)
+    else if (k->state == UVS_RUNNING && k->to_after)
       run_after(m, k);
-    else
+    else if (k->state != UVS_RUNNING)
       call_back_end(m, k);
   }
 }

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "uvsched/control.h"
 #include "uvsched/outcome.h"
 #include "uvsched/settings.h"
 #include "uvsched/stats.h"
@@ -28,6 +29,15 @@
 #define MODEL_QUEUES 4   /* the same */
 #define MODEL_VALUES 128 /* at once in a queue */
 #define MODEL_CLEANUPS 512
+
+/* A calendar that the model understands: in each minute the seconds first, first + step, ... up to
+ * last. */
+struct model_calendar {
+  struct uvs_calendar_s *calendar;
+  int first, last, step;
+};
+#define MODEL_CALENDARS 3
+extern struct model_calendar model_calendars[MODEL_CALENDARS];
 
 struct model;
 
@@ -43,12 +53,20 @@ bool model_is_closed(struct model *m);
 /* Later calls come from another thread: the loop sees them later. */
 void model_set_far(struct model *m, bool far);
 
-/* n specs, as uvs_submit_many; through this lane, as uvs_lane_submit, if narrow is not 0. */
+/* n specs, as uvs_submit_many: 0, UVS_REPLACED or an error; through this lane, as uvs_lane_submit,
+ * if narrow is not 0. */
 int model_submit(struct model *m, const uvs_task_t *t, size_t n, uvs_lane_t narrow, uvs_id_t *ids);
 int model_cancel(struct model *m, uvs_id_t id, unsigned flags);
 int model_complete(struct model *m, uvs_id_t id, int status, void *result);
 int model_cancelled(const uvs_run_t *run);
 int model_reschedule(struct model *m, uvs_id_t id, int64_t delay_ns);
+int model_pause(struct model *m, uvs_id_t id);
+int model_resume(struct model *m, uvs_id_t id, unsigned flags);
+int model_run_now(struct model *m, uvs_id_t id);
+int model_pause_all(struct model *m);
+int model_resume_all(struct model *m);
+int model_next_runs(struct model *m, uvs_id_t id, int64_t *ret_ns, size_t n);
+int model_find(struct model *m, const char *name, uvs_id_t *ret_id);
 int model_finish(struct model *m, uvs_id_t id, int status);
 int model_set_ref(struct model *m, uvs_id_t id, bool ref);
 int model_has_ref(struct model *m, uvs_id_t id);

@@ -544,7 +544,7 @@ TEST clean_ups_can_be_attached_in_a_clean_up(void) {
 static int do_cancel(void *arg) {
   const struct attaching *a = arg;
 
-  return uvs_cancel(a->f->s, a->id, 0);
+  return uvs_cancel(a->f->s, a->id, a->flags);
 }
 
 /* R33 L16: the end of a task without callbacks does not wake the loop. Attaching an action does. */
@@ -565,6 +565,81 @@ TEST attaching_to_a_task_cancelled_on_another_thread_wakes_the_loop(void) {
   fixture_turn(&f);
   ASSERT_STR_EQ("x", log_string(&f, EV_USER));
   CHECK_CALL(nothing_attached(&f));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* L16b S59 */
+TEST a_waiting_task_that_is_cancelled_without_done_is_freed_before_the_call_returns(void) {
+  for (int way = 0; way < 4; way++) {
+    bool off_loop = way % 2 != 0, periodic = way >= 2;
+
+    for (int shape = 0; shape <= LOOP_TASK; shape++) {
+      struct fixture f;
+      struct attaching a = {&f, 0, 'a', UVS_CANCEL_NO_DONE};
+
+      fixture_init(&f);
+      CHECK_CALL(fixture_open_turned(&f));
+      uvs_task_t t = shaped(&f, shape, UVS_SEC(1)), other = fixture_once(&f, 'b', UVS_SEC(2));
+      t.kind = periodic ? UVS_FIXED_RATE : UVS_ONE_SHOT;
+      t.period_ns = periodic ? UVS_SEC(1) : 0;
+      ASSERT_RC(0, uvs_submit(f.s, &t, &a.id));
+      ASSERT_RC(0, uvs_submit(f.s, &other, NULL));
+      fixture_turn(&f);
+      fakepool_forget();
+      ASSERT_RC(UVS_CANCELLED, off_loop ? elsewhere(do_cancel, &a) : do_cancel(&a));
+      ASSERT_U64(0, fakepool_seen().async_sends);
+      if (t.keep_outcome != 0)
+        ASSERT_RC(0, uvs_forget(f.s, a.id));
+      ASSERT_U64(1, inspect_records(f.s));
+      ASSERT_RC(UV_ENOENT, do_cancel(&a));
+      ASSERT_U64(1, counts_of(f.s).cancelled);
+      fixture_advance_ms(&f, 1500);
+      ASSERT_U64(0, log_total(&f));
+      CHECK_CALL(fixture_close(&f));
+    }
+  }
+  PASS();
+}
+
+/* L16b: the other callbacks of its end come. The last task keeps the loop alive until then. */
+TEST a_cancel_without_done_calls_the_clean_ups(void) {
+  struct fixture f;
+  uvs_id_t id;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = fixture_once(&f, 'a', UVS_SEC(1));
+  ASSERT_RC(0, uvs_submit(f.s, &t, &id));
+  ASSERT_RC(0, attach(&f, id, 'x', 0));
+  ASSERT_RC(UVS_CANCELLED, uvs_cancel(f.s, id, UVS_CANCEL_NO_DONE));
+  ASSERT(fixture_alive(&f));
+  fixture_turn(&f);
+  ASSERT_STR_EQ("x", log_string(&f, (enum event_kind)0));
+  ASSERT_U64(0, inspect_records(f.s));
+  ASSERT_FALSE(fixture_alive(&f));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* L16b F12b */
+TEST a_running_task_that_is_cancelled_without_done_still_gets_its_done(void) {
+  struct fixture f;
+  uvs_id_t id;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open_turned(&f));
+  uvs_task_t t = fixture_once(&f, 'a', 0);
+  probe_of(&t)->ret = UVS_PENDING;
+  ASSERT_RC(0, uvs_submit(f.s, &t, &id));
+  fixture_turn(&f);
+  ASSERT_RC(UV_EBUSY, uvs_cancel(f.s, id, UVS_CANCEL_NO_DONE | UVS_CANCEL_IF_WAITING));
+  ASSERT_RC(UVS_CANCELLED_WHILE_RUNNING, uvs_cancel(f.s, id, UVS_CANCEL_NO_DONE));
+  ASSERT_RC(UVS_CANCELLED_BEFORE, uvs_cancel(f.s, id, UVS_CANCEL_NO_DONE));
+  ASSERT_RC(0, uvs_finish(f.s, id, 0));
+  fixture_turn(&f);
+  ASSERT_U64(1, log_count(&f, EV_DONE, 'a'));
+  ASSERT_RC(UV_ECANCELED, log_nth(&f, EV_DONE, 'a', 0)->status);
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
@@ -935,6 +1010,9 @@ SUITE(from_where) {
   RUN_TEST(clean_ups_can_be_attached_in_the_body_in_after_and_in_done);
   RUN_TEST(clean_ups_can_be_attached_in_a_clean_up);
   RUN_TEST(attaching_to_a_task_cancelled_on_another_thread_wakes_the_loop);
+  RUN_TEST(a_waiting_task_that_is_cancelled_without_done_is_freed_before_the_call_returns);
+  RUN_TEST(a_cancel_without_done_calls_the_clean_ups);
+  RUN_TEST(a_running_task_that_is_cancelled_without_done_still_gets_its_done);
   RUN_TEST(many_clean_ups_do_not_hold_the_loop_longer_than_the_budget);
   RUN_TEST(a_clean_up_that_attaches_itself_again_does_not_starve_the_loop);
   RUN_TEST(clean_ups_can_be_attached_in_the_error_hook);

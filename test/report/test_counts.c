@@ -417,7 +417,7 @@ TEST cancelling_succeeds_once_and_only_before_the_run_and_spares_other_tasks(voi
   }
   ASSERT_RC(UV_EBUSY, uvs_cancel(f.s, running, UVS_CANCEL_IF_WAITING));
   ASSERT_RC(0, look_at(f.s, running).info.cancelled);
-  ASSERT_RC(UV_EINVAL, uvs_cancel(f.s, ids[1], 4));
+  ASSERT_RC(UV_EINVAL, uvs_cancel(f.s, ids[1], 8));
   fixture_advance_ms(&f, 10);
   ASSERT_STR_EQ("pbd", log_string(&f, EV_WORK));
   ASSERT_RC(0, log_nth(&f, EV_DONE, 'b', 0)->status);

@@ -431,9 +431,9 @@ TEST the_dump_marks_a_run_that_was_cancelled_and_an_overdue_task(void) {
 
 /* F18 */
 TEST states_and_errors_have_names(void) {
-  static const int ours[] = {UVS_EDEADLK,  UV_E2BIG,     UV_EAGAIN,   UV_EALREADY, UV_EBUSY,
-                             UV_ECANCELED, UV_EINTR,     UV_EINVAL,   UV_ENOENT,   UV_ENOTSUP,
-                             UV_EPERM,     UV_ESHUTDOWN, UV_ETIMEDOUT};
+  static const int ours[] = {UVS_EDEADLK,  UV_E2BIG, UV_EAGAIN,    UV_EALREADY, UV_EBUSY,
+                             UV_ECANCELED, UV_EINTR, UV_EINVAL,    UV_ENOENT,   UV_ENOMEM,
+                             UV_ENOTSUP,   UV_EPERM, UV_ESHUTDOWN, UV_ETIMEDOUT};
 
   ASSERT_STR_EQ("waiting", uvs_state_name(UVS_WAITING));
   ASSERT_STR_EQ("ready", uvs_state_name(UVS_READY));

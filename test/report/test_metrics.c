@@ -392,7 +392,7 @@ TEST many_runners_take_a_reasonable_amount_of_memory(void) {
   CHECK_CALL(fixture_open(&f));
   before = atomic_load(&f.fault.live_bytes);
   ASSERT_RC(0, uvs_set_concurrency(f.s, 1024));
-  ASSERT(atomic_load(&f.fault.live_bytes) - before < 1024 * 12000L);
+  ASSERT(atomic_load(&f.fault.live_bytes) - before < 1024 * 13000L);
   for (int i = 0; i < 1024; i++)
     inspect_stat_end(f.s, i, (uint64_t)i);
   ASSERT_U64(1024, histogram_of(f.s, UVS_STAT_RUN).count);

@@ -481,7 +481,7 @@ TEST a_failed_growth_does_not_change_the_task_table(void) {
   PASS();
 }
 
-TEST of_two_threads_that_grow_the_table_one_frees_its_chunk(void) {
+TEST only_one_of_two_chunks_prepared_at_once_is_attached(void) {
   for (int extras = 0; extras < 2; extras++) {
     struct uvs__slots_chunk first, second;
     struct yard y;
@@ -558,7 +558,7 @@ SUITE(table) {
   RUN_TEST(a_slot_is_used_six_times_and_then_never_again);
   RUN_TEST(an_id_that_was_never_issued_finds_nothing);
   RUN_TEST(a_failed_growth_does_not_change_the_task_table);
-  RUN_TEST(of_two_threads_that_grow_the_table_one_frees_its_chunk);
+  RUN_TEST(only_one_of_two_chunks_prepared_at_once_is_attached);
   RUN_TEST(links_and_heap_entries_of_slots_do_not_overlap);
 }
 

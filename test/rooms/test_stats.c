@@ -168,8 +168,8 @@ TEST a_lateness_is_counted_once_with_its_culprit(void) {
 }
 
 TEST causes_of_lateness_have_names(void) {
-  static const char *const names[] = {"timer",   "loop",  "budget", "runners",
-                                      "overlap", "clock", "submit", "retry"};
+  static const char *const names[] = {"timer", "loop",   "budget", "runners", "overlap",
+                                      "clock", "submit", "paused", "retry"};
 
   for (int cause = 0; cause <= UVS_LATE_RETRY; cause++)
     ASSERT_STR_EQ(names[cause], uvs_late_name(cause));

@@ -105,7 +105,7 @@ TEST an_item_is_stale_as_soon_as_its_value_is_taken_out(void) {
   uvs__values_take(&s.v, slot);
   ASSERT_EQ(UVS__NONE, uvs__values_find(&s.v, old));
   ASSERT_EQ(UVS__NONE, uvs__values_find_value(&s.v, &things[0]));
-  ASSERT_EQ(&things[0], uvs__values_entry(&s.v, slot).value); /* still there for who took it */
+  ASSERT_EQ(&things[0], uvs__values_entry(&s.v, slot).value); /* the taker can still read it */
   ASSERT_U64(old, uvs__values_entry(&s.v, slot).item);
   uvs__values_give(&s.v, slot);
   new = uvs__values_add(&s.v, &things[1], 8);

@@ -30,8 +30,9 @@
 #include "scenes.h"
 
 static const struct weave_scene *const rooms[] = {
-    scenes_wake,   scenes_submit, scenes_control, scenes_limit, scenes_recur,
-    scenes_runner, scenes_lane,   scenes_queue,   scenes_wait,  scenes_close};
+    scenes_wake,      scenes_submit, scenes_control,  scenes_pause,  scenes_limit,
+    scenes_interrupt, scenes_recur,  scenes_calendar, scenes_runner, scenes_lane,
+    scenes_queue,     scenes_wait,   scenes_close};
 
 #define WANTED 8
 #define JOBS 8

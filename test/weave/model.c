@@ -197,9 +197,11 @@ uint64_t uvs__clock_hrtime(void) {
   return weave_now_ns;
 }
 
-uint64_t uvs__clock_wall(const uvs_clock_t *c) {
-  (void)c;
-  return UINT64_C(1700000000000000000) + weave_now_ns;
+/* The wall clock (port/clock.h). */
+int timespec_get(struct timespec *t, int base) {
+  t->tv_sec = (time_t)(MODEL_WALL_S + weave_now_ns / UINT64_C(1000000000));
+  t->tv_nsec = (long)(weave_now_ns % UINT64_C(1000000000));
+  return base;
 }
 
 void uv_sleep(unsigned ms) {
@@ -644,6 +646,61 @@ int uv_os_getenv(const char *name, char *buffer, size_t *size) {
   return UV_ENOENT;
 }
 
+/* The only time zone of the scenes is UTC, which has no file. */
+int uv_fs_open(uv_loop_t *l, uv_fs_t *req, const char *path, int flags, int mode, uv_fs_cb cb) {
+  (void)l;
+  (void)req;
+  (void)path;
+  (void)flags;
+  (void)mode;
+  (void)cb;
+  return UV_ENOENT;
+}
+
+int uv_fs_fstat(uv_loop_t *l, uv_fs_t *req, uv_file file, uv_fs_cb cb) {
+  (void)l;
+  (void)req;
+  (void)file;
+  (void)cb;
+  return UV_ENOSYS;
+}
+
+int uv_fs_stat(uv_loop_t *l, uv_fs_t *req, const char *path, uv_fs_cb cb) {
+  (void)l;
+  (void)req;
+  (void)path;
+  (void)cb;
+  return UV_ENOENT;
+}
+
+int uv_fs_read(uv_loop_t *l, uv_fs_t *req, uv_file file, const uv_buf_t bufs[], unsigned n,
+               int64_t offset, uv_fs_cb cb) {
+  (void)l;
+  (void)req;
+  (void)file;
+  (void)bufs;
+  (void)n;
+  (void)offset;
+  (void)cb;
+  return UV_ENOSYS;
+}
+
+int uv_fs_close(uv_loop_t *l, uv_fs_t *req, uv_file file, uv_fs_cb cb) {
+  (void)l;
+  (void)req;
+  (void)file;
+  (void)cb;
+  return UV_ENOSYS;
+}
+
+void uv_fs_req_cleanup(uv_fs_t *req) {
+  (void)req;
+}
+
+uv_buf_t uv_buf_init(char *base, unsigned len) {
+  return (uv_buf_t){base, len};
+}
+
 const char *uv_strerror(int err) {
   (void)err;
   return "?";
@@ -658,7 +715,7 @@ int uv_translate_sys_error(int err) {
   return -err;
 }
 
-/* No scene has a wall-clock task. */
+/* Nothing watches the wall clock, which is never set. */
 int uv_poll_init(uv_loop_t *l, uv_poll_t *h, int fd) {
   (void)l;
   (void)h;

@@ -11,6 +11,9 @@
 
 #include <stdbool.h>
 
+/* The wall clock is the other clock plus this. It is never set. */
+#define MODEL_WALL_S 1700000000
+
 /* At the start of a schedule: no handles, no jobs, and `pool_threads` strands as libuv's pool. */
 void model_reset(int pool_threads);
 uv_loop_t *model_loop(void);

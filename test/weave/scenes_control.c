@@ -18,6 +18,10 @@ static void cancel_if_waiting(void *arg) {
   stage_cancel(arg, UVS_CANCEL_IF_WAITING);
 }
 
+static void cancel_without_done(void *arg) {
+  stage_cancel(arg, UVS_CANCEL_NO_DONE);
+}
+
 static void cancel_at_5ms(void *arg) {
   stage_sleep_ms(5);
   stage_cancel(arg, 0);
@@ -150,6 +154,11 @@ static void two_cancels_meet_run(void) {
 
 static void cancel_if_waiting_meets_run(void) {
   weave_spawn("cancel", cancel_if_waiting, due_now(), false);
+  play();
+}
+
+static void cancel_without_done_meets_run(void) {
+  weave_spawn("cancel", cancel_without_done, due_now(), false);
   play();
 }
 
@@ -570,6 +579,7 @@ const struct weave_scene scenes_control[] = {
     {"control", "cancel-meets-due", cancel_meets_due},
     {"control", "two-cancels-meet-run", two_cancels_meet_run},
     {"control", "cancel-if-waiting-meets-run", cancel_if_waiting_meets_run},
+    {"control", "cancel-without-done-meets-run", cancel_without_done_meets_run},
     {"control", "complete-meets-run", complete_meets_run},
     {"control", "complete-meets-due", complete_meets_due},
     {"control", "complete-meets-cancel", complete_meets_cancel},

@@ -25,6 +25,7 @@ static struct part *part_of(uvs_run_t *run) {
 
 static int body(uvs_run_t *run) {
   struct part *p = part_of(run);
+  int64_t wall_ns = p->spec.kind == UVS_CALENDAR ? UVS_SEC(MODEL_WALL_S) : 0;
 
   WEAVE_SAME(0, weave_locks());
   WEAVE_SAME(p->id, run->id);
@@ -35,7 +36,7 @@ static int body(uvs_run_t *run) {
     weave_fail("%c started %lld ns late: nobody woke the loop in time", p->name,
                (long long)run->late_ns);
   WEAVE_CHECK((int64_t)weave_now_ns >= p->not_before_ns);
-  WEAVE_CHECK(run->start_ns >= run->ideal_ns && run->start_ns <= (int64_t)weave_now_ns);
+  WEAVE_CHECK(run->start_ns + wall_ns >= run->ideal_ns && run->start_ns <= (int64_t)weave_now_ns);
   p->inside = true;
   p->runs++;
   WEAVE_SAME(p->runs, run->number);
@@ -214,6 +215,8 @@ int stage_cancel(struct part *p, unsigned flags) {
     WEAVE_CHECK(!p->inside);
     p->must_not_run = true;
     p->settled_ns = (int64_t)weave_now_ns;
+    if ((flags & UVS_CANCEL_NO_DONE) != 0)
+      p->spec.done = NULL; /* stage_check does not expect it */
   }
   return rc;
 }
@@ -323,6 +326,7 @@ static void check_receipts(const struct part *p) {
     case UVS_CANCELLED:
       WEAVE_SAME(p->receipt[i].runs, p->runs);
       WEAVE_CHECK(p->dones == 0 || p->status == UV_ECANCELED);
+      WEAVE_CHECK(p->dones == 0 || (p->receipt[i].flags & UVS_CANCEL_NO_DONE) == 0);
       WEAVE_CHECK(!cancelled || p->others_cancel);
       cancelled = true;
       break;

@@ -18,6 +18,7 @@
 #ifndef WEAVE_STAGE_H
 #define WEAVE_STAGE_H
 
+#include "uvsched/control.h"
 #include "uvsched/outcome.h"
 #include "uvsched/settings.h"
 #include "uvsched/stats.h"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// Builds an addon that uses our table: a copy of its folder, with this package as it would be
-// installed.
+// Builds a copy of an addon's folder. The copy sees this package in its node_modules.
 
 const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
@@ -12,7 +11,7 @@ const { build, look } = require('../../scripts/gyp.js');
 
 const root = path.join(__dirname, '../..');
 
-// Why nothing can be built here; undefined if it can.
+// Says what is missing to build an addon; undefined: nothing.
 function missing() {
   if (spawnSync(process.env.CC ?? 'cc', ['--version']).status !== 0) return 'no C compiler';
   try {
@@ -23,7 +22,7 @@ function missing() {
   return undefined;
 }
 
-// The copy; it goes when the process ends.
+// Copies a folder. The copy is removed when the process exits.
 function copyOf(folder) {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'uvsched-addon-'));
   process.on('exit', () => fs.rmSync(dir, { recursive: true, force: true }));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// What the tests share.
+// Functions that several test files use.
 
 const assert = require('node:assert/strict');
 const { spawn } = require('node:child_process');
@@ -10,7 +10,7 @@ const { Scheduler } = require('../..');
 
 const root = path.join(__dirname, '..', '..');
 
-// A scheduler that is closed with the test.
+// Opens a scheduler, which is closed when the test ends.
 function open(t, options) {
   const s = new Scheduler(options);
   t.after(() => s.close());
@@ -20,13 +20,13 @@ function open(t, options) {
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-// Holds the loop.
+// Blocks the loop.
 function hold(ms) {
   const until = performance.now() + ms;
   while (performance.now() < until);
 }
 
-// A promise that somebody else resolves, with open(value).
+// A promise and the function that resolves it.
 function gate() {
   let open;
   const promise = new Promise((resolve) => { open = resolve; });
@@ -44,7 +44,7 @@ async function until(condition, what = 'the condition') {
 const ENDS = ['completed', 'failed', 'cancelled', 'timedOut', 'dropped'];
 const PLACES = ['waiting', 'ready', 'running'];
 
-// The sum that holds at any moment, and no count is ever below zero.
+// Asserts that stats() is consistent: the sum is right, and no count is negative.
 function balanced(s) {
   const stats = s.stats();
   let sum = 0;
@@ -56,7 +56,7 @@ function balanced(s) {
   return stats;
 }
 
-// Some counts of stats(), all others of a task's ends and places being zero.
+// Asserts some counts of stats(). All others must be zero.
 function counts(s, expected) {
   const stats = balanced(s);
   const all = Object.fromEntries([...ENDS, ...PLACES].map((name) => [name, 0]));
@@ -65,7 +65,7 @@ function counts(s, expected) {
   return stats;
 }
 
-// Collects what would end the process, as long as the test runs.
+// Collects uncaught exceptions and unhandled rejections until the test ends.
 function uncaught(t) {
   const seen = { exceptions: [], rejections: [] };
   const onException = (e) => seen.exceptions.push(e);
@@ -100,14 +100,14 @@ function program(source, { args = [], esm = false } = {}) {
   });
 }
 
-// As program, which has to end well and say this.
+// Runs a program, which must exit with 0 and print `expected`.
 async function says(source, expected, options) {
   const end = await program(source, options);
   assert.deepEqual({ ...end, stdout: end.stdout.trim() },
     { code: 0, signal: null, stdout: expected, stderr: '' });
 }
 
-// Numbers that look random, by a seed.
+// A generator of pseudo-random numbers.
 function random(seed) {
   let a = seed >>> 0;
   return () => {

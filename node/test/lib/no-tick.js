@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
 'use strict';
 
-// As a node would be that has lost what lib/engine.js likes to use.
+// Simulates a future node without process._tickCallback, which lib/engine.js uses.
 process._tickCallback = undefined;

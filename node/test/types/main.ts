@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Not run: tsc must accept what stands here, and refuse what is marked so.
+// This file is not run. tsc must accept it, and must refuse each line after a @ts-expect-error.
 
 import uvsched, {
   AbortError, Lane, Scheduler, Task, TimeoutError, at, defaultScheduler, every, execute, schedule,
@@ -9,11 +9,11 @@ import type {
   Duration, MissedCause, PeriodicOptions, Run, SchedulerOptions, Stats, TaskOptions,
 } from 'uvsched';
 
-// The same type, and not just one that fits.
+// Is A exactly the type B?
 type Same<A, B> = (<X>() => X extends A ? 1 : 2) extends (<X>() => X extends B ? 1 : 2) ? true : false;
 const same = <A, B>(_: Same<A, B>): void => {};
 
-// ---- tasks know what their runs give ----
+// ---- the type of a task's value ----
 
 const number = schedule(100, () => 1);
 same<typeof number, Task<number>>(true);
@@ -32,14 +32,14 @@ const any: Task = number;
 
 async function waits(): Promise<string> {
   const value: number = await number.promise;
-  // @ts-expect-error: it gives a number
+  // @ts-expect-error: the value is a number
   const wrong: string = await number.promise;
   for await (const run of text) {
     same<typeof run, Run>(true);
     const sum: number = run.ideal + run.late + run.run + run.missed;
     const signal: AbortSignal = run.signal;
     run.task.cancel(signal.reason);
-    // @ts-expect-error: a run is to read
+    // @ts-expect-error: a run is read-only
     run.late = sum;
     if (sum > 3) break;
   }
@@ -47,19 +47,19 @@ async function waits(): Promise<string> {
 }
 
 const outcome = number.cancel('reason');
-same<typeof outcome, 'never-ran' | 'running' | 'over'>(true);
+same<typeof outcome, 'cancelled' | 'running' | 'already' | 'ended'>(true);
 // @ts-expect-error: there is no such outcome
 if (outcome === 'never') waits();
 const moved: boolean = number.reschedule('5m');
 same<ReturnType<typeof number.unref>, Task<number>>(true);
 const referenced: boolean = number.unref().ref().hasRef();
-same<typeof number.state, 'waiting' | 'ready' | 'running' | 'over'>(true);
+same<typeof number.state, 'waiting' | 'ready' | 'running' | 'ended'>(true);
 same<typeof number.remaining, number | undefined>(true);
 const counts: number = number.runs + number.failures + number.asyncId();
 const name: string = number.name;
-// @ts-expect-error: perhaps none follows
+// @ts-expect-error: it may be undefined
 const left: number = number.remaining;
-// @ts-expect-error: to read
+// @ts-expect-error: read-only
 number.name = 'other';
 // @ts-expect-error: tasks are made by a scheduler
 new Task();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// The timers: where node's are typed to go, these go.
+// Our timers fit wherever node's types are expected.
 
 import * as nodeTimers from 'node:timers';
 import * as nodePromises from 'node:timers/promises';
