@@ -149,3 +149,68 @@ int64_t uvs__local_previous(const struct uvs__expression *e, int64_t local_s) {
   }
   return uvs__day_number(d.year, d.month, day) * UVS__DAY_S + time_to(e, UVS__DAY_S - 1);
 }
+
+/* ---------------------------------------------------------------- counting --- */
+
+static uint64_t bits(uint64_t set) {
+  return (uint64_t)__builtin_popcountll(set);
+}
+
+/* How many bits of the set are below n. n is 0 to 63. */
+static uint64_t bits_below(uint64_t set, int n) {
+  return bits(set & ((UINT64_C(1) << n) - 1));
+}
+
+/* The matching seconds of a day that matches: all of them, and those before a second. */
+static uint64_t times_a_day(const struct uvs__expression *e) {
+  return bits(e->hours) * bits(e->minutes) * bits(e->seconds);
+}
+
+static uint64_t times_before(const struct uvs__expression *e, int second_of_day) {
+  int h = second_of_day / 3600, m = second_of_day / 60 % 60, s = second_of_day % 60;
+  uint64_t n = bits_below(e->hours, h) * bits(e->minutes) * bits(e->seconds);
+
+  if ((e->hours >> h & 1) == 0)
+    return n;
+  n += bits_below(e->minutes, m) * bits(e->seconds);
+  return (e->minutes >> m & 1) == 0 ? n : n + bits_below(e->seconds, s);
+}
+
+static bool day_matches(const struct uvs__expression *e, int64_t day) {
+  struct uvs__date d = uvs__date_of(day);
+
+  return (month_set(e, d.year, d.month) >> d.day & 1) != 0;
+}
+
+/* How many days from `day` up to, but not including, `end` match. */
+static uint64_t count_days(const struct uvs__expression *e, int64_t day, int64_t end) {
+  struct uvs__date d = uvs__date_of(day);
+  uint64_t n = 0;
+
+  while (day < end) {
+    int after = uvs__month_length(d.year, d.month) + 1; /* the first day that is not looked at */
+    uint64_t set = month_set(e, d.year, d.month);
+
+    if (after - d.day > end - day)
+      after = d.day + (int)(end - day);
+    n += bits_below(set, after) - bits_below(set, d.day);
+    day += after - d.day;
+    d = (struct uvs__date){d.year + d.month / 12, d.month % 12 + 1, 1};
+  }
+  return n;
+}
+
+uint64_t uvs__local_count(const struct uvs__expression *e, int64_t from_s, int64_t to_s) {
+  int from, to; /* seconds of their days */
+  int64_t first, last;
+  uint64_t n;
+
+  if (from_s >= to_s)
+    return 0;
+  first = uvs__day_of_second(from_s, &from);
+  last = uvs__day_of_second(to_s, &to);
+  n = count_days(e, first, last) * times_a_day(e);
+  if (day_matches(e, last))
+    n += times_before(e, to);
+  return day_matches(e, first) ? n - times_before(e, from) : n;
+}

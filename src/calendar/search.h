@@ -21,4 +21,7 @@ int64_t uvs__local_next(const struct uvs__expression *e, int64_t local_s);
 /* The last local time <= local_s that matches; UVS__LOCAL_MIN if there is none after it. */
 int64_t uvs__local_previous(const struct uvs__expression *e, int64_t local_s);
 
+/* How many local times from from_s up to, but not including, to_s match. Counts month by month. */
+uint64_t uvs__local_count(const struct uvs__expression *e, int64_t from_s, int64_t to_s);
+
 #endif

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "task/occasion.h"
 
+#include "calendar/count.h"
+
 #define LOOK_AHEAD 1024 /* occurrences: a longer burst is looked at more than once */
+#define FEW 16          /* occurrences: stepping over them is cheaper than counting again */
 
 static uint64_t occasion_next(const struct uvs__occasions *c, uint64_t after_ns) {
   return (uint64_t)uvs_calendar_next(c->calendar, (int64_t)after_ns);
@@ -14,14 +17,37 @@ static uint64_t nth_occasion(const struct uvs__occasions *c, uint64_t after_ns, 
   return after_ns;
 }
 
-/* Occurrences from `first`, which is one, to `last`, included. */
+/* Occurrences after this instant and until the other, included. */
+static uint64_t count_after(const struct uvs__occasions *c, uint64_t after_ns, uint64_t until_ns) {
+  return uvs__calendar_count(c->calendar, (int64_t)after_ns, (int64_t)until_ns);
+}
+
+/* Occurrences from `first`, which counts as one, to `last`, included. */
 static uint64_t count_occasions(const struct uvs__occasions *c, uint64_t first_ns,
                                 uint64_t last_ns) {
-  uint64_t n = 0;
+  if (first_ns > last_ns || first_ns == UVS__NEVER)
+    return 0;
+  return 1 + count_after(c, first_ns, last_ns);
+}
 
-  for (; first_ns <= last_ns && first_ns != UVS__NEVER; first_ns = occasion_next(c, first_ns))
-    n++;
-  return n;
+/* The n-th occurrence after this instant. It is not later than `until`. Halves the time between the
+ * two until few occurrences are left. */
+static uint64_t nth_occasion_until(const struct uvs__occasions *c, uint64_t after_ns, uint64_t n,
+                                   uint64_t until_ns) {
+  while (n > FEW) {
+    uint64_t middle_ns = after_ns + (until_ns - after_ns) / 2;
+    uint64_t before = count_after(c, after_ns, middle_ns);
+
+    if (middle_ns == after_ns)
+      break; /* the zone has changed meanwhile */
+    if (before < n) {
+      n -= before;
+      after_ns = middle_ns;
+    } else {
+      until_ns = middle_ns;
+    }
+  }
+  return nth_occasion(c, after_ns, n);
 }
 
 /* A run for one occurrence. */
@@ -62,10 +88,13 @@ static struct uvs__occasion merge_passed(const struct uvs__occasions *c, uint64_
                                          uint64_t last_ns, uint64_t now_ns) {
   struct uvs__occasion o = {.ideal_ns = ideal_ns, .last_ns = last_ns};
 
-  for (o.passed_ns = occasion_next(c, last_ns); o.passed_ns <= now_ns && o.passed_ns != UVS__NEVER;
-       o.passed_ns = occasion_next(c, o.last_ns)) {
-    o.last_ns = o.passed_ns;
-    o.missed++;
+  o.missed = count_after(c, last_ns, now_ns);
+  o.passed_ns = occasion_next(c, last_ns > now_ns ? last_ns : now_ns);
+  if (o.missed > 0) {
+    int64_t newest_ns = uvs_calendar_previous(c->calendar, (int64_t)o.passed_ns);
+
+    if (newest_ns > (int64_t)last_ns) /* false only if the zone has changed meanwhile */
+      o.last_ns = (uint64_t)newest_ns;
   }
   return o;
 }
@@ -76,7 +105,8 @@ static struct uvs__occasion keep_newest(const struct uvs__occasions *c, uint64_t
   uint64_t behind = count_occasions(c, ideal_ns, now_ns);
   uint64_t missed = behind > c->max_burst ? behind - c->max_burst : 0;
   uint64_t ahead = c->max_burst - (behind - missed) + 1; /* more, and one is left out */
-  struct uvs__occasion o = {.ideal_ns = nth_occasion(c, ideal_ns, missed), .missed = missed};
+  struct uvs__occasion o = {.ideal_ns = nth_occasion_until(c, ideal_ns, missed, now_ns),
+                            .missed = missed};
 
   o.last_ns = o.ideal_ns;
   o.passed_ns = nth_occasion(c, now_ns, ahead < LOOK_AHEAD ? ahead : LOOK_AHEAD);

@@ -3,7 +3,7 @@
  * occasion: works out the next run of a calendar task, and what the policy does with missed
  * occurrences. Like task/recur.h, but for the occurrences of a calendar instead of an even grid.
  *
- * Counting the occurrences that have passed may take long. So no caller holds the lock.
+ * Counting the occurrences that have passed takes microseconds. So no caller holds the lock.
  * Pure: no clock, no task.
  */
 #ifndef UVS__OCCASION_H

@@ -3,6 +3,7 @@
  * Calendars in zones: what gaps and overlaps do, the audit, the limits, and that next, previous,
  * matches and list agree. brute.py compares many more with a brute force.
  */
+#include "calendar/count.h"
 #include "calendar/occur.h"
 
 #include "calendar/calendars.h"
@@ -608,6 +609,25 @@ static enum greatest_test_res agree(const uvs_calendar_t *c, int64_t at) {
   PASS();
 }
 
+/* The number of occurrences in a span from `at` on is the number of steps through it. */
+static enum greatest_test_res count_agrees(const uvs_calendar_t *c, int64_t at, uint64_t *state) {
+  int64_t end = at;
+
+  for (uint64_t n = 0; n < 300 && end != UVS_NEVER; n++) {
+    int64_t next = uvs_calendar_next(c, end);
+
+    ASSERT_U64(n, uvs__calendar_count(c, at, end));
+    if (next != UVS_NEVER) {
+      ASSERT_U64(n, uvs__calendar_count(c, at, next - 1));
+      end += (int64_t)test_random_below(state, (uint64_t)(next - end));
+      ASSERT_U64(n, uvs__calendar_count(c, at, end));
+      ASSERT_U64(n + 1, uvs__calendar_count(c, at, next));
+    }
+    end = next;
+  }
+  PASS();
+}
+
 /* 1950 to 2229, or up to three hours before a change of the clock. */
 static int64_t random_start(const uvs_calendar_t *c, uint64_t *state, bool near_change) {
   int64_t at =
@@ -626,7 +646,7 @@ static int64_t random_start(const uvs_calendar_t *c, uint64_t *state, bool near_
 }
 
 /* K7 K8 */
-TEST next_previous_matches_and_list_agree(void) {
+TEST next_previous_matches_list_and_count_agree(void) {
   static const char *const zones[] = {
       "America/New_York", "Europe/Berlin",     "Australia/Lord_Howe", "Pacific/Apia",
       "Asia/Tehran",      "Africa/Casablanca", "Antarctica/Casey",    "UTC"};
@@ -652,7 +672,8 @@ TEST next_previous_matches_and_list_agree(void) {
     for (int k = 0; k < 4; k++) {
       int64_t at = random_start(c, &state, k % 2 == 0);
 
-      if (agree(c, at) != GREATEST_TEST_RES_PASS) {
+      if (agree(c, at) != GREATEST_TEST_RES_PASS ||
+          (i % 10 == 0 && count_agrees(c, at, &state) != GREATEST_TEST_RES_PASS)) {
         printf("\n%s in %s, options %d %d %d, at %lld\n", text, uvs_calendar_zone(c), o.days, o.gap,
                o.overlap, (long long)at);
         uvs_calendar_release(c);
@@ -698,6 +719,27 @@ TEST threads_share_a_calendar(void) {
   PASS();
 }
 
+TEST a_count_covers_intervals_empty_spans_and_all_of_time(void) {
+  uvs_calendar_t *every = calendar_of("@every 90s", "UTC");
+  uvs_calendar_t *seconds = calendar_of("* * * * * *", "UTC");
+  uvs_calendar_t *years = calendar_of("0 0 1 1 *", "UTC");
+  int64_t at = utc("2025-01-01 00:00");
+
+  ASSERT_U64(9, uvs__calendar_count(every, at, at + UVS_SEC(899)));
+  ASSERT_U64(10, uvs__calendar_count(every, at, at + UVS_SEC(900)));
+  ASSERT_U64(0, uvs__calendar_count(seconds, at, at));
+  ASSERT_U64(0, uvs__calendar_count(seconds, at, at - UVS_SEC(5)));
+  ASSERT_U64(0, uvs__calendar_count(seconds, at, at + UVS_SEC(1) - 1));
+  ASSERT_U64(1, uvs__calendar_count(seconds, at, at + UVS_SEC(1)));
+  ASSERT_U64(1, uvs__calendar_count(seconds, at - 1, at));
+  ASSERT_U64(1826 * 86400, uvs__calendar_count(seconds, at, utc("2030-01-01 00:00")));
+  ASSERT_U64(2261 - 1678 + 1, uvs__calendar_count(years, -UVS_NEVER, UVS_NEVER));
+  uvs_calendar_release(every);
+  uvs_calendar_release(seconds);
+  uvs_calendar_release(years);
+  PASS();
+}
+
 SUITE(calendar) {
   RUN_TEST(gaps_and_overlaps_follow_the_rule);
   RUN_TEST(the_audit_says_what_gaps_and_overlaps_did);
@@ -710,7 +752,8 @@ SUITE(calendar) {
   RUN_TEST(a_refused_zone_is_reported_as_the_field_zone);
   RUN_TEST(a_calendar_remembers_its_text_and_zone_until_the_last_release);
   RUN_TEST(every_allocation_failure_is_reported_and_nothing_leaks);
-  RUN_TEST(next_previous_matches_and_list_agree);
+  RUN_TEST(next_previous_matches_list_and_count_agree);
+  RUN_TEST(a_count_covers_intervals_empty_spans_and_all_of_time);
   RUN_TEST(threads_share_a_calendar);
 }
 

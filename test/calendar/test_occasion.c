@@ -132,6 +132,37 @@ TEST every_policy_agrees_with_a_count_one_by_one(void) {
   PASS();
 }
 
+/* K16. Stepping over each occurrence would take this test half a minute. */
+TEST five_years_of_seconds_are_counted_without_stepping(void) {
+  uvs_calendar_t *calendar = calendar_of("* * * * * *", "UTC");
+  uint64_t first_ns = (uint64_t)utc("2025-01-01 00:00"), now_ns = (uint64_t)utc("2030-01-01 00:00");
+  uint64_t n = (uint64_t)1826 * 86400, s = (uint64_t)UVS_SEC(1); /* n more after the first */
+  struct uvs__occasions c = {calendar, UVS_MISSED_ONCE, 0};
+  struct uvs__occasion o = uvs__occasion_passed(&c, first_ns, first_ns, now_ns);
+
+  ASSERT_U64(n, o.missed);
+  ASSERT_U64(first_ns, o.ideal_ns);
+  ASSERT_U64(now_ns, o.last_ns);
+  ASSERT_U64(now_ns + s, o.passed_ns);
+
+  c.policy = UVS_MISSED_SKIP;
+  o = uvs__occasion_passed(&c, first_ns, first_ns, now_ns);
+  ASSERT_U64(n, o.missed);
+  ASSERT_U64(now_ns, o.ideal_ns);
+  o = uvs__occasion_after(&c, first_ns, false, now_ns);
+  ASSERT_U64(n - 1, o.missed);
+  ASSERT_U64(now_ns, o.ideal_ns);
+
+  c.policy = UVS_MISSED_CATCH_UP;
+  for (c.max_burst = 1; c.max_burst < n; c.max_burst = c.max_burst * 7 + 3) {
+    o = uvs__occasion_passed(&c, first_ns, first_ns, now_ns);
+    ASSERT_U64(n + 1 - c.max_burst, o.missed);
+    ASSERT_U64(now_ns - (c.max_burst - 1) * s, o.ideal_ns);
+  }
+  uvs_calendar_release(calendar);
+  PASS();
+}
+
 /* K16 */
 TEST at_the_end_of_time_there_is_no_next_run(void) {
   uvs_calendar_t *calendar = calendar_of("0 0 1 1 *", "UTC");
@@ -149,6 +180,7 @@ TEST at_the_end_of_time_there_is_no_next_run(void) {
 
 SUITE(occasion) {
   RUN_TEST(every_policy_agrees_with_a_count_one_by_one);
+  RUN_TEST(five_years_of_seconds_are_counted_without_stepping);
   RUN_TEST(at_the_end_of_time_there_is_no_next_run);
 }
 
