@@ -272,30 +272,6 @@ static void shut_down(void *arg) {
   WEAVE_SAME(1, uvs_is_shutdown(stage.s));
 }
 
-static void never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
-  (void)s;
-  (void)task_arg;
-  (void)arg;
-  WEAVE_SAME(0, stage.all_came);
-  if (id == 0) {
-    stage.all_came++;
-    return;
-  }
-  for (unsigned i = 0; i < stage.part_count; i++) {
-    struct part *p = &stage.parts[i];
-
-    if (p->id == id) {
-      WEAVE_SAME(0, p->runs + p->dones);
-      WEAVE_SAME(0, p->never_ran++);
-    }
-  }
-}
-
-static void shut_down_now(void *arg) {
-  (void)arg;
-  WEAVE_SAME(0, uvs_shutdown_now(stage.s, never_ran, NULL));
-}
-
 static void shut_down_within_2ms(void *arg) {
   (void)arg;
   WEAVE_SAME(0, uvs_shutdown_within(stage.s, UVS_MS(2)));
@@ -399,7 +375,7 @@ static void shutdown_now_meets_run(void) {
   submit_maybe(stage_part('a'));
   stage_part('b')->spec.first_ns = UVS_MS(2);
   submit_maybe(&stage.parts[1]);
-  weave_spawn("now", shut_down_now, NULL, false);
+  weave_spawn("now", stage_shut_down_now_arg, NULL, false);
   stage_play();
   for (int i = 0; i < 2; i++) /* handed back, or run: one of both */
     WEAVE_SAME(1, stage.parts[i].never_ran + stage.parts[i].runs);
@@ -410,7 +386,7 @@ static void shutdown_now_meets_run(void) {
 static void shutdown_now_meets_submit(void) {
   stage_open(1);
   weave_spawn("submit", submit_maybe, stage_part('a'), false);
-  weave_spawn("now", shut_down_now, NULL, false);
+  weave_spawn("now", stage_shut_down_now_arg, NULL, false);
   stage_play();
   if (stage.parts[0].rc == 0)
     WEAVE_SAME(1, stage.parts[0].never_ran + stage.parts[0].runs);

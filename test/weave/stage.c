@@ -297,6 +297,35 @@ void stage_count_arg(void *nothing) {
   stage_check_counts();
 }
 
+void stage_shut_down_arg(void *nothing) {
+  (void)nothing;
+  WEAVE_SAME(0, uvs_shutdown(stage.s));
+}
+
+static void never_ran(uvs_t *s, uvs_id_t id, void *task_arg, void *arg) {
+  (void)s;
+  (void)task_arg;
+  (void)arg;
+  WEAVE_SAME(0, stage.all_came);
+  if (id == 0) {
+    stage.all_came++;
+    return;
+  }
+  for (unsigned i = 0; i < stage.part_count; i++) {
+    struct part *p = &stage.parts[i];
+
+    if (p->id == id) {
+      WEAVE_SAME(0, p->runs + p->dones);
+      WEAVE_SAME(0, p->never_ran++);
+    }
+  }
+}
+
+void stage_shut_down_now_arg(void *nothing) {
+  (void)nothing;
+  WEAVE_SAME(0, uvs_shutdown_now(stage.s, never_ran, NULL));
+}
+
 /* ---- the loop ---- */
 
 void stage_go(void) {

@@ -91,6 +91,8 @@ int stage_cancel(struct part *p, unsigned flags);
 void stage_submit_arg(void *part); /* as strands of their own */
 void stage_cancel_arg(void *part);
 void stage_count_arg(void *nothing);
+void stage_shut_down_arg(void *nothing);
+void stage_shut_down_now_arg(void *nothing); /* counts the tasks that are handed back */
 
 int stage_reschedule(struct part *p, int64_t delay_ns);
 void stage_sleep_ms(uint64_t ms);
