@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Durable jobs: "confirm the order in 15 days" survives the death of the process. A job is a name,
+ * a payload and a due time in a store. The store is a SQLite file, or memory for tests. Any process
+ * that has opened the store may run the job.
+ *
+ *   store    where the jobs are: "sqlite:FILE" or "memory:"
+ *   job      a name, a payload and a due time; an id names it
+ *   queue    jobs that are claimed together; default: the job's name. Limits, rate and pause belong
+ *            to a queue and are kept in the store.
+ *   handler  your function that runs the jobs of one name, on the scheduler's pool
+ *   claim    take a due job for a limited time, the lease. A heartbeat extends the lease while the
+ *            handler runs. If the process dies, the lease ends, and the job is claimed again.
+ *   fence    a number that is larger for each later claim of a job. The store accepts one result
+ *            for each claim, and none from a claim that was followed by another.
+ *   dead     a job that was given up is kept as a dead letter, with the reason
+ *
+ * THE PROMISE. A job whose put callback reported success runs at least once, and not before its due
+ * time by the store's clock, as long as the store keeps its data. SQLite keeps it through any crash
+ * of the process and through power loss. A job may run more than once: if its process dies or is
+ * stopped for longer than the lease, or if a result is lost in a power failure. So handlers should
+ * be idempotent (key: the job's id), or use uvsched/jobs_sqlite.h, where the effect and the result
+ * commit together. Within a queue, jobs start by priority, then due time, then time of put.
+ *
+ * IDS. The id of a job is "QUEUE/REST". REST is given by the caller, or made by the library: then
+ * ids sort by the time of their put. Names of jobs, queues and crons have 1 to 64 characters of
+ * A-Z a-z 0-9 _ . : - and do not begin with "uvs.". REST and keys have 1 to 96 printable ASCII
+ * characters without blanks.
+ *
+ * THREADS. Any thread may call any function, unless its comment says "loop thread". All callbacks
+ * come on the loop thread of the scheduler, except handlers, which run on its pool. Strings and
+ * bytes that are passed in are copied. What a callback gets is valid only during the callback.
+ *
+ * TIME. Durations and instants are signed nanoseconds; instants count from 1970, UTC. The store
+ * counts in microseconds and rounds up. Instants after the year 2255 are refused.
+ *
+ * uvsched/jobs_admin.h lists jobs, handles dead letters, sets up queues and reads statistics.
+ *
+ * ERRORS. A call that returns an error has changed nothing, and its callback is not called.
+ * Otherwise its callback is called exactly once. uvs_jobs_strerror explains all codes.
+ */
+#ifndef UVSCHED_JOBS_H
+#define UVSCHED_JOBS_H
+
+#include <uvsched.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct uvs_jobs_s uvs_jobs_t; /* an open store */
+typedef struct uvs_job_s uvs_job_t;   /* a claimed job, as its handler sees it */
+
+#define UVS_JOB_NAME_MAX 64       /* bytes of a name of a job, queue or cron */
+#define UVS_JOB_ID_MAX 161        /* bytes of a whole id, "QUEUE/REST" */
+#define UVS_JOB_PAYLOAD_MAX 65536 /* bytes of a payload, and of a result */
+#define UVS_JOB_META_MAX 4096     /* bytes of metadata */
+#define UVS_JOB_PROGRESS_MAX 1024 /* bytes of a progress note */
+#define UVS_JOB_ERROR_MAX 500     /* bytes of the reason of a failure; more is cut off */
+#define UVS_JOBS_PUT_MAX 1000     /* jobs in one uvs_jobs_put_many */
+#define UVS_JOBS_END_NS INT64_C(9007199254740992000) /* 2^53 us: instants are below this (2255) */
+
+/* Codes that libuv does not have. */
+#define UVS_EUNKNOWN (-3901) /* the store may or may not have done it: repeat, with the same id */
+#define UVS_EDOWN (-3902)    /* the store did not work in time; nothing was done */
+#define UVS_ELOST (-3903)    /* the lease is lost: another claim of the job came later */
+
+/* ------------------------------------------------------------------ open --- */
+
+/* Things that happen without being asked for. */
+enum {
+  UVS_EVENT_DEAD = 1,      /* a job became a dead letter; text is the reason */
+  UVS_EVENT_LOST,          /* a result came too late: the job was claimed again meanwhile */
+  UVS_EVENT_CRASHED,       /* a job was claimed again, because its earlier lease had ended */
+  UVS_EVENT_CANCELLED,     /* a job was cancelled */
+  UVS_EVENT_REPLACED,      /* a job was replaced by a later one with the same key */
+  UVS_EVENT_UNKNOWN_NAME,  /* a job has no handler here; it was given back */
+  UVS_EVENT_MISFIRED,      /* occurrences of a cron passed without a job; text says how many */
+  UVS_EVENT_DEAD_DROPPED,  /* old dead letters were removed: max_dead or dead_age_ns */
+  UVS_EVENT_STORE_DOWN,    /* the store fails; text says why. Calls wait up to put_timeout_ns. */
+  UVS_EVENT_STORE_UP,      /* the store works again */
+  UVS_EVENT_CLOCK_SET,     /* the store's clock was set forward or back */
+  UVS_EVENT_CANNOT_SHRINK, /* another reader keeps the write-ahead log of SQLite from shrinking */
+  UVS_EVENT_QUEUE_CHANGED  /* a queue was paused, resumed or changed; also by another process */
+};
+
+typedef struct {
+  int what;         /* UVS_EVENT_... */
+  const char *id;   /* of the job, the cron or the queue; NULL: none */
+  const char *text; /* one line; may be "" */
+} uvs_jobs_event_t;
+
+typedef void (*uvs_jobs_event_cb)(uvs_jobs_t *jobs, const uvs_jobs_event_t *event, void *arg);
+
+typedef struct {
+  size_t size;       /* set by the initializer; new fields go at the end */
+  const char *store; /* "sqlite:FILE" or "memory:" */
+
+  int64_t put_timeout_ns; /* a call fails if the store has not worked for this long; default 2 s */
+  uint32_t max_queued;    /* calls that may wait for the store; above: UV_EAGAIN; default 65536 */
+
+  uint32_t max_dead;   /* dead letters that are kept; the oldest go first; default 100000 */
+  int64_t dead_age_ns; /* how long a dead letter is kept; default 90 days */
+  uint32_t max_done; /* ended jobs that are kept for uvs_jobs_get (keep_done_ns); default 100000 */
+
+  uvs_jobs_event_cb on_event; /* optional */
+  void *arg;                  /* of on_event; uvs_jobs_data returns it */
+
+  /* A replaced clock, for tests, as in uvs_options_t: the program moves it, and then calls
+   * uvs_jobs_clock_changed. All NULL: the system's. */
+  uvs_clock_t clock;
+} uvs_jobs_options_t;
+
+static inline void uvs_jobs_options_init(uvs_jobs_options_t *o) {
+  memset(o, 0, sizeof *o);
+  o->size = sizeof *o;
+  o->put_timeout_ns = UVS_SEC(2);
+  o->max_queued = 65536;
+  o->max_dead = 100000;
+  o->dead_age_ns = UVS_DAY(90);
+  o->max_done = 100000;
+}
+
+/**
+ * Open a store. A SQLite file is created if there is none. The file may be your own database: the
+ * tables of uvsched begin with uvs_. Several processes may open the same file, and they share its
+ * jobs; a network file system is refused. The store has a thread of its own. Until the callback of
+ * uvs_jobs_close, the open store keeps the loop alive.
+ *
+ * Thread:  loop thread. May read the file, so it may block for a moment.
+ * Owns:    copies *o; borrows s until the callback of uvs_jobs_close: close the jobs first, then s.
+ * Returns: 0 with *ret set; UV_EINVAL (an option is wrong); UV_ENOTSUP (built without this store; a
+ *          network file system; a file of a newer version); UV_EFTYPE (not a SQLite file, or
+ *          damaged); UV_EROFS, UV_EACCES, UV_ENOENT, UV_ENOMEM and other errors of the system. On
+ *          an error, text (may be NULL) gets one line that says what is wrong, and the file is
+ *          unchanged.
+ */
+UVS_API int uvs_jobs_open(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret, char *text,
+                          size_t text_size);
+
+UVS_API uvs_t *uvs_jobs_scheduler(const uvs_jobs_t *jobs);
+UVS_API void *uvs_jobs_data(const uvs_jobs_t *jobs);
+
+/**
+ * Close: nothing new is accepted (UV_ESHUTDOWN) or claimed. Calls that were accepted are carried
+ * out. Handlers that run get grace_ns to finish. Then they are asked to stop (uvs_job_cancelled),
+ * and their jobs are given back to the store; this does not count as an attempt. cb comes when all
+ * handlers have returned and all callbacks were called. *jobs is freed after cb.
+ *
+ * Thread:  any.
+ * Returns: 0; UV_EALREADY; UV_EINVAL.
+ */
+typedef void (*uvs_jobs_close_cb)(uvs_jobs_t *jobs, void *arg);
+UVS_API int uvs_jobs_close(uvs_jobs_t *jobs, int64_t grace_ns, uvs_jobs_close_cb cb, void *arg);
+
+UVS_API const char *uvs_jobs_strerror(int code);
+
+/* ------------------------------------------------------------------- put --- */
+
+/* The key of a new job is in use by another job of the queue that has not ended. What happens?
+ *   KEEP     nothing is written; the answer is UVS_JOB_EXISTS with the id of the other job
+ *   REPLACE  the new job takes the other's place. If the other is running, the new job waits until
+ *            that run has ended; the other job does not run again.
+ *   ERROR    nothing is written; the answer is UV_EEXIST with the id of the other job */
+enum { UVS_KEY_KEEP = 0, UVS_KEY_REPLACE, UVS_KEY_ERROR };
+
+typedef struct {
+  size_t size;       /* set by the initializer; new fields go at the end */
+  const char *name;  /* of the handler */
+  const char *queue; /* NULL: the name */
+  const char *id;    /* the part after "QUEUE/"; NULL: made */
+
+  /* When it is due: delay_ns after the store has accepted it, or the instant at_ns if that is not
+   * 0. A past instant means now. */
+  int64_t delay_ns;
+  int64_t at_ns;
+
+  const void *payload; /* up to UVS_JOB_PAYLOAD_MAX bytes */
+  size_t payload_size;
+  const void *meta; /* for your own use, such as a trace id; up to UVS_JOB_META_MAX bytes */
+  size_t meta_size;
+
+  const char *key; /* unique among the jobs of its queue that have not ended; as REST of an id */
+  int key_policy;  /* UVS_KEY_... */
+  int priority;    /* UVS_PRIORITY_...; jobs of a higher priority always start first */
+
+  /* How long uvs_jobs_get and uvs_jobs_wait can read how the job ended, and a put with the same id
+   * still answers UVS_JOB_EXISTS. At least 30 s after the put in any case. */
+  int64_t keep_done_ns;
+} uvs_job_spec_t;
+
+static inline void uvs_job_spec_init(uvs_job_spec_t *spec) {
+  memset(spec, 0, sizeof *spec);
+  spec->size = sizeof *spec;
+}
+
+/* status of a put: 0, UVS_JOB_EXISTS, or an error. */
+#define UVS_JOB_EXISTS 1 /* a job with this id, or this key, is there: nothing was written */
+
+typedef struct {
+  int status;
+  const char *id; /* the whole id: of the new job, or of the job that is there already */
+} uvs_put_result_t;
+
+/* n results, in the order of the specs. */
+typedef void (*uvs_put_cb)(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, void *arg);
+
+/**
+ * Put a job into the store. cb (may be NULL) reports 0 only when the job is durable. A put is
+ * idempotent: repeated with the same id, it answers UVS_JOB_EXISTS, also if the job has run. The
+ * library itself repeats a put until put_timeout_ns. uvs_jobs_put_many puts up to UVS_JOBS_PUT_MAX
+ * jobs in one transaction; each is put or refused by itself. The array stride is spec->size.
+ *
+ * Results: 0; UVS_JOB_EXISTS; UV_EEXIST (UVS_KEY_ERROR); UVS_EUNKNOWN (repeat with the id in the
+ *          result); UVS_EDOWN; UV_ENOSPC; UV_ENOMEM.
+ * Returns: 0; UV_EINVAL (uvs_job_check says why); UV_E2BIG (payload or meta); UV_EAGAIN
+ *          (max_queued); UV_ENOMEM; UV_ESHUTDOWN.
+ */
+UVS_API int uvs_jobs_put(uvs_jobs_t *jobs, const uvs_job_spec_t *spec, uvs_put_cb cb, void *arg);
+UVS_API int uvs_jobs_put_many(uvs_jobs_t *jobs, const uvs_job_spec_t *specs, size_t n,
+                              uvs_put_cb cb, void *arg);
+
+/* What is wrong with a spec? Writes one line that names the field; "" if nothing is wrong. Returns
+ * 0, UV_EINVAL or UV_E2BIG as uvs_jobs_put would. */
+UVS_API int uvs_job_check(const uvs_job_spec_t *spec, char *text, size_t size);
+
+/* --------------------------------------------------------------- handlers --- */
+
+/* One claimed job. The strings and bytes are valid until the run ends. New fields go at the end. */
+struct uvs_job_s {
+  uvs_jobs_t *jobs;
+  void *arg; /* of uvs_jobs_handle */
+  const char *id, *name, *queue;
+  const char *key; /* NULL: none */
+  const void *payload;
+  size_t payload_size;
+  const void *meta;
+  size_t meta_size;
+  int priority;
+  uint32_t attempt; /* 1 for the first; counts failures, not crashes */
+  uint32_t crashes; /* earlier claims whose lease ended without a result */
+  uint64_t fence;   /* hand it to systems that can refuse an older one */
+  int64_t due_ns;   /* when the job was due */
+  int64_t put_ns;   /* when the job was put */
+};
+
+/* What a handler returns: 0 (done), a negative code (failed: retried after a wait, or given up
+ * after max_attempts), UVS_PENDING (uvs_job_finish follows), UVS_JOB_GIVE_UP, or what
+ * uvs_job_retry_at returned. Any other positive value is a failure. */
+enum {
+  UVS_JOB_GIVE_UP = 16, /* failed for good: becomes a dead letter */
+  UVS_JOB_RETRY_AT = 17 /* see uvs_job_retry_at */
+};
+typedef int (*uvs_job_cb)(uvs_job_t *job);
+
+typedef struct {
+  size_t size;           /* set by the initializer; new fields go at the end */
+  const char *queue;     /* the queue to claim from; NULL: the name */
+  int concurrency;       /* most jobs at once in this process; 0: uvs_concurrency, but at least 1 */
+  int64_t lease_ns;      /* 100 ms or more; default 30 s. Extended at each third of it. */
+  uint32_t max_attempts; /* failures that make a job a dead letter; 0: no bound; default 20 */
+  uint32_t max_crashes;  /* crashes that make a job a dead letter; 0: no bound; default 5 */
+  struct {
+    int64_t wait_ns;     /* after the first failure; doubles with each failure; default 1 s */
+    int64_t max_wait_ns; /* the longest wait; default 1 h */
+    int jitter_percent;  /* each wait is shortened by a random 0 to this many percent; default 20 */
+  } retry;
+  /* A run that takes longer is asked to stop (uvs_job_cancelled) and fails with UV_ETIMEDOUT. Its
+   * lease is not extended any more. 0: no limit. */
+  int64_t limit_ns;
+} uvs_job_handler_t;
+
+static inline void uvs_job_handler_init(uvs_job_handler_t *h) {
+  memset(h, 0, sizeof *h);
+  h->size = sizeof *h;
+  h->lease_ns = UVS_SEC(30);
+  h->max_attempts = 20;
+  h->max_crashes = 5;
+  h->retry.wait_ns = UVS_SEC(1);
+  h->retry.max_wait_ns = UVS_HOUR(1);
+  h->retry.jitter_percent = 20;
+}
+
+/**
+ * Run the jobs of this name here. The process claims only as many jobs as it has free places for.
+ * Handlers that share a queue share their places: the sum of their concurrency, with the longest
+ * of their leases. A job in a claimed queue whose name has no handler here is given back for 30 s.
+ *
+ * Owns:    copies *h (NULL: defaults); borrows arg until the callback of uvs_jobs_close.
+ * Returns: 0; UV_EINVAL (a field is wrong); UV_EEXIST (the name has a handler); UV_ENOMEM;
+ *          UV_ESHUTDOWN.
+ */
+UVS_API int uvs_jobs_handle(uvs_jobs_t *jobs, const char *name, uvs_job_cb handler, void *arg,
+                            const uvs_job_handler_t *h);
+
+/* In a handler, on its thread; with UVS_PENDING on any thread, until uvs_job_finish. */
+
+/* 1 if the handler should stop: the job was cancelled, its lease is lost, its time limit has
+ * passed, or the store is being closed. Cheap. uvs_job_lost: 1 if the lease is lost, so that the
+ * result will not be accepted. */
+UVS_API int uvs_job_cancelled(const uvs_job_t *job);
+UVS_API int uvs_job_lost(const uvs_job_t *job);
+
+/* Write a note that uvs_jobs_get shows while the job runs. Several notes in a row may become one.
+ * UV_E2BIG; UV_ENOMEM. */
+UVS_API int uvs_job_progress(uvs_job_t *job, const void *data, size_t size);
+
+/* The result, for uvs_jobs_get and uvs_jobs_wait; stored with the end of the job, if it succeeds.
+ * The reason of a failure; without it, the text of the code. UV_E2BIG; UV_ENOMEM. */
+UVS_API int uvs_job_result(uvs_job_t *job, const void *data, size_t size);
+UVS_API int uvs_job_error(uvs_job_t *job, const char *text);
+
+/* Put another job in the step that ends this one: both happen or neither. Nothing is put if the run
+ * fails. Returns as uvs_jobs_put. With an id or a key that exists, nothing is written. */
+UVS_API int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec);
+
+/* Hold the job until the lease is at least this long from now. For handlers that stop the
+ * process's threads for longer than a third of the lease. 0; UV_EINVAL. */
+UVS_API int uvs_job_extend(uvs_job_t *job, int64_t lease_ns);
+
+/* Run the job again at this instant; does not count as an attempt: return uvs_job_retry_at(job, t).
+ * UV_EINVAL (after 2255), which then counts as a failure. */
+UVS_API int uvs_job_retry_at(uvs_job_t *job, int64_t at_ns);
+
+/* End a run whose handler returned UVS_PENDING, as if the handler had returned status. The last use
+ * of job. 0; UV_EINVAL (UVS_PENDING). */
+UVS_API int uvs_job_finish(uvs_job_t *job, int status);
+
+/* ---------------------------------------------------------- act on a job --- */
+
+typedef void (*uvs_jobs_cb)(uvs_jobs_t *jobs, int status, void *arg);
+
+/* Cancel a job. status: 0 (it will not run), UVS_JOB_RUNNING (its handler is asked to stop within a
+ * third of the lease, and the job does not run again unless it succeeds now), UV_ENOENT (no such
+ * job, or it has ended), UVS_EUNKNOWN, UVS_EDOWN. */
+UVS_API int uvs_jobs_cancel(uvs_jobs_t *jobs, const char *id, uvs_jobs_cb cb, void *arg);
+
+/* Change when a job is due, as delay_ns and at_ns of a spec. status: 0; UVS_JOB_RUNNING (it runs,
+ * nothing has changed); UV_ENOENT; UVS_EUNKNOWN; UVS_EDOWN. */
+UVS_API int uvs_jobs_move(uvs_jobs_t *jobs, const char *id, int64_t delay_ns, int64_t at_ns,
+                          uvs_jobs_cb cb, void *arg);
+
+/* The state of a job, also as the status of uvs_jobs_cancel and uvs_jobs_move. */
+enum {
+  UVS_JOB_PENDING = 1, /* not due, or due and not claimed */
+  UVS_JOB_RUNNING,     /* claimed */
+  UVS_JOB_HELD,        /* waits for the run of the job that it replaces */
+  UVS_JOB_DONE,
+  UVS_JOB_DEAD,      /* given up, kept as a dead letter */
+  UVS_JOB_CANCELLED, /* cancelled, and did not succeed before */
+  UVS_JOB_REPLACED
+};
+
+typedef struct {
+  size_t size;
+  int state; /* UVS_JOB_... */
+  const char *id, *name, *queue;
+  const char *key; /* NULL: none */
+  int priority;
+  int64_t due_ns; /* pending: when it is due next, after a failure too; running: end of the lease */
+  int64_t put_ns; /* 0: not known any more */
+  int64_t ended_ns; /* 0: it has not ended */
+  uint32_t attempts, crashes;
+  int cancelling;      /* 1: it runs, and was cancelled */
+  const char *error;   /* of the last failure, the reason of a dead letter; "" */
+  const void *payload; /* only uvs_jobs_get, and dead letters */
+  size_t payload_size;
+  const void *meta;
+  size_t meta_size;
+  const void *progress;
+  size_t progress_size;
+  const void *result;
+  size_t result_size;
+} uvs_job_info_t;
+
+/* Read a job: status 0 with *info; UV_ENOENT (no such job, or not kept any more); UVS_EDOWN. */
+typedef void (*uvs_job_info_cb)(uvs_jobs_t *jobs, int status, const uvs_job_info_t *info,
+                                void *arg);
+UVS_API int uvs_jobs_get(uvs_jobs_t *jobs, const char *id, uvs_job_info_cb cb, void *arg);
+
+/* Wait until a job has ended (also in another process: then it needs keep_done_ns), at most
+ * timeout_ns. status: 0 with *info; UV_ETIMEDOUT; UV_ENOENT; UVS_EDOWN; UV_ECANCELED (closed). */
+UVS_API int uvs_jobs_wait(uvs_jobs_t *jobs, const char *id, int64_t timeout_ns, uvs_job_info_cb cb,
+                          void *arg);
+
+/* ------------------------------------------------------------------- cron --- */
+
+/* Occurrences have passed without a job, for longer than a minute. How many of them get a job?
+ *   SKIP  none
+ *   ONCE  one, for the newest
+ *   ALL   the newest max_missed */
+enum { UVS_MISFIRE_ONCE = 0, UVS_MISFIRE_SKIP, UVS_MISFIRE_ALL };
+
+/* An occurrence comes while an earlier one has not ended. (One that waits for a retry has not.)
+ *   QUEUE  it gets a job like any other
+ *   SKIP   it gets no job */
+enum { UVS_CRON_QUEUE = 0, UVS_CRON_SKIP };
+
+typedef struct {
+  size_t size;
+  const char *name;       /* of the cron */
+  uint64_t revision;      /* of the definition: 1 or more; the highest one counts */
+  const char *expression; /* docs/calendar.md; also @every */
+  const char *zone;       /* NULL: UTC, because processes may differ in their local zone */
+  uvs_job_spec_t spec;    /* of each job; without id, key, delay_ns and at_ns */
+  int misfire;            /* UVS_MISFIRE_... */
+  uint32_t max_missed;    /* with UVS_MISFIRE_ALL; 1 to 1000 */
+  int overlap;            /* UVS_CRON_QUEUE, UVS_CRON_SKIP */
+} uvs_job_cron_t;
+
+static inline void uvs_job_cron_init(uvs_job_cron_t *c) {
+  memset(c, 0, sizeof *c);
+  c->size = sizeof *c;
+  c->revision = 1;
+  c->spec.size = sizeof c->spec;
+}
+
+/**
+ * Define a cron in the store. Each occurrence becomes one job, whichever processes are there: its
+ * id is "QUEUE/CRON@INSTANT". A definition with the revision that is stored, or a lower one,
+ * changes nothing. A higher one replaces it. Change the revision when you change the definition.
+ *
+ * status:  0; UVS_JOB_EXISTS (nothing changed); UVS_EUNKNOWN; UVS_EDOWN; UV_ENOSPC.
+ * Returns: 0; UV_EINVAL (text, which may be NULL, says why); as uvs_jobs_put.
+ */
+UVS_API int uvs_jobs_cron(uvs_jobs_t *jobs, const uvs_job_cron_t *c, uvs_jobs_cb cb, void *arg,
+                          char *text, size_t text_size);
+
+/* Remove a cron; its jobs stay. status: 0, UV_ENOENT. */
+UVS_API int uvs_jobs_remove_cron(uvs_jobs_t *jobs, const char *name, uvs_jobs_cb cb, void *arg);
+
+/* ---------------------------------------------------------------- waking --- */
+
+/* Look at the store now, for example after a commit of your own (uvsched/jobs_sqlite.h). Without
+ * it, a change by another connection is noticed within 250 ms. */
+UVS_API int uvs_jobs_wake(uvs_jobs_t *jobs);
+
+/* With a replaced clock: read the clock again; and wait until the store's thread has nothing left
+ * to do, then tell the instant (of monotonic_ns) at which it next has, or UVS_NEVER. */
+UVS_API int uvs_jobs_clock_changed(uvs_jobs_t *jobs);
+UVS_API int uvs_jobs_next_due(uvs_jobs_t *jobs, int64_t *ret_ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Administration of durable jobs (uvsched/jobs.h): list jobs and crons, put dead letters back,
+ * set up queues, read statistics. Threads, callbacks and errors are as in uvsched/jobs.h.
+ */
+#ifndef UVSCHED_JOBS_ADMIN_H
+#define UVSCHED_JOBS_ADMIN_H
+
+#include <uvsched/jobs.h>
+#include <uvsched/stats.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* -------------------------------------------------------------------- jobs --- */
+
+/* Which jobs? All fields together; NULL or 0: any. */
+typedef struct {
+  size_t size;
+  const char *id; /* exactly this job */
+  const char *queue;
+  const char *name;
+  int state;   /* PENDING, RUNNING, HELD; DEAD; DONE (every end but DEAD); 0: not ended */
+  int overdue; /* 1: pending, and due already */
+} uvs_job_filter_t;
+
+static inline void uvs_job_filter_init(uvs_job_filter_t *f) {
+  memset(f, 0, sizeof *f);
+  f->size = sizeof *f;
+}
+
+/* List jobs, in pages of up to `limit` (1 to 1000), by time of put. cursor: 0 for the first page,
+ * then what the callback got as next. next 0: that was the last page. */
+typedef void (*uvs_job_list_cb)(uvs_jobs_t *jobs, int status, const uvs_job_info_t *list, size_t n,
+                                int64_t next, void *arg);
+UVS_API int uvs_jobs_list(uvs_jobs_t *jobs, const uvs_job_filter_t *f, int64_t cursor,
+                          uint32_t limit, uvs_job_list_cb cb, void *arg);
+
+/* Dead letters. redrive: put them back, due now, with no attempts and crashes; a letter whose key
+ * is in use stays. purge: remove them (state 0 or DEAD), or the kept ends (state DONE). count: how
+ * many. status of redrive with an id: UV_EEXIST (its key is in use), UV_ENOENT. */
+typedef void (*uvs_jobs_count_cb)(uvs_jobs_t *jobs, int status, uint64_t count, void *arg);
+UVS_API int uvs_jobs_redrive(uvs_jobs_t *jobs, const uvs_job_filter_t *f, uvs_jobs_count_cb cb,
+                             void *arg);
+UVS_API int uvs_jobs_purge(uvs_jobs_t *jobs, const uvs_job_filter_t *f, uvs_jobs_count_cb cb,
+                           void *arg);
+
+/* ------------------------------------------------------------------ queues --- */
+
+/* Settings of a queue, kept in the store, for all processes. -1: leave as it is. */
+typedef struct {
+  size_t size;
+  const char *name;
+  int paused;          /* 1: nothing is claimed */
+  int64_t concurrency; /* most jobs that run at once, in all processes; 0: no bound */
+  int64_t rate;        /* most claims per rate_ns, in all processes; 0: no bound */
+  int64_t rate_ns;     /* default 1 s */
+  /* Most claims per second of jobs that are overdue by more than a minute, so that a backlog does
+   * not flood what the handlers call; 0: no bound. */
+  int64_t catch_up_rate;
+} uvs_job_queue_t;
+
+static inline void uvs_job_queue_init(uvs_job_queue_t *q) {
+  memset(q, 0, sizeof *q);
+  q->size = sizeof *q;
+  q->paused = -1;
+  q->concurrency = q->rate = q->rate_ns = q->catch_up_rate = -1;
+}
+
+UVS_API int uvs_jobs_set_queue(uvs_jobs_t *jobs, const uvs_job_queue_t *q, uvs_jobs_cb cb,
+                               void *arg);
+
+/* ------------------------------------------------------------------- crons --- */
+
+typedef struct {
+  const char *name, *expression, *zone, *job_name, *queue;
+  uint64_t revision;
+  int64_t last_ns; /* the newest occurrence that was dealt with */
+  int64_t next_ns; /* the next one; UVS_NEVER */
+  int misfire, overlap;
+  uint32_t max_missed;
+} uvs_cron_info_t;
+
+typedef void (*uvs_cron_list_cb)(uvs_jobs_t *jobs, int status, const uvs_cron_info_t *list,
+                                 size_t n, void *arg);
+UVS_API int uvs_jobs_crons(uvs_jobs_t *jobs, uvs_cron_list_cb cb, void *arg);
+
+/* ------------------------------------------------------------------ stats --- */
+
+typedef struct {
+  const char *queue;
+  int paused;
+  int64_t concurrency, rate, rate_ns, catch_up_rate; /* 0: no bound */
+  uint64_t pending, overdue, running, dead;
+  int64_t oldest_overdue_ns; /* how long the oldest overdue job has been due; 0: none */
+} uvs_queue_stats_t;
+
+typedef struct {
+  size_t size;
+  /* In the store, now. */
+  uint64_t pending, overdue, running, dead, kept;
+  int64_t oldest_overdue_ns;
+  const uvs_queue_stats_t *queues;
+  size_t n_queues;
+  /* In this process, since uvs_jobs_open. */
+  uint64_t put, exists, started, done, failed, retried, given_up, cancelled;
+  uint64_t lost_leases, crashes, store_failures, transactions;
+  uvs_histogram_t late; /* from due to the start of the handler */
+  uvs_histogram_t run;  /* how long handlers ran */
+} uvs_jobs_stats_t;
+
+/* status 0, UVS_EDOWN. Counting reads an index of all pending jobs: about 30 ms for a million. */
+typedef void (*uvs_jobs_stats_cb)(uvs_jobs_t *jobs, int status, const uvs_jobs_stats_t *stats,
+                                  void *arg);
+UVS_API int uvs_jobs_stats(uvs_jobs_t *jobs, uvs_jobs_stats_cb cb, void *arg);
+
+/* Write statistics as uvs_stats_write does; the names of the metrics begin with uvsched_jobs_. */
+UVS_API int uvs_jobs_stats_write(const uvs_jobs_stats_t *stats, int format, uvs_write_cb write,
+                                 void *arg);
+
+UVS_API const char *uvs_job_state_name(int state); /* "pending" ...; "?" */
+UVS_API const char *uvs_jobs_event_name(int what); /* "dead" ...; "?" */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

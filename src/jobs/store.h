@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * store: what the jobs library asks of a store, and what each answer means. A store is a table of
+ * functions. memory.c is the reference: every other store must answer as it does.
+ *
+ * ONE TIME COLUMN. Each job that has not ended has a place (queue, class, visible_us) in one
+ * ordered index. For a pending job visible_us is the due time, for a claimed one the end of its
+ * lease. To claim a job moves visible_us forward; to end a job deletes it. No second structure can
+ * disagree.
+ *
+ *   class 0, 1, 2  pending, and never crashed: priority high, normal, low
+ *   class 3        claimed; or pending with a crash behind it
+ *   class 4        held: waits for the run of the job that it replaces; visible_us is UVS__NEVER_US
+ *
+ * FENCE. A counter of the store, raised once per claim request. A claimed job keeps the fence of
+ * its claim. Settling compares it: UVS_ELOST if the job is gone, or has another fence, or none.
+ *
+ * THE END of a job (done, cancelled, replaced) removes it. It leaves a record of its end until
+ * max(now + keep_us if keep_us > 0, put_us + UVS__REPEAT_US) if that is later than now. A put with
+ * an id that has such a record, or is a job, or is a dead letter, answers UVS_JOB_EXISTS. So a put
+ * that is repeated never runs a job twice.
+ *
+ * KEYS. A job that has not ended holds its key, in its queue. A held job (class 4) does not hold
+ * it: its holder does, and hands it on. A dead letter holds no key.
+ *
+ * SUCCESSOR. A job that runs may have one held job that replaces it. When the run ends in any way
+ * (each settle but EXTEND; also the claim of an expired lease), the successor gets the key and
+ * becomes pending with its own due time. Unless the run ended with ACK or DEAD, the old job then
+ * ends as replaced.
+ *
+ * CANCEL of a running job sets a flag: EXTEND then answers UVS__SETTLE_CANCELLED, and so do RETRY,
+ * RELEASE and DEAD, which end the job as cancelled. If the lease ends instead, the next claim ends
+ * the job as cancelled. ACK ends it as done.
+ *
+ * TIME. Microseconds since 1970, by the store's clock. Due times are below UVS__NEVER_US.
+ *
+ * THREADS. All calls come from one thread, the store's. Requests of one batch are carried out in
+ * order, in one transaction.
+ */
+#ifndef UVSCHED_JOBS_STORE_H
+#define UVSCHED_JOBS_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uvsched/jobs.h>
+#include <uvsched/jobs_admin.h>
+
+#include "jobs/arena.h"
+
+#define UVS__NEVER_US (INT64_C(1) << 53)
+#define UVS__REPEAT_US INT64_C(30000000) /* a put is not repeated for longer than 20 s */
+#define UVS__OVERDUE_US \
+  INT64_C(60000000)                /* catch_up_rate is for jobs that are overdue for longer */
+#define UVS__CRON_QUEUE "uvs.cron" /* the ticks of the crons; REST is the cron's name */
+#define UVS__EVENTS_KEPT 1000      /* the newest events that a store remembers */
+
+enum { UVS__CLASS_HIGH, UVS__CLASS_NORMAL, UVS__CLASS_LOW, UVS__CLASS_LEASED, UVS__CLASS_HELD };
+
+struct uvs__bytes {
+  const void *data;
+  size_t size;
+};
+
+/* A time that the store works out: `delay_us` after its now, or, if delay_us is -1, at_us. A result
+ * in the past is kept as it is: order is by due time. */
+struct uvs__when {
+  int64_t delay_us;
+  int64_t at_us;
+};
+
+/* A job, as it is put. */
+struct uvs__record {
+  const char *queue, *rest, *name;
+  const char *key; /* NULL: none */
+  int key_policy;
+  int priority;
+  struct uvs__when due;
+  int64_t keep_us;
+  struct uvs__bytes payload, meta;
+};
+
+/* -------------------------------------------------------------- requests --- */
+
+enum uvs__op {
+  UVS__PUT = 1,
+  UVS__CLAIM,
+  UVS__SETTLE,
+  UVS__ALTER,
+  UVS__GET,
+  UVS__LIST,
+  UVS__REDRIVE,
+  UVS__PURGE,
+  UVS__SET_QUEUE,
+  UVS__SET_CRON,
+  UVS__REMOVE_CRON,
+  UVS__CRONS,
+  UVS__COUNT,
+  UVS__EVENTS,
+  UVS__TRIM
+};
+
+/* The head of each request. status: 0; UV_EAGAIN (the store is busy or down: nothing was done, ask
+ * again later); UVS_EUNKNOWN (it may have been done: ask again, all requests are idempotent
+ * enough); UV_ENOSPC, UV_ENOMEM (nothing was done); others: nothing was done, and asking again is
+ * no use. */
+struct uvs__request {
+  struct uvs__request *next;
+  enum uvs__op op;
+  int status;
+  void (*done)(struct uvs__request *r); /* called once per run, on the store's thread */
+  void *owner;                          /* the requester's */
+};
+
+/* PUT. Durable when it answers. Each job by itself: status 0, UVS_JOB_EXISTS or UV_EEXIST. For the
+ * last two, `there` is the REST of the job that is there (in the arena). */
+struct uvs__put {
+  struct uvs__record job;
+  int status;
+  const char *there;
+  int64_t due_us; /* of a new job */
+};
+struct uvs__put_request {
+  struct uvs__request r;
+  struct uvs__put *puts;
+  size_t n;
+  struct uvs__arena arena;
+};
+
+/* A job that was claimed. It owns its arena, in which the strings are. */
+struct uvs__cron;
+struct uvs__claimed {
+  struct uvs__claimed *next;
+  struct uvs__arena arena;
+  const char *queue, *rest, *name, *key;
+  struct uvs__bytes payload, meta;
+  int priority;
+  int64_t row; /* the store's own handle: makes settling fast; may be 0 */
+  uint64_t fence;
+  uint32_t failures, crashes;   /* crashes counts this claim too, if an expired lease was claimed */
+  bool crashed_now;             /* an expired lease was claimed */
+  int64_t due_us, put_us;       /* due_us: as put, moved, retried or released, not as claimed */
+  const struct uvs__cron *cron; /* a tick of UVS__CRON_QUEUE: the definition; else NULL */
+};
+
+/* CLAIM up to max jobs of a queue that are visible: first class 3, then 0, 1, 2, each by visible_us
+ * and then by time of put. A claimed job moves to class 3 with visible_us = now + lease_us.
+ *   - max_crashed: at most this many of class 3. pending_only: of class 3, only pending ones.
+ *   - An expired lease that is claimed counts as a crash. If the job was cancelled, or has a
+ *     successor, it ends instead, and is not returned.
+ *   - The queue's pause, concurrency (claimed jobs whose lease has not ended), rate and
+ *     catch_up_rate bound what is claimed.
+ * next_us: when to ask again: the nearest visible_us; now_us or earlier if more could have been
+ * claimed with a larger max; when the next token comes, if a rate was the bound; UVS__NEVER_US if
+ * the queue is empty or paused. With concurrency as the bound: the nearest end of a lease. Jobs
+ * that max_crashed or pending_only held back do not count, except as visible_us in the future. */
+struct uvs__claim_request {
+  struct uvs__request r;
+  const char *queue;
+  uint32_t max, max_crashed;
+  bool pending_only;
+  int64_t lease_us;
+  struct uvs__claimed *claimed; /* in order; the requester owns them */
+  int64_t now_us, next_us;
+};
+
+/* SETTLE a claimed job.
+ *   ACK      ends as done, with the result; puts the jobs in `puts`
+ *   RETRY    pending again, due at `when`; failures + 1; with the error
+ *   EXTEND   the lease ends at now + when.delay_us; with the progress, if its size is not 0
+ *   RELEASE  pending again, due at `when`; nothing is counted. The tick of a cron is settled this
+ *            way: if tick_last_us is later than the cron's `last`, it becomes the `last`, and
+ *            `puts` are put. Otherwise each of them answers UVS_JOB_EXISTS.
+ *   DEAD     becomes a dead letter with the error as reason
+ * The jobs in `puts` are written only if status is 0. */
+enum uvs__settle_op { UVS__ACK = 1, UVS__RETRY, UVS__EXTEND, UVS__RELEASE, UVS__DEAD };
+#define UVS__SETTLE_CANCELLED 1
+struct uvs__settle {
+  const char *queue, *rest;
+  int64_t row;
+  uint64_t fence;
+  enum uvs__settle_op op;
+  struct uvs__when when;
+  const char *error; /* NULL: none */
+  struct uvs__bytes result, progress;
+  struct uvs__put *puts; /* each gets its status, as in PUT */
+  size_t n_puts;
+  int64_t tick_last_us; /* 0: no news of a cron */
+  int status;           /* 0; UVS_ELOST; UVS__SETTLE_CANCELLED */
+};
+struct uvs__settle_request {
+  struct uvs__request r;
+  struct uvs__settle *items;
+  size_t n;
+  struct uvs__arena arena; /* for `there` of puts */
+};
+
+/* ALTER: cancel or move a job that has not ended. Durable when it answers. status: 0;
+ * UVS_JOB_RUNNING (cancel: the flag is set; move: nothing was done); UV_ENOENT. A held job can be
+ * cancelled, and moved: its due time is for later. */
+enum uvs__alter_op { UVS__CANCEL = 1, UVS__MOVE };
+struct uvs__alter_request {
+  struct uvs__request r;
+  enum uvs__alter_op op;
+  const char *queue, *rest;
+  struct uvs__when when;
+  int status;
+};
+
+/* GET one job, dead letter or record of an end: found, or r.status is UV_ENOENT. LIST a page: by
+ * filter, from a cursor, without payloads (dead letters have them). Infos are in the arena. Ids in
+ * infos are whole ids. */
+struct uvs__list_request {
+  struct uvs__request r;
+  uvs_job_filter_t filter;  /* GET: only id */
+  const char *queue, *rest; /* of filter.id, if it is given */
+  int64_t cursor, next;
+  uint32_t limit;
+  uvs_job_info_t *infos;
+  size_t n;
+  struct uvs__arena arena;
+};
+
+/* REDRIVE or PURGE up to `limit` that match the filter, from the cursor. count: how many. next: the
+ * cursor to go on from; 0: all have been looked at. With an id: r.status UV_ENOENT, or UV_EEXIST if
+ * its key is in use. Durable. */
+struct uvs__bulk_request {
+  struct uvs__request r;
+  uvs_job_filter_t filter;
+  const char *queue, *rest;
+  int64_t cursor, next;
+  uint32_t limit;
+  uint64_t count;
+};
+
+/* SET_QUEUE: fields that are -1 stay. Durable. */
+struct uvs__queue_request {
+  struct uvs__request r;
+  uvs_job_queue_t set;
+};
+
+/* SET_CRON: 0, or UVS_JOB_EXISTS if the stored revision is not lower. Otherwise the definition is
+ * stored; `last` is now for a new cron and stays for a known one; the tick becomes pending, due
+ * now, without a fence. REMOVE_CRON: 0 or UV_ENOENT. CRONS: all, ordered by name. Durable. */
+struct uvs__cron {
+  const char *name, *expression, *zone;
+  uint64_t revision;
+  int misfire, overlap;
+  uint32_t max_missed;
+  struct uvs__record job; /* rest, key and due are not used */
+  int64_t last_us;
+  int64_t tick_us; /* CRONS: when the tick is visible */
+};
+struct uvs__cron_request {
+  struct uvs__request r;
+  struct uvs__cron cron;   /* SET_CRON; REMOVE_CRON: only the name */
+  struct uvs__cron *crons; /* CRONS, in the arena */
+  size_t n;
+  int64_t now_us; /* CRONS: the store's now */
+  struct uvs__arena arena;
+};
+
+/* COUNT: the first half of uvs_jobs_stats_t. Queues are ordered by name, without UVS__CRON_QUEUE,
+ * in the arena. A queue that has settings is listed even if it is empty. */
+struct uvs__count_request {
+  struct uvs__request r;
+  uvs_jobs_stats_t stats;
+  struct uvs__arena arena;
+};
+
+/* EVENTS with a number above `after`, oldest first, at most 100. `last`: the number of the last one
+ * that the store has; 0: none. The store remembers DEAD, CANCELLED, REPLACED, QUEUE_CHANGED and
+ * DEAD_DROPPED, each in the step that makes it. */
+struct uvs__event {
+  int what;
+  const char *id;
+  const char *text;
+};
+struct uvs__events_request {
+  struct uvs__request r;
+  uint64_t after, last;
+  struct uvs__event *events;
+  size_t n;
+  struct uvs__arena arena;
+};
+
+/* TRIM up to `limit` records of ends that are past their time or above max_done, and dead letters
+ * that are older than dead_age_us or above max_dead, oldest first. count: how many. */
+struct uvs__trim_request {
+  struct uvs__request r;
+  uint32_t max_done, max_dead, limit;
+  int64_t dead_age_us;
+  uint64_t count;
+};
+
+/* ----------------------------------------------------------------- stores --- */
+
+struct uvs__store_config {
+  const char *name;  /* what follows "sqlite:" or "memory:" */
+  uvs_clock_t clock; /* wall_ns NULL: the system's */
+};
+
+struct uvs__store {
+  const struct uvs__store_ops *ops;
+  int poll_ms;       /* how often to call `poll`; 0: never */
+  uint64_t events;   /* raised when EVENTS may have something new */
+  char trouble[200]; /* why the last request failed, one line; "" */
+};
+
+struct uvs__store_ops {
+  /* Carry out a batch, a list in order. Each request's `done` is called once; it may free it. */
+  void (*run)(struct uvs__store *store, struct uvs__request *first);
+  /* Has another process, or another connection, changed something, or died? Then claims may find
+   * more. Returns true if so. */
+  bool (*poll)(struct uvs__store *store);
+  /* Nothing to do for a while: house-keeping that is best done then. Returns an event
+   * (UVS_EVENT_CANNOT_SHRINK) or 0. */
+  int (*idle)(struct uvs__store *store);
+  int64_t (*now_us)(struct uvs__store *store);
+  void (*close)(struct uvs__store *store);
+};
+
+/* Open a store. On an error `text` says why, and nothing was changed. */
+int uvs__memory_open(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
+                     size_t size);
+int uvs__sqlite_open(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
+                     size_t size);
+
+#endif
