@@ -65,6 +65,7 @@
   INT64_C(60000000)                /* catch_up_rate is for jobs that are overdue for longer */
 #define UVS__CRON_QUEUE "uvs.cron" /* the ticks of the crons; REST is the cron's name */
 #define UVS__EVENTS_KEPT 1000      /* the newest events that a store remembers */
+#define UVS__EVENTS_PAGE 100       /* the most events in one answer */
 
 enum { UVS__CLASS_HIGH, UVS__CLASS_NORMAL, UVS__CLASS_LOW, UVS__CLASS_LEASED, UVS__CLASS_HELD };
 
@@ -347,9 +348,9 @@ struct uvs__count_request {
   struct uvs__arena arena;
 };
 
-/* EVENTS with a number above `after`, oldest first, at most 100. `last`: the number of the last one
- * that the store has; 0: none. The store remembers DEAD, CANCELLED, REPLACED, QUEUE_CHANGED and
- * DEAD_DROPPED, each in the step that makes it. Numbers are 1, 2, 3, ... */
+/* EVENTS with a number above `after`, oldest first, at most UVS__EVENTS_PAGE. `last`: the number of
+ * the last one that the store has; 0: none. The store remembers DEAD, CANCELLED, REPLACED,
+ * QUEUE_CHANGED and DEAD_DROPPED, each in the step that makes it. Numbers are 1, 2, 3, ... */
 struct uvs__event {
   uint64_t number;
   int what;
