@@ -273,6 +273,7 @@ struct uvs__count_request {
  * that the store has; 0: none. The store remembers DEAD, CANCELLED, REPLACED, QUEUE_CHANGED and
  * DEAD_DROPPED, each in the step that makes it. */
 struct uvs__event {
+  uint64_t number;
   int what;
   const char *id;
   const char *text;
