@@ -115,7 +115,7 @@ struct uvs__keeper {
   /* Events of the store. */
   bool looking_at_events;
   uint64_t events_seen; /* the value of store->events when they were last asked for */
-  uint64_t events_last; /* number of the last one that was told; UINT64_MAX: not known yet */
+  uint64_t events_last; /* number of the last one that was told; INT64_MAX: not known yet */
 
   bool closing;
   struct uvs__timer grace;

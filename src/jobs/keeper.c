@@ -365,7 +365,8 @@ int uvs__keeper_open(uvs_jobs_t *jobs, struct uvs__store *store) {
   for (int i = 0; i < 3; i++)
     k->asked[i].end = &k->asked[i].first;
   k->to_settle_end = &k->to_settle;
-  k->events_seen = k->events_last = UINT64_MAX;
+  k->events_seen = UINT64_MAX;
+  k->events_last = INT64_MAX;
   k->wall_offset_ns = uvs__wall_ns(jobs) - uvs__mono_ns(jobs);
   rc = uv_thread_create(&k->thread, run_keeper, jobs);
   if (rc == 0) {
