@@ -55,8 +55,8 @@ static void call_task_hooks(uvs_t *s, uint32_t slot, struct uvs__task *t, struct
 
 /* ---- a run in progress ---- */
 
-/* Lock held, except during `interrupt`. A run whose body returns meanwhile ends afterwards: else a
- * wait would return, and its thread could free `arg`, while `interrupt` uses it. */
+/* Lock held, except during `interrupt`. If the body returns meanwhile, its run ends after the call:
+ * otherwise a wait could return, and its thread could free `arg`, while `interrupt` uses it. */
 static void interrupt(uvs_t *s, uint32_t slot, const struct uvs__task *t, struct uvs__extra *x) {
   struct uvs__run_end end = {.status = UVS_PENDING}; /* no run ends with that status */
   uvs_id_t id = uvs__id_of(s, t, slot);
@@ -222,7 +222,7 @@ static void serve_first(uvs_t *s, uint64_t now_ns) {
   struct uvs__task *t = uvs__task(s, slot);
   struct uvs__extra *x = uvs__extra(s, t);
 
-  /* It stays on the list, so that it cannot be freed meanwhile. */
+  /* The task stays on the list, so it cannot be freed while the lock is not held. */
   if (t->state == UVS__WAITING && x->point_owed)
     uvs__find_occurrence(s, slot);
   if (t->state == UVS__WAITING)
