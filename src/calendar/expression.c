@@ -102,7 +102,7 @@ static int refuse_count(const char *text, const struct uvs__span *words, size_t 
                        "the expression is empty: write 5 fields, such as 0 9 * * 1-5");
   if (n > 6)
     return uvs__refuse(error, column + 1, "expression",
-                       "%zu fields are too many: write 5, or 6 with the second first; there is no "
+                       "%zu fields are too many: write 5, or 6 with the seconds first; there is no "
                        "year field",
                        n);
   return uvs__refuse(error, column + 1, "expression",

@@ -184,7 +184,7 @@ static int read_step(struct item *i, int *ret) {
     return REFUSE(i, from, "'%s' has no step after '/': write a number from 1", i->shown);
   *ret = read_number(i);
   if (*ret == 0)
-    return REFUSE(i, from, "a step of 0 leads nowhere: write a step of 1 or more");
+    return REFUSE(i, from, "a step of 0 is not allowed: write a step of 1 or more");
   return 0;
 }
 
@@ -334,7 +334,7 @@ static int read_item(struct item *i, struct uvs__day_fields *days, uint64_t *set
   int step, rc;
 
   if (i->begin == i->end)
-    return REFUSE(i, i->begin, "the list of %s has an empty place: write a value, or no comma",
+    return REFUSE(i, i->begin, "the %s field has an empty item: write a value, or remove the comma",
                   i->kind->name);
   show_item(i);
   rc = read_last(i, days, &done);

@@ -127,7 +127,7 @@ static const char *take_block(struct image *m, const struct tzif_header *h, stru
   if (h->type_count == 0 || h->type_count > TYPES_MAX || h->char_count == 0 ||
       (h->std_count != 0 && h->std_count != h->type_count) ||
       (h->ut_count != 0 && h->ut_count != h->type_count))
-    return "its counts are not possible";
+    return "its counts are invalid";
   b->time_count = h->time_count;
   b->type_count = h->type_count;
   b->times = p;
@@ -162,7 +162,7 @@ static const char *read_image(struct image *m, struct tzif_block *b, struct uvs_
   b->time_size = 4;
   if (h.version == 0) {
     wrong = take_block(m, &h, b);
-    return wrong != NULL || m->left == 0 ? wrong : "there is more after its end";
+    return wrong != NULL || m->left == 0 ? wrong : "there are bytes after its end";
   }
   if (image_take(m, block_size(&h, 4)) == NULL)
     return "it ends too early";
