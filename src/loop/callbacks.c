@@ -5,7 +5,8 @@
  * All tasks that are owed a callback are on one list. The callbacks that a task is owed depend on
  * its state when the loop serves it:
  *
- *   WAITING   the hooks before its next run: decorate, error, missed; and results to drop
+ *   WAITING   the hooks before its next run: decorate, error, missed; and results to drop. For a
+ *             calendar task the loop also computes the next occurrence here.
  *   RUNNING   `interrupt`, if the body still runs; `after`, if the body has returned
  *   ENDED     its last callbacks; then it is over
  */

@@ -34,12 +34,12 @@ enum uvs__state { UVS__FREE = 0, UVS__WAITING, UVS__READY, UVS__RUNNING, UVS__EN
 
 /* Where the task's link is. */
 enum uvs__place {
-  UVS__NOWHERE = 0, /* in no list: running, ended, or never due */
+  UVS__NOWHERE = 0, /* in no list: running, ended, never due, paused, or held */
   UVS__IN_DELAY,    /* the delay queue of the monotonic clock */
   UVS__IN_WALL,     /* the delay queue of the wall clock */
   UVS__IN_READY,    /* among the ready tasks of a crew, or of the loop */
   UVS__IN_GATE,     /* ready, and waiting for its lane */
-  UVS__IN_OWED,     /* the loop owes it a callback */
+  UVS__IN_OWED,     /* the loop owes it a callback, or its next occurrence */
   UVS__IN_ARRIVALS, /* a runner found it due, and only the loop can run it */
   UVS__WITH_CALLER  /* in no list: its submitter is about to run it (UVS_REJECT_CALLER_RUNS) */
 };
