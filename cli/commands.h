@@ -6,7 +6,7 @@
 #ifndef UVSCHED_CLI_COMMANDS_H
 #define UVSCHED_CLI_COMMANDS_H
 
-#define CLI_FAILED 1 /* the command did not work: a bad expression, no such zone, no memory */
+#define CLI_FAILED 1 /* the command failed: a bad expression, no such zone, no memory */
 #define CLI_USAGE 2  /* the command line is wrong */
 
 int cli_cron(int argc, char **argv);

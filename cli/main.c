@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * uvsched: the command-line program. Here is the table of its commands. Exit status: 0; 1 if a
- * command failed or the output could not be written; 2 if the command line is wrong.
+ * uvsched: the command-line program, and the table of its commands. Exit status: 0; 1 if a command
+ * failed or the output could not be written; 2 if the command line is wrong.
  */
 #include <errno.h>
 #include <signal.h>
@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
   rc = run_command(argc, argv);
   errno = 0;
   if (fflush(stdout) != 0 || ferror(stdout)) {
-    if (errno != EPIPE) /* `uvsched cron ... | head -1`: the reader knows that it stopped */
+    if (errno != EPIPE) /* EPIPE, as in `| head -1`, needs no message: the reader has stopped */
       cli_complain("the output could not be written%s%s", errno == 0 ? "" : ": ",
                    errno == 0 ? "" : uv_strerror(uv_translate_sys_error(errno)));
     return rc == 0 ? CLI_FAILED : rc;
