@@ -32,7 +32,17 @@
  * RELEASE and DEAD, which end the job as cancelled. If the lease ends instead, the next claim ends
  * the job as cancelled. ACK ends it as done.
  *
- * TIME. Microseconds since 1970, by the store's clock. Due times are below UVS__NEVER_US.
+ * TIME. Microseconds since 1970, by the store's clock. Due times are below UVS__NEVER_US. The
+ * store's now is wall_ns rounded down; it is read once for each batch.
+ *
+ * NUMBERS. Each new job gets the next number of a counter of the store: a larger number is a later
+ * time of put. The job keeps its number and its put_us for ever: when it is moved or retried, as a
+ * dead letter, when it is redriven, and in the record of its end. Lists are ordered by number, and
+ * cursors are numbers.
+ *
+ * EVENTS are written in the order of the steps that make them. `id` is the whole id of a job, the
+ * name of a queue (QUEUE_CHANGED), or NULL (DEAD_DROPPED). `text` is the reason of a dead letter,
+ * "removed: N" for DEAD_DROPPED, and otherwise "".
  *
  * THREADS. All calls come from one thread, the store's. Requests of one batch are carried out in
  * order, in one transaction.
@@ -55,6 +65,7 @@
   INT64_C(60000000)                /* catch_up_rate is for jobs that are overdue for longer */
 #define UVS__CRON_QUEUE "uvs.cron" /* the ticks of the crons; REST is the cron's name */
 #define UVS__EVENTS_KEPT 1000      /* the newest events that a store remembers */
+#define UVS__EVENTS_PAGE 100       /* the most events in one answer */
 
 enum { UVS__CLASS_HIGH, UVS__CLASS_NORMAL, UVS__CLASS_LOW, UVS__CLASS_LEASED, UVS__CLASS_HELD };
 
@@ -69,6 +80,15 @@ struct uvs__when {
   int64_t delay_us;
   int64_t at_us;
 };
+
+/* All stores work it out like this. The now is rounded up, so that no delay is too short. */
+static inline int64_t uvs__due_us(struct uvs__when when, int64_t wall_ns) {
+  int64_t now_us = wall_ns / 1000 + (wall_ns % 1000 > 0);
+
+  if (when.delay_us < 0)
+    return when.at_us < UVS__NEVER_US ? when.at_us : UVS__NEVER_US - 1;
+  return when.delay_us < UVS__NEVER_US - now_us ? now_us + when.delay_us : UVS__NEVER_US - 1;
+}
 
 /* A job, as it is put. */
 struct uvs__record {
@@ -114,7 +134,11 @@ struct uvs__request {
 };
 
 /* PUT. Durable when it answers. Each job by itself: status 0, UVS_JOB_EXISTS or UV_EEXIST. For the
- * last two, `there` is the REST of the job that is there (in the arena). */
+ * last two, `there` is the REST of the job that is there (in the arena). The id is looked at first,
+ * then the key. With UVS_KEY_REPLACE:
+ *   - A pending holder of the key ends as replaced, and the new job is pending.
+ *   - A claimed holder, even if its lease has ended, gets the new job as its successor, which is
+ *     held. An earlier successor ends as replaced. */
 struct uvs__put {
   struct uvs__record job;
   int status;
@@ -144,17 +168,38 @@ struct uvs__claimed {
   const struct uvs__cron *cron; /* a tick of UVS__CRON_QUEUE: the definition; else NULL */
 };
 
-/* CLAIM up to max jobs of a queue that are visible: first class 3, then 0, 1, 2, each by visible_us
- * and then by time of put. A claimed job moves to class 3 with visible_us = now + lease_us.
- *   - max_crashed: at most this many of class 3. pending_only: of class 3, only pending ones.
- *   - An expired lease that is claimed counts as a crash. If the job was cancelled, or has a
- *     successor, it ends instead, and is not returned.
- *   - The queue's pause, concurrency (claimed jobs whose lease has not ended), rate and
- *     catch_up_rate bound what is claimed.
- * next_us: when to ask again: the nearest visible_us; now_us or earlier if more could have been
- * claimed with a larger max; when the next token comes, if a rate was the bound; UVS__NEVER_US if
- * the queue is empty or paused. With concurrency as the bound: the nearest end of a lease. Jobs
- * that max_crashed or pending_only held back do not count, except as visible_us in the future. */
+/* CLAIM up to max jobs of a queue that are visible (visible_us <= now): first class 3, then 0, 1,
+ * 2, each by visible_us and then by number. A claimed job moves to class 3 with visible_us = now +
+ * lease_us. max and lease_us are at least 1.
+ *
+ * A paused queue answers nothing, and next_us UVS__NEVER_US. Otherwise the store walks through the
+ * visible jobs in this order and does the first that applies to each:
+ *   1. Class 3, and max_crashed jobs of class 3 have been claimed: go on with class 0.
+ *   2. pending_only, and the job is claimed already (its lease has ended): skip it.
+ *   3. The lease has ended, and the job is cancelled or has a successor: if max is reached (7),
+ *      stop, and next_us is now_us. Otherwise it ends as cancelled, or else as replaced, and is not
+ *      returned; but it counts for max. Its successor may be claimed by this request.
+ *   4. `concurrency` is not 0, and at least so many jobs of the queue are claimed with a lease that
+ *      has not ended: stop. next_us is the nearest end of such a lease.
+ *   5. No token of `rate`: stop. next_us is the end of the window.
+ *   6. The job is overdue (visible_us < now - UVS__OVERDUE_US), and there is no token of
+ *      catch_up_rate: skip it.
+ *   7. max jobs were claimed, or ended by 3: stop. next_us is now_us.
+ *   8. Claim it. It takes a token of each rate that 5 and 6 have looked at.
+ * If the walk was not stopped: next_us is the nearest visible_us above now in classes 0 to 3, or
+ * the end of the catch-up window if it is earlier and a job was skipped for it; UVS__NEVER_US if
+ * there is neither.
+ *
+ * The fence is drawn when the first job is claimed: a request that claims nothing draws none. An
+ * expired lease that is claimed counts as a crash. If memory runs out after something was done, the
+ * request succeeds with fewer jobs, and next_us is now_us.
+ *
+ * TOKENS. A queue keeps two windows in the store, (start_us, used): one for `rate`, of rate_ns in
+ * microseconds (rounded up, at least 1), and one for catch_up_rate, of one second. A window is over
+ * if now >= start_us + its length, or now < start_us (the clock was set back). There is a token if
+ * the window is over or used < the rate. To take a token of a window that is over begins a new one,
+ * (now, 1); otherwise used is raised by 1. A rate of 0 is no bound, takes no tokens and leaves its
+ * window alone. SET_QUEUE leaves both windows as they are. */
 struct uvs__claim_request {
   struct uvs__request r;
   const char *queue;
@@ -173,7 +218,15 @@ struct uvs__claim_request {
  *            way: if tick_last_us is later than the cron's `last`, it becomes the `last`, and
  *            `puts` are put. Otherwise each of them answers UVS_JOB_EXISTS.
  *   DEAD     becomes a dead letter with the error as reason
- * The jobs in `puts` are written only if status is 0. */
+ * The jobs in `puts` are written only if status is 0; only ACK, and RELEASE with a tick_last_us,
+ * have some. An item is carried out in this order: the job ends or becomes pending, its successor
+ * takes its place, the puts are put one by one. So they may use the key of the job that has ended.
+ *
+ * A lease that has ended is settled like any other, as long as nobody has claimed the job again. A
+ * cancelled job that is extended keeps its new lease and its progress. RETRY with a successor
+ * answers 0, and so does RELEASE.
+ *
+ * A job keeps the error of its last RETRY (NULL: none), and its last progress, until it ends. */
 enum uvs__settle_op { UVS__ACK = 1, UVS__RETRY, UVS__EXTEND, UVS__RELEASE, UVS__DEAD };
 #define UVS__SETTLE_CANCELLED 1
 struct uvs__settle {
@@ -198,7 +251,8 @@ struct uvs__settle_request {
 
 /* ALTER: cancel or move a job that has not ended. Durable when it answers. status: 0;
  * UVS_JOB_RUNNING (cancel: the flag is set; move: nothing was done); UV_ENOENT. A held job can be
- * cancelled, and moved: its due time is for later. */
+ * cancelled, and moved: its due time is for later. A job whose lease has ended, and that was not
+ * claimed again, counts as running. */
 enum uvs__alter_op { UVS__CANCEL = 1, UVS__MOVE };
 struct uvs__alter_request {
   struct uvs__request r;
@@ -209,8 +263,21 @@ struct uvs__alter_request {
 };
 
 /* GET one job, dead letter or record of an end: found, or r.status is UV_ENOENT. LIST a page: by
- * filter, from a cursor, without payloads (dead letters have them). Infos are in the arena. Ids in
- * infos are whole ids. */
+ * filter, with numbers above the cursor. next: the cursor of the next page; 0: there is no more.
+ * A page may be short, even empty, although next is not 0. Infos are in the arena. Ids in infos are
+ * whole ids. A record of an end that is past its time does not exist for any request but TRIM.
+ *
+ * An info has these fields; others are 0 or NULL, `error` is "".
+ *   not ended     id, name, queue, key, priority, put, attempts, crashes, error; due: pending or
+ *                 held, its due time; running, the end of the lease; cancelling; GET: payload,
+ *                 meta, progress
+ *   dead letter   id, name, queue, key, priority, put, due (the last due time), ended, attempts,
+ *                 crashes, error (the reason); payload, meta
+ *   an end        id, name, queue, put, ended, attempts, crashes; GET of a done job: result
+ * attempts: how often the job was settled with RETRY, ACK or DEAD. A filter with state 0 means jobs
+ * that have not ended, PENDING, RUNNING and HELD one of these, DEAD the dead letters, DONE the
+ * records of ends; others match nothing. overdue: pending with a due time <= now. A filter with an
+ * id matches that one, if the other fields match too. */
 struct uvs__list_request {
   struct uvs__request r;
   uvs_job_filter_t filter;  /* GET: only id */
@@ -222,9 +289,15 @@ struct uvs__list_request {
   struct uvs__arena arena;
 };
 
-/* REDRIVE or PURGE up to `limit` that match the filter, from the cursor. count: how many. next: the
- * cursor to go on from; 0: all have been looked at. With an id: r.status UV_ENOENT, or UV_EEXIST if
- * its key is in use. Durable. */
+/* REDRIVE or PURGE up to `limit` that match the filter, with numbers above the cursor. count: how
+ * many. next: the cursor to go on from; 0: all have been looked at. With an id: next is 0, and
+ * r.status may be UV_ENOENT, or UV_EEXIST if its key is in use. Durable.
+ *   REDRIVE  dead letters (state 0 or DEAD): pending, due now, in the class of its priority, with
+ *            no failures, crashes, error and progress. If the key is in use, it stays.
+ *   PURGE    dead letters (state 0 or DEAD), or records of ends (DONE). A removed dead letter
+ *            leaves a record of its end, state CANCELLED, until put_us + UVS__REPEAT_US if that is
+ *            later than now; so does TRIM. Records of ends whose put_us + UVS__REPEAT_US is later
+ *            than now do not match. */
 struct uvs__bulk_request {
   struct uvs__request r;
   uvs_job_filter_t filter;
@@ -234,15 +307,18 @@ struct uvs__bulk_request {
   uint64_t count;
 };
 
-/* SET_QUEUE: fields that are -1 stay. Durable. */
+/* SET_QUEUE: fields that are -1 stay; those of a new queue are 0, and rate_ns is a second. Each
+ * request makes an event. Durable. */
 struct uvs__queue_request {
   struct uvs__request r;
   uvs_job_queue_t set;
 };
 
 /* SET_CRON: 0, or UVS_JOB_EXISTS if the stored revision is not lower. Otherwise the definition is
- * stored; `last` is now for a new cron and stays for a known one; the tick becomes pending, due
- * now, without a fence. REMOVE_CRON: 0 or UV_ENOENT. CRONS: all, ordered by name. Durable. */
+ * stored; `last` is now for a new cron and stays for a known one; a tick that is there is removed
+ * (a run of it is lost), and a new one is made: queue UVS__CRON_QUEUE, rest and name the cron's,
+ * pending with normal priority, due now. REMOVE_CRON: removes the tick too; 0 or UV_ENOENT. A tick
+ * that is removed leaves no record and no event. CRONS: all, ordered by name. Durable. */
 struct uvs__cron {
   const char *name, *expression, *zone;
   uint64_t revision;
@@ -262,17 +338,21 @@ struct uvs__cron_request {
 };
 
 /* COUNT: the first half of uvs_jobs_stats_t. Queues are ordered by name, without UVS__CRON_QUEUE,
- * in the arena. A queue that has settings is listed even if it is empty. */
+ * in the arena; the sums are without it, too. A queue that has settings is listed even if it is
+ * empty; one without settings has zeros there. pending: without held ones. overdue: pending, with a
+ * due time <= now. running: claimed. kept: records of ends whose time is set by keep_us, that is
+ * later than put_us + UVS__REPEAT_US, and is not past. */
 struct uvs__count_request {
   struct uvs__request r;
   uvs_jobs_stats_t stats;
   struct uvs__arena arena;
 };
 
-/* EVENTS with a number above `after`, oldest first, at most 100. `last`: the number of the last one
- * that the store has; 0: none. The store remembers DEAD, CANCELLED, REPLACED, QUEUE_CHANGED and
- * DEAD_DROPPED, each in the step that makes it. */
+/* EVENTS with a number above `after`, oldest first, at most UVS__EVENTS_PAGE. `last`: the number of
+ * the last one that the store has; 0: none. The store remembers DEAD, CANCELLED, REPLACED,
+ * QUEUE_CHANGED and DEAD_DROPPED, each in the step that makes it. Numbers are 1, 2, 3, ... */
 struct uvs__event {
+  uint64_t number;
   int what;
   const char *id;
   const char *text;
@@ -285,8 +365,13 @@ struct uvs__events_request {
   struct uvs__arena arena;
 };
 
-/* TRIM up to `limit` records of ends that are past their time or above max_done, and dead letters
- * that are older than dead_age_us or above max_dead, oldest first. count: how many. */
+/* TRIM, up to `limit`, in this order, each oldest end first (then by number):
+ *   1. records of ends that are past their time
+ *   2. if more than max_done are `kept` (see COUNT): the oldest of these, but none before put_us +
+ *      UVS__REPEAT_US
+ *   3. dead letters that ended more than dead_age_us ago
+ *   4. dead letters above max_dead
+ * count: how many. If dead letters were removed, one event DEAD_DROPPED. */
 struct uvs__trim_request {
   struct uvs__request r;
   uint32_t max_done, max_dead, limit;

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tree: an ordered set of nodes that are embedded in what they order. It is a treap: a search tree
+ * by `compare`, and a heap by a random rank, so that it stays flat. It never allocates.
+ */
+#ifndef UVSCHED_JOBS_TREE_H
+#define UVSCHED_JOBS_TREE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct uvs__node {
+  struct uvs__node *left, *right;
+  uint32_t rank; /* not lower than the ranks below */
+};
+
+struct uvs__tree {
+  struct uvs__node *root;
+  /* Below 0: a comes before b; above 0: after b. No two nodes of a tree are equal. */
+  int (*compare)(const struct uvs__node *a, const struct uvs__node *b);
+  uint32_t random;
+};
+
+void uvs__tree_init(struct uvs__tree *t,
+                    int (*compare)(const struct uvs__node *a, const struct uvs__node *b));
+void uvs__tree_insert(struct uvs__tree *t, struct uvs__node *node);
+void uvs__tree_remove(struct uvs__tree *t, struct uvs__node *node);
+
+/* `like` need not be in the tree: it is only compared. Its equal; the first that is not before it;
+ * the first that is after it. NULL: none. */
+struct uvs__node *uvs__tree_find(const struct uvs__tree *t, const struct uvs__node *like);
+struct uvs__node *uvs__tree_from(const struct uvs__tree *t, const struct uvs__node *like);
+struct uvs__node *uvs__tree_after(const struct uvs__tree *t, const struct uvs__node *like);
+struct uvs__node *uvs__tree_first(const struct uvs__tree *t);
+
+/* What the node is embedded in. node must not be NULL. */
+#define UVS__AROUND(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
+
+#endif
