@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The commands of the program, each in a file of its own. argv[0] is the name of the command. A
- * command returns the exit status of the program; main checks that the output was written.
+ * The commands of the program, each in a file or files of its own. argv[0] is the name of the
+ * command. A command returns the exit status of the program; main checks that the output was
+ * written.
  */
 #ifndef UVSCHED_CLI_COMMANDS_H
 #define UVSCHED_CLI_COMMANDS_H
@@ -10,5 +11,6 @@
 #define CLI_USAGE 2  /* the command line is wrong */
 
 int cli_cron(int argc, char **argv);
+int cli_jobs(int argc, char **argv);
 
 #endif

@@ -202,15 +202,6 @@ static int collect_intervals(const uvs_calendar_t *every, const struct request *
 
 /* ----------------------------------------------------------------- table --- */
 
-enum { PLAIN_COLOUR, BOLD, YELLOW, RED, CYAN };
-
-static void set_colour(bool colours, int colour) {
-  static const char *const codes[] = {"\033[0m", "\033[1m", "\033[33m", "\033[31m", "\033[36m"};
-
-  if (colours)
-    fputs(codes[colour], stdout);
-}
-
 /* Prints the planned time: 02:30, or 2011-12-30 12:00 if its date differs from that of the row. */
 static void print_planned(const uvs_occurrence_t *o) {
   const uvs_local_time_t *p = &o->planned, *l = &o->local;
@@ -223,7 +214,7 @@ static void print_planned(const uvs_occurrence_t *o) {
 }
 
 static void print_note(const uvs_occurrence_t *o, bool colours) {
-  static const int colour[] = {PLAIN_COLOUR, YELLOW, RED, CYAN, CYAN, RED};
+  static const int colour[] = {CLI_PLAIN, CLI_YELLOW, CLI_RED, CLI_CYAN, CLI_CYAN, CLI_RED};
   static const char *const words[] = {"",           "moved from ", "dropped: the clock skips ",
                                       "first pass", "second pass", "dropped: second pass"};
   bool in_gap = o->flag == UVS_OCCURRENCE_MOVED || o->flag == UVS_OCCURRENCE_DROPPED;
@@ -232,7 +223,7 @@ static void print_note(const uvs_occurrence_t *o, bool colours) {
   if (o->flag == UVS_OCCURRENCE_PLAIN && more == 0)
     return;
   fputs("  ", stdout);
-  set_colour(colours, colour[o->flag]);
+  cli_set_colour(colours, colour[o->flag]);
   fputs(words[o->flag], stdout);
   if (in_gap)
     print_planned(o);
@@ -241,16 +232,16 @@ static void print_note(const uvs_occurrence_t *o, bool colours) {
            in_gap      ? "more"
            : more == 1 ? "time"
                        : "times");
-  set_colour(colours, PLAIN_COLOUR);
+  cli_set_colour(colours, CLI_PLAIN);
 }
 
 static void print_title(const struct request *q, const uvs_calendar_t *c, bool colours) {
   const char *tz = getenv("TZ"), *zone = uvs_calendar_zone(c);
   char from[CLI_INSTANT_BYTES];
 
-  set_colour(colours, BOLD);
+  cli_set_colour(colours, CLI_BOLD);
   cli_write_plain(stdout, q->text);
-  set_colour(colours, PLAIN_COLOUR);
+  cli_set_colour(colours, CLI_PLAIN);
   fputs(" in ", stdout);
   cli_write_plain(stdout, zone);
   if (strcmp(zone, "Local") == 0) {
@@ -275,9 +266,9 @@ static void print_table(const struct request *q, const uvs_calendar_t *c, const 
     if ((int)strlen(offset) > offset_width)
       offset_width = (int)strlen(offset);
   }
-  set_colour(colours, BOLD);
+  cli_set_colour(colours, CLI_BOLD);
   printf("%-*s  %-*s  UTC", local_width, "local", offset_width, "offset");
-  set_colour(colours, PLAIN_COLOUR);
+  cli_set_colour(colours, CLI_PLAIN);
   putchar('\n');
   for (size_t i = 0; i < r->n; i++) {
     const uvs_occurrence_t *o = &r->row[i];

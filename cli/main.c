@@ -21,6 +21,7 @@ static const struct command {
   const char *summary;
 } commands[] = {
     {"cron", cli_cron, "the next occurrences of a cron expression in a time zone"},
+    {"jobs", cli_jobs, "durable jobs in a SQLite file: put, run, list, cancel"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -59,7 +60,8 @@ static int run_command(int argc, char **argv) {
 int main(int argc, char **argv) {
   int rc;
 
-  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error, like a full disk */
+  argv = uv_setup_args(argc, argv); /* so that a process can have another title */
+  signal(SIGPIPE, SIG_IGN);         /* a closed pipe is a write error, like a full disk */
   rc = run_command(argc, argv);
   errno = 0;
   if (fflush(stdout) != 0 || ferror(stdout)) {
