@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What uvs_calendar_next and uvs_calendar_parse cost. Each row is a chain of occurrences, one from
- * the other. Prints "KIND<tab>ZONE<tab>EXPRESSION<tab>ns" for each, the best of many short rounds.
+ * What uvs_calendar_next and uvs_calendar_parse cost. Each row is a chain of occurrences: each call
+ * starts from the result of the call before it. Prints "KIND<tab>ZONE<tab>EXPRESSION<tab>ns" for
+ * each row, with the best time of many short rounds.
  * bench/calendar.mjs reads it, and measures the same rows with croner.
  *
  *   bench-calendar [--max N]      leave out all rounds after N

@@ -21,7 +21,7 @@ int cli_usage_error(const char *command, const char *format, ...) {
   return CLI_USAGE;
 }
 
-/* The option that `arg` is, and the part of `arg` that is its value: NULL if there is none. */
+/* Finds the option in `arg`, and the value in `arg` after it (NULL: there is none). */
 static const struct cli_option *find_option(const char *arg, const struct cli_option *options,
                                             size_t n, const char **ret_value) {
   for (size_t i = 0; i < n; i++) {
@@ -59,7 +59,7 @@ int cli_read_args(int argc, char **argv, const struct cli_option *options, size_
     o = find_option(argv[i], options, n, &value);
     if (o == NULL) {
       cli_usage_error(argv[0],
-                      "there is no option '%.60s'; if it is not meant as one, write -- before it",
+                      "there is no option '%.60s'; if it is not an option, write -- before it",
                       argv[i]);
       return -1;
     }

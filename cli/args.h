@@ -17,19 +17,19 @@ struct cli_option {
 };
 
 /**
- * Read argv[1] and what follows. Writes the first max_words words.
+ * Read the arguments from argv[1] on. Writes the first max_words words.
  *
- * Returns: how many words there are, which may be more than max_words; -1 if an option is wrong.
- *          Then cli_usage_error has told the user.
+ * Returns: how many words there are, which may be more than max_words; -1 if an option is wrong
+ *          (cli_usage_error has printed the error).
  */
 int cli_read_args(int argc, char **argv, const struct cli_option *options, size_t n,
                   const char **ret_words, int max_words);
 
-/* The position of `value` among the words, which are separated by blanks, counted from 0. -1 if it
- * is none of them: cli_usage_error has told the user. */
+/* Returns the position of `value` in `words`, a list separated by blanks, counted from 0; -1 if it
+ * is not in the list (cli_usage_error has printed the error). */
 int cli_read_choice(const char *command, const char *option, const char *value, const char *words);
 
-/* Reads a number that has only digits. False after an error: cli_usage_error has told the user. */
+/* Reads a number that has only digits. False: cli_usage_error has printed the error. */
 bool cli_read_number(const char *command, const char *option, const char *value, int max, int *ret);
 
 /* Prints what is wrong with the command line, and how to get help. Returns CLI_USAGE. */

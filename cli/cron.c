@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * cron: prints the next occurrences of an expression, as a table or as JSON. The rows are collected
- * first, because the widths of the columns depend on them.
+ * cron: prints the next occurrences of an expression, as a table or as JSON. All rows are collected
+ * before the first is printed, because the widths of the columns depend on them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,35 +33,37 @@ struct rows {
 static const char help[] =
     "usage: uvsched cron \"EXPRESSION\" [ZONE] [OPTIONS]\n"
     "\n"
-    "Prints the next occurrences of a cron expression: local time, offset, UTC, and a note where\n"
-    "the clock of the zone is set forward or back.\n"
+    "Prints the next occurrences of a cron expression: local time, offset, UTC, and a note if the\n"
+    "occurrence is affected because the clock of the zone is set forward or back.\n"
     "\n"
-    "EXPRESSION is one argument: five fields (minute, hour, day of month, month, day of week), "
-    "six\n"
-    "with the second first, or @daily, @hourly, @every 90s and the like. Put it into quotes.\n"
-    "ZONE is a name of tzdata, such as Europe/Berlin; UTC; or Local, the default: what TZ says,\n"
-    "else /etc/localtime.\n"
+    "EXPRESSION is one argument, so put it in quotes. It has five fields (minute, hour, day of\n"
+    "month, month, day of week). A sixth field, for seconds, may stand in front of them. It may\n"
+    "also be @hourly, @daily, @weekly, @monthly, @yearly, or an interval such as @every 90s.\n"
+    "ZONE is a name from tzdata, such as Europe/Berlin, or UTC, or Local. The default is Local:\n"
+    "the zone in TZ, or /etc/localtime if TZ is not set.\n"
     "\n"
     "options:\n"
-    "  -n NUMBER         how many rows; default 10, at most 100000\n"
-    "  --from TIME       only what is later than TIME: 2025-03-09T07:00:00Z,\n"
+    "  -n NUMBER         how many rows to print: at most 100000, default 10\n"
+    "  --from TIME       print only occurrences later than TIME: 2025-03-09T07:00:00Z,\n"
     "                    2025-03-09T08:00:00+01:00, @SECONDS since 1970, or now (default)\n"
-    "  --json            one array of objects\n"
-    "  --all             also the times that a rule dropped; they do not occur\n"
-    "  --days RULE       if day of month and day of week are given, days match if:\n"
-    "                      auto    either matches; both, if one field begins with * (default)\n"
-    "                      either  either matches\n"
-    "                      both    both match\n"
-    "  --gap RULE        a fixed time that the clock skips occurs:\n"
+    "  --json            print one array of objects\n"
+    "  --all             also print the times that a rule dropped; they do not occur\n"
+    "  --days RULE       which days match the fields day of month and day of week:\n"
+    "                      auto    if one field begins with * or ?: both; else: either (default)\n"
+    "                      either  days that match at least one field that is not only * or ?\n"
+    "                      both    days that match both fields\n"
+    "  --gap RULE        if the clock skips a fixed time, that time occurs:\n"
     "                      after   right after the gap (default)\n"
     "                      skip    not at all\n"
-    "  --overlap RULE    a fixed time that the clock shows twice occurs:\n"
+    "  --overlap RULE    if the clock shows a fixed time twice, that time occurs:\n"
     "                      first   the first time (default)\n"
     "                      both    both times\n"
-    "  --help            this text\n"
+    "  --help            print this text\n"
     "\n"
-    "exit status: 0; 1 for a bad expression or zone, or if the output cannot be written; 2 if the\n"
-    "command line is wrong.\n";
+    "Times are fixed if neither the minute nor the hour begins with * or ?.\n"
+    "\n"
+    "exit status: 0; 1 if the expression or the zone is wrong, there is no memory, or the output\n"
+    "cannot be written; 2 if the command line is wrong.\n";
 
 /* ------------------------------------------------------------- arguments --- */
 
@@ -75,7 +77,7 @@ static bool read_rule(const char *option, const char *value, const char *words, 
   return choice >= 0;
 }
 
-/* 0; the exit status after an error; -1 if the help was printed. */
+/* 0; after an error, the exit status; -1 if the help was printed. */
 static int read_request(int argc, char **argv, struct request *ret) {
   const char *words[2] = {NULL, NULL};
   const char *n = "10", *from = "now", *days = NULL, *gap = NULL, *overlap = NULL, *why;
@@ -123,7 +125,7 @@ static int read_request(int argc, char **argv, struct request *ret) {
   return 0;
 }
 
-/* The message of the parser, and a caret below the column of the expression that it is about. */
+/* Prints the error of the parser, the expression, and a caret below the wrong column. */
 static void explain(const char *text, const uvs_calendar_error_t *e) {
   cli_complain("%s", e->text);
   if (e->column == 0)
@@ -169,7 +171,8 @@ static int collect_occurrences(const uvs_calendar_t *c, const struct request *q,
   return 0;
 }
 
-/* An @every has no local times. A calendar that occurs every second gives them. */
+/* uvs_calendar_list does not list an @every. A calendar that occurs every second gives the local
+ * times. */
 static int collect_intervals(const uvs_calendar_t *every, const struct request *q, struct rows *r) {
   int64_t at_ns = q->from_ns;
   uvs_calendar_t *seconds;
@@ -186,7 +189,7 @@ static int collect_intervals(const uvs_calendar_t *every, const struct request *
     at_ns = uvs_calendar_next(every, at_ns);
     if (at_ns == UVS_NEVER)
       break;
-    second_ns = uvs_calendar_previous(seconds, at_ns + 1); /* the one that at_ns is in */
+    second_ns = uvs_calendar_previous(seconds, at_ns + 1); /* at_ns is in this second */
     if (at_ns - second_ns >= UVS_SEC(1) ||                 /* 2262: there are no seconds */
         uvs_calendar_list(seconds, second_ns, at_ns + 1, &o, 1) != 1)
       break;
@@ -199,16 +202,7 @@ static int collect_intervals(const uvs_calendar_t *every, const struct request *
 
 /* ----------------------------------------------------------------- table --- */
 
-enum { PLAIN_COLOUR, BOLD, YELLOW, RED, CYAN };
-
-static void set_colour(bool colours, int colour) {
-  static const char *const codes[] = {"\033[0m", "\033[1m", "\033[33m", "\033[31m", "\033[36m"};
-
-  if (colours)
-    fputs(codes[colour], stdout);
-}
-
-/* The planned time, without the date if the row shows the same date: 02:30, or 2011-12-30 12:00. */
+/* Prints the planned time: 02:30, or 2011-12-30 12:00 if its date differs from that of the row. */
 static void print_planned(const uvs_occurrence_t *o) {
   const uvs_local_time_t *p = &o->planned, *l = &o->local;
 
@@ -220,7 +214,7 @@ static void print_planned(const uvs_occurrence_t *o) {
 }
 
 static void print_note(const uvs_occurrence_t *o, bool colours) {
-  static const int colour[] = {PLAIN_COLOUR, YELLOW, RED, CYAN, CYAN, RED};
+  static const int colour[] = {CLI_PLAIN, CLI_YELLOW, CLI_RED, CLI_CYAN, CLI_CYAN, CLI_RED};
   static const char *const words[] = {"",           "moved from ", "dropped: the clock skips ",
                                       "first pass", "second pass", "dropped: second pass"};
   bool in_gap = o->flag == UVS_OCCURRENCE_MOVED || o->flag == UVS_OCCURRENCE_DROPPED;
@@ -229,7 +223,7 @@ static void print_note(const uvs_occurrence_t *o, bool colours) {
   if (o->flag == UVS_OCCURRENCE_PLAIN && more == 0)
     return;
   fputs("  ", stdout);
-  set_colour(colours, colour[o->flag]);
+  cli_set_colour(colours, colour[o->flag]);
   fputs(words[o->flag], stdout);
   if (in_gap)
     print_planned(o);
@@ -238,16 +232,16 @@ static void print_note(const uvs_occurrence_t *o, bool colours) {
            in_gap      ? "more"
            : more == 1 ? "time"
                        : "times");
-  set_colour(colours, PLAIN_COLOUR);
+  cli_set_colour(colours, CLI_PLAIN);
 }
 
 static void print_title(const struct request *q, const uvs_calendar_t *c, bool colours) {
   const char *tz = getenv("TZ"), *zone = uvs_calendar_zone(c);
   char from[CLI_INSTANT_BYTES];
 
-  set_colour(colours, BOLD);
+  cli_set_colour(colours, CLI_BOLD);
   cli_write_plain(stdout, q->text);
-  set_colour(colours, PLAIN_COLOUR);
+  cli_set_colour(colours, CLI_PLAIN);
   fputs(" in ", stdout);
   cli_write_plain(stdout, zone);
   if (strcmp(zone, "Local") == 0) {
@@ -272,9 +266,9 @@ static void print_table(const struct request *q, const uvs_calendar_t *c, const 
     if ((int)strlen(offset) > offset_width)
       offset_width = (int)strlen(offset);
   }
-  set_colour(colours, BOLD);
+  cli_set_colour(colours, CLI_BOLD);
   printf("%-*s  %-*s  UTC", local_width, "local", offset_width, "offset");
-  set_colour(colours, PLAIN_COLOUR);
+  cli_set_colour(colours, CLI_PLAIN);
   putchar('\n');
   for (size_t i = 0; i < r->n; i++) {
     const uvs_occurrence_t *o = &r->row[i];

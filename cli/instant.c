@@ -32,7 +32,7 @@ static int64_t days_before_year(int64_t year) {
 
 /* ------------------------------------------------------------------ read --- */
 
-/* Reads exactly that many digits, and moves *p behind them. */
+/* Reads exactly n digits, and moves *p behind them. */
 static bool read_digits(const char **p, int n, int *ret) {
   *ret = 0;
   for (; n > 0; n--, (*p)++) {
@@ -50,7 +50,7 @@ static bool read_char(const char **p, const char *one_of) {
   return true;
 }
 
-/* .5 is 500000000 ns. */
+/* The digits after the point: .5 is 500000000 ns. */
 static bool read_fraction(const char **p, int64_t *ret_ns) {
   int64_t unit = SECOND_NS / 10;
   const char *begin = *p;
@@ -149,8 +149,8 @@ int cli_fraction_digits(int64_t instant_ns) {
   return fraction_ns != 0 ? 3 : 0;
 }
 
-/* The year of a day that is counted from 1970-01-01; then counts the day from the start of the
- * year. */
+/* *days is counted from 1970-01-01. Returns the year, and changes *days: it then counts from the
+ * start of that year. */
 static int year_of_day(int64_t *days) {
   int year = (int)(1969 + floor_divide(*days * 400, 146097)); /* the year, or one or two less */
 

@@ -12,7 +12,7 @@
 
 #include <uvsched/calendar.h>
 
-#define CLI_INSTANT_BYTES 96 /* room for any text that is written here */
+#define CLI_INSTANT_BYTES 96 /* room for every text that these functions write */
 
 /**
  * Read an instant: "now" (in whole seconds), "@SECONDS" since 1970, or a date with a time and with
@@ -26,14 +26,14 @@ const char *cli_read_instant(const char *text, int64_t *ret_ns);
 /* How many digits a fraction of a second needs to show this instant: 0, 3, 6 or 9. */
 int cli_fraction_digits(int64_t instant_ns);
 
-/* 2025-03-09T07:00:00Z, with that many digits of a fraction. */
+/* Writes 2025-03-09T07:00:00Z, with `digits` digits after the second. */
 void cli_write_instant(int64_t instant_ns, int digits, char ret[CLI_INSTANT_BYTES]);
 
-/* 2025-03-09T03:00:00, with `separator` instead of T, and the fraction of the instant. */
+/* Writes 2025-03-09T03:00:00, with `separator` instead of T, and the fraction of the instant. */
 void cli_write_local(const uvs_local_time_t *local, char separator, int64_t instant_ns, int digits,
                      char ret[CLI_INSTANT_BYTES]);
 
-/* -04:00; with seconds if they are not 0. */
+/* Writes -04:00, or -04:56:02 if the seconds are not 0. */
 void cli_write_offset(int offset_s, char ret[CLI_INSTANT_BYTES]);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * uvsched: the command-line program. Here is the table of its commands. Exit status: 0; 1 if a
- * command failed or the output could not be written; 2 if the command line is wrong.
+ * uvsched: the command-line program, and the table of its commands. Exit status: 0; 1 if a command
+ * failed or the output could not be written; 2 if the command line is wrong.
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,6 +21,7 @@ static const struct command {
   const char *summary;
 } commands[] = {
     {"cron", cli_cron, "the next occurrences of a cron expression in a time zone"},
+    {"jobs", cli_jobs, "durable jobs in a SQLite file: put, run, list, cancel"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -59,11 +60,12 @@ static int run_command(int argc, char **argv) {
 int main(int argc, char **argv) {
   int rc;
 
-  signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error, like a full disk */
+  argv = uv_setup_args(argc, argv); /* so that a process can have another title */
+  signal(SIGPIPE, SIG_IGN);         /* a closed pipe is a write error, like a full disk */
   rc = run_command(argc, argv);
   errno = 0;
   if (fflush(stdout) != 0 || ferror(stdout)) {
-    if (errno != EPIPE) /* `uvsched cron ... | head -1`: the reader knows that it stopped */
+    if (errno != EPIPE) /* EPIPE, as in `| head -1`, needs no message: the reader has stopped */
       cli_complain("the output could not be written%s%s", errno == 0 ? "" : ": ",
                    errno == 0 ? "" : uv_strerror(uv_translate_sys_error(errno)));
     return rc == 0 ? CLI_FAILED : rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One cron expression in three zones: "every day at 02:30" on the days around 2025-03-09, when New
- * York sets its clock from 02:00 to 03:00. On a virtual clock, so three days take no time. Exit
+ * One cron expression in three zones: every day at 02:30, on the days around 2025-03-09, when New
+ * York sets its clock from 02:00 to 03:00. The clock is virtual, so three days take no time. Exit
  * status 77 (the test is skipped): this system has no tzdata. */
 #include <stdio.h>
 #include <uvsched.h>
@@ -44,14 +44,14 @@ static int start_job(uvs_t *s, struct job *job, uvs_id_t *ret_id) {
     return rc;
   uvs_task_init(&t);
   t.kind = UVS_CALENDAR;
-  t.calendar = job->calendar;        /* the task holds it, too */
-  t.missed_policy = UVS_MISSED_ONCE; /* after a stall, a suspend or a clock set forward: one run */
-  t.after = print_run;               /* and no `work`: on the loop */
+  t.calendar = job->calendar;        /* uvs_submit retains it */
+  t.missed_policy = UVS_MISSED_ONCE; /* one run makes up for all missed runs */
+  t.after = print_run;               /* there is no `work`: the body runs on the loop */
   t.arg = job;
   return uvs_submit(s, &t, ret_id);
 }
 
-/* The short call. It has no `done`, and makes up for missed runs with one. */
+/* The short call. It has no `done`. One run makes up for all missed runs. */
 static int check_report(uvs_t *s, uvs_work_cb report, uvs_id_t *ret_id) {
   return uvs_schedule_cron(s, "0 9 * * 1-5", "Europe/Berlin", report, NULL, ret_id);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The code of docs/calendar.md: a cron expression in a time zone, its next occurrence, an error for
- * the user, and the list of occurrences around a change of the clock. Exit status 77 (the test is
- * skipped): this system has no tzdata. */
+ * The code of docs/calendar.md: finds the next occurrence of a cron expression in a time zone,
+ * explains an error, and lists the occurrences around a change of the clock. Exit status 77 (the
+ * test is skipped): this system has no tzdata. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -10,7 +10,7 @@
 
 #include "expect.h"
 
-/* Writes what is wrong with an expression, under the expression. */
+/* Prints the expression, a caret under the wrong column, and the error. */
 static void explain(const char *text, const uvs_calendar_error_t *e) {
   printf("%s\n%*s\n%s\n", text, e->column, "^", e->text);
 }
@@ -39,20 +39,20 @@ static void print_one(const uvs_occurrence_t *o) {
          flags[o->flag]);
 }
 
-/* Prints all occurrences from an instant until another, and returns how many run. */
+/* Prints the occurrences from one instant until another. Returns how many of them occur. */
 static int audit(const uvs_calendar_t *c, int64_t from_ns, int64_t until_ns) {
   uvs_occurrence_t o[10];
-  int n, run = 0;
+  int n, occur = 0;
 
   do {
     n = uvs_calendar_list(c, from_ns, until_ns, o, 10);
     for (int i = 0; i < n; i++) {
       print_one(&o[i]);
-      run += o[i].flag != UVS_OCCURRENCE_DROPPED && o[i].flag != UVS_OCCURRENCE_SECOND_DROPPED;
+      occur += o[i].flag != UVS_OCCURRENCE_DROPPED && o[i].flag != UVS_OCCURRENCE_SECOND_DROPPED;
     }
     from_ns = n > 0 ? o[n - 1].utc_ns + 1 : until_ns;
   } while (n == 10);
-  return run;
+  return occur;
 }
 
 int main(void) {
@@ -69,15 +69,15 @@ int main(void) {
   EXPECT(next_of("0 9 * * 1-5", "UTC", march_8) == march_8 + UVS_DAY(2) + UVS_HOUR(9));
   EXPECT(next_of("0 9 * * FRI-MON", "UTC", march_8) == UVS_NEVER); /* refused, and explained */
 
-  EXPECT(audit(c, march_8, march_8 + UVS_DAY(3)) == 3); /* one of them moved out of the gap */
+  EXPECT(audit(c, march_8, march_8 + UVS_DAY(3)) == 3); /* a gap moves one of them */
   uvs_calendar_release(c);
 
   uvs_calendar_options_init(&options);
   options.gap = UVS_GAP_SKIP;
   options.overlap = UVS_OVERLAP_BOTH;
   EXPECT(uvs_calendar_parse("30 1,2 * * *", "America/New_York", &options, &c, NULL) == 0);
-  EXPECT(audit(c, march_8, march_8 + UVS_DAY(3)) == 5);       /* one is dropped by the gap */
-  EXPECT(audit(c, november_1, november_1 + UVS_DAY(3)) == 7); /* one comes twice */
+  EXPECT(audit(c, march_8, march_8 + UVS_DAY(3)) == 5);       /* a gap drops one */
+  EXPECT(audit(c, november_1, november_1 + UVS_DAY(3)) == 7); /* one occurs twice */
   uvs_calendar_release(c);
   return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The code of docs/control.md: a report that is paused, run at once, asked for its next runs, and
- * replaced by name. On virtual time. */
+ * The code of docs/control.md: a task prints a report. The program replaces the task by name, runs
+ * it at once, lists its next runs, and pauses it. The clock is virtual. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ static int report(uvs_run_t *run) {
   return 0;
 }
 
-/* Sets how often the report comes, now and whenever the settings change. */
+/* Starts the report, or changes its period. */
 static int report_every(uvs_t *s, int64_t period_ns) {
   uvs_task_t t;
 
@@ -49,7 +49,7 @@ static int maintain(uvs_t *s, int on) {
   return on ? uvs_pause(s, id) : uvs_resume(s, id, UVS_RESUME_FORGET);
 }
 
-/* For a page that says when reports come. */
+/* For a page that shows the next reports. */
 static int print_plan(uvs_t *s) {
   int64_t next_ns[3];
   uvs_id_t id;
@@ -78,7 +78,7 @@ int main(void) {
   EXPECT(print_plan(s) == 3);
 
   EXPECT(report_now(s) == 0);
-  EXPECT(run_for(s, UVS_SEC(5)) == 1); /* the extra run, and that at 30 s */
+  EXPECT(run_for(s, UVS_SEC(5)) == 1); /* the extra run, and the run at 30 s */
   EXPECT(reports == 4);
 
   EXPECT(maintain(s, 1) == UVS_PAUSED);
@@ -98,7 +98,7 @@ int main(void) {
   EXPECT(reports == 10);
   EXPECT(uvs_resume_all(s) == 0);
   EXPECT(run_for(s, 0) == 1);
-  EXPECT(reports == 11); /* one for all that were missed */
+  EXPECT(reports == 11); /* one run for all missed runs */
 
   EXPECT(uvs_close(s, NULL) == 0);
   EXPECT(uv_run(&loop, UV_RUN_DEFAULT) == 0);

@@ -139,8 +139,8 @@ typedef void (*uvs_error_cb)(uvs_t *s, uvs_id_t id, int status, void *arg);
 /* An on_error for programs that want no report. */
 UVS_API void uvs_ignore_errors(uvs_t *s, uvs_id_t id, int status, void *arg);
 
-/* The running body was asked to stop: make its blocking call return, or finish its pending run.
- * At most once per run, and not after its end; the body may return meanwhile. arg: the spec's. */
+/* The running body is asked to stop: make its blocking call return, or finish its pending run. At
+ * most once per run, before the run ends. The body may return during the call. arg: the spec's. */
 typedef void (*uvs_interrupt_cb)(uvs_t *s, uvs_id_t id, void *arg);
 
 typedef void (*uvs_terminated_cb)(uvs_t *s);
@@ -255,7 +255,7 @@ enum { UVS_ONE_SHOT = 0, UVS_FIXED_RATE, UVS_FIXED_DELAY, UVS_CALENDAR };
 enum {
   UVS_FROM_NOW = 0,
   UVS_FROM_MONOTONIC, /* they are instants of uvs_now */
-  UVS_FROM_WALL       /* of the wall clock, in ns since 1970; one-shots and calendars only */
+  UVS_FROM_WALL       /* instants of the wall clock, ns since 1970; only one-shots and calendars */
 };
 
 /* A fixed-rate or calendar task has missed points of its grid. What does it do?
@@ -278,7 +278,7 @@ enum { UVS_PRIORITY_LOW = -1, UVS_PRIORITY_NORMAL = 0, UVS_PRIORITY_HIGH = 1 };
 
 enum {                 /* flags */
        UVS_UNREF = 1,  /* while it waits, the task does not keep the loop alive */
-       UVS_REPLACE = 2 /* replaces the UVS_REPLACE task with the same name: uvsched/control.h */
+       UVS_REPLACE = 2 /* it replaces the earlier task of the same name: uvsched/control.h */
 };
 
 #define UVS_NAME_MAX 23
@@ -287,7 +287,7 @@ typedef struct uvs_task_s {
   size_t size;        /* set by the initializer; new fields go at the end */
   int kind;           /* UVS_ONE_SHOT, UVS_FIXED_RATE, UVS_FIXED_DELAY, UVS_CALENDAR */
   int from;           /* UVS_FROM_... */
-  int64_t first_ns;   /* the first run (calendar: not before this); delay or instant, see `from` */
+  int64_t first_ns;   /* the first run (calendar: none before it); delay or instant, see `from` */
   int64_t period_ns;  /* fixed rate: the grid; fixed delay: from the end of a run to the next */
   uvs_work_cb work;   /* pool thread; NULL: the task is `after` alone, on the loop */
   uvs_after_cb after; /* loop thread, after each run */
@@ -299,9 +299,9 @@ typedef struct uvs_task_s {
   int missed_policy;  /* UVS_MISSED_... */
   uint32_t max_burst; /* with CATCH_UP; 0: no bound */
 
-  /* Periodic tasks only. The task ends, as a success unless its last run failed: */
-  uint32_t max_runs; /* after this many started runs; 0: no bound */
-  int64_t until_ns;  /* instead of starting a run whose ideal time is later; see `from`; 0: none */
+  /* Periodic tasks only. Both end the task, with success unless its last run failed. 0: no end. */
+  uint32_t max_runs; /* the task ends after this many started runs */
+  int64_t until_ns;  /* no run has a later ideal time: the task ends instead; see `from` */
 
   /* Each run is due a random 0 to jitter_ns after its ideal time; delays do not add up. Fixed rate:
    * below the period, and with SKIP well below it, because jitter counts as lateness. */
@@ -334,7 +334,7 @@ typedef struct uvs_task_s {
   void (*drop_result)(void *result); /* frees a result that nobody receives: uvs_set_result */
   uvs_lane_t lane;                   /* see uvsched/lane.h; 0: none */
   uvs_interrupt_cb interrupt;        /* optional; only for tasks with `work` */
-  struct uvs_calendar_s *calendar;   /* UVS_CALENDAR: when the task runs; the task holds it */
+  struct uvs_calendar_s *calendar;   /* UVS_CALENDAR: when it runs; retained until its end */
 } uvs_task_t;
 
 static inline void uvs_task_init(uvs_task_t *t) {
@@ -357,9 +357,9 @@ static inline void uvs_task_init(uvs_task_t *t) {
  * Owns:    copies *t and its name; borrows t->arg until `done`.
  * Calls:   nothing (above max_pending: the rejected handler, or `work`). Without a delay, `work`
  *          may start on another thread before this call returns.
- * Returns: 0, with *ret_id (may be NULL) set before `work` can start; UV_EINVAL (uvs_check says
- *          why); UV_ENOMEM; UV_EAGAIN (max_pending is reached); UV_ESHUTDOWN; with a lane:
- *          UV_ECANCELED (disposed), UV_EINVAL (of another scheduler), UV_ENOENT (never existed).
+ * Returns: 0 or UVS_REPLACED, with *ret_id (may be NULL) set before `work` can start; UV_EINVAL
+ *          (uvs_check says why); UV_ENOMEM; UV_EAGAIN (max_pending is reached); UV_ESHUTDOWN. For
+ *          the lane: UV_ECANCELED (disposed), UV_EINVAL (of another scheduler), UV_ENOENT (none).
  */
 UVS_API int uvs_submit(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id);
 
@@ -384,7 +384,7 @@ UVS_API int uvs_schedule_with_fixed_delay(uvs_t *s, int64_t first_ns, int64_t de
                                           uvs_work_cb work, void *arg, uvs_id_t *ret_id);
 UVS_API int uvs_schedule_at(uvs_t *s, int64_t unix_ns, uvs_work_cb work, void *arg,
                             uvs_id_t *ret_id);
-/* Run by a cron expression in a zone (uvsched/calendar.h). One run makes up for all missed runs. */
+/* By a cron expression in a zone, as in uvs_calendar_parse. One run makes up for missed runs. */
 UVS_API int uvs_schedule_cron(uvs_t *s, const char *expression, const char *zone, uvs_work_cb work,
                               void *arg, uvs_id_t *ret_id);
 
@@ -394,7 +394,7 @@ UVS_API int uvs_schedule_cron(uvs_t *s, const char *expression, const char *zone
 enum {
   UVS_CANCEL_TOKEN = 1,      /* also ask a running body to stop: its uvs_cancelled(run) turns 1 */
   UVS_CANCEL_IF_WAITING = 2, /* only if no run is in progress; else UV_EBUSY */
-  UVS_CANCEL_NO_DONE = 4     /* if the answer is UVS_CANCELLED, `done` is not called */
+  UVS_CANCEL_NO_DONE = 4     /* if the answer is UVS_CANCELLED, there is no `done` */
 };
 
 /* uvs_cancel's answers. */
@@ -405,9 +405,9 @@ enum {
 };
 
 /**
- * Cancel a task. It leaves the queue at once. Its `done` gets UV_ECANCELED and comes promptly. With
- * UVS_CANCEL_NO_DONE a task that waits ends as if it had no `done`: its memory is free when the
- * call returns, unless another callback is due to it (a clean-up action, a hook).
+ * Cancel a task. It leaves the queue at once. Its `done` is called promptly, with UV_ECANCELED.
+ * With UVS_CANCEL_NO_DONE a waiting or ready task ends as if it had no `done`: its memory is free
+ * when the call returns, unless another callback (a clean-up action, a hook) is still due.
  *
  * Thread:  any, also inside its own body.
  * Returns: UVS_CANCELLED; UVS_CANCELLED_WHILE_RUNNING; UVS_CANCELLED_BEFORE (may add the token);

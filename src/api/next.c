@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * next: the next runs of a task, if nothing delays them.
+ * next: uvs_next_runs. Lists the next runs of a task, as if nothing delayed them.
  */
 #include "api/api.h"
 
@@ -13,11 +13,11 @@ struct forecast {
   int kind;
   bool off_grid; /* an extra run or a retry comes first, at off_grid_ns */
   uint64_t off_grid_ns;
-  uint64_t first_ns; /* the first run on the grid; a calendar: UVS__NEVER if not known */
-  uint64_t last_ns;  /* a calendar: the occurrence before it */
+  uint64_t first_ns; /* the first run on the grid; calendar: UVS__NEVER if it is not known yet */
+  uint64_t last_ns;  /* calendar: the runs on the grid are for later occurrences than this */
   uint64_t period_ns;
   uint64_t until_ns;
-  uint64_t left; /* runs */
+  uint64_t left; /* how many runs there may be */
   uvs_calendar_t *calendar;
 };
 
@@ -63,7 +63,7 @@ static struct forecast forecast_of(const struct uvs__task *t, const struct uvs__
   if (t->kind == UVS_CALENDAR) {
     f.calendar = uvs_calendar_retain(x->calendar);
     f.last_ns = x->grid_ns;
-    if (uvs__is_retrying(x) && !x->extra_run) { /* what passes before the retry is used up */
+    if (uvs__is_retrying(x) && !x->extra_run) { /* occurrences before the retry are missed */
       uint64_t retry_ns = t->state == UVS__RUNNING ? (uint64_t)x->run.ideal_ns : t->due_ns;
 
       if (retry_ns > f.last_ns)
@@ -77,7 +77,7 @@ static struct forecast forecast_of(const struct uvs__task *t, const struct uvs__
   return f;
 }
 
-/* The n-th run on the grid, after previous_ns. UVS__NEVER: there is none, or it cannot be known. */
+/* The n-th run on the grid. The run before it is at previous_ns. UVS__NEVER: none, or not known. */
 static uint64_t following(const struct forecast *f, size_t n, uint64_t previous_ns) {
   if (f->kind == UVS_CALENDAR && (n > 0 || f->first_ns == UVS__NEVER))
     return (uint64_t)uvs_calendar_next(f->calendar, (int64_t)(n == 0 ? f->last_ns : previous_ns));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * pause: pause and resume tasks, pause and resume the scheduler, run a task now, find it by name.
+ * pause: uvs_pause, uvs_resume, uvs_run_now, uvs_pause_all, uvs_resume_all, uvs_find.
  */
 #include "api/api.h"
 
 #include "uvsched/control.h"
 
-/* Locks, and finds a task that has not ended, with an extra record. NULL: *ret_rc is UV_ENOENT or
- * UV_ENOMEM, and the lock is not held. */
+/* Locks, finds a task that is not settled, and gives it an extra record if it has none. NULL:
+ * *ret_rc is UV_ENOENT or UV_ENOMEM, and the lock is not held. */
 static struct uvs__task *lock_with_extra(uvs_t *s, uvs_id_t id, uint32_t *ret_slot, int *ret_rc) {
   int rc = 0;
 
@@ -77,7 +77,7 @@ int uvs_resume(uvs_t *s, uvs_id_t id, unsigned flags) {
   return rc;
 }
 
-/* Is an extra run due already? An extra run that uvs_pause has stopped is not due. */
+/* Is an extra run due already? An extra run that uvs_pause has held back is not due. */
 static bool has_extra_run(const struct uvs__extra *x) {
   return x->at_once || (x->extra_run && !x->paused && !uvs__is_retrying(x));
 }
@@ -121,9 +121,8 @@ int uvs_pause_all(uvs_t *s) {
     rc = s->shut ? UV_ESHUTDOWN : UV_EALREADY;
   else
     s->paused = true;
-  /* From now on no task becomes READY. Tasks that are READY go back to WAITING. If another thread
-   * has paused the scheduler, it may still be in this loop: so this thread looks at all tasks, too.
-   */
+  /* From now on no task becomes READY. Tasks that are READY become WAITING again. If another thread
+   * has paused the scheduler, it may still be in this loop. So this thread visits all tasks too. */
   for (uint32_t slot = 0; s->paused && slot < s->table.tasks.made; slot++) {
     if (uvs__task(s, slot)->state == UVS__READY)
       uvs__unmake_ready(s, slot, now_ns);

@@ -186,7 +186,7 @@ static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const u
   return slot;
 }
 
-/* Lock held: the new task takes its name. *ret_calendar: as uvs__replace. */
+/* Lock held: the new task takes its name. *ret_calendar is set as in uvs__replace. */
 static uint32_t replace(uvs_t *s, const struct batch *b, size_t i, uint32_t slot,
                         struct uvs_calendar_s **ret_calendar) {
   bool replaced;
@@ -199,8 +199,8 @@ static uint32_t replace(uvs_t *s, const struct batch *b, size_t i, uint32_t slot
   return slot;
 }
 
-/* Lock held, except where reject.c releases it and to give a calendar back. Makes and files an
- * accepted task, on these terms. If its lane was disposed meanwhile, the task ends. */
+/* Lock held, but released in reject.c and to release a calendar. Makes and files an accepted task,
+ * on these terms. If its lane was disposed meanwhile, the task ends. */
 static void take_in(uvs_t *s, const struct batch *b, size_t i, enum uvs__terms terms) {
   struct uvs_calendar_s *calendar = NULL;
   uvs_task_t room;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * audit: lists occurrences with what gaps and overlaps did to them.
+ * audit: lists occurrences, and says what gaps and overlaps did to them.
  *
- * It walks through the spans as calendar.c does, but stops at every local time of the expression,
- * including those that do not occur.
+ * The walk goes from one span of constant offset to the next, as in calendar.c. But it stops at
+ * every local time of the expression, including fixed times that a rule drops.
  */
 #include "calendar/occur.h"
 #include "calendar/days.h"
@@ -16,7 +16,7 @@ struct walk {
   const uvs_calendar_t *c;
   const struct uvs__zone_table *t;
   struct uvs__zone_span z;
-  int64_t first_pass_s; /* the first pass of the overlap at the end of the span begins here */
+  int64_t first_pass_s; /* where the first pass of the overlap at the end of the span begins */
   int64_t at_s;         /* the next second to look at; within z */
 };
 
@@ -46,7 +46,7 @@ static void enter_span(struct walk *w, int64_t at_s) {
     w->first_pass_s = w->z.end_s - (next.before_s - next.offset_s);
 }
 
-/* How many local times of the expression are in [from, to)? */
+/* How many local times of the expression are in [from, to). */
 static uint32_t count_matches(const struct uvs__expression *e, int64_t from, int64_t to) {
   uint32_t n = 0;
 
@@ -57,7 +57,7 @@ static uint32_t count_matches(const struct uvs__expression *e, int64_t from, int
   return n;
 }
 
-/* The flag and the rule of a local time of the expression at o->utc_ns = at_s. */
+/* Sets the flag and the rule of the entry at at_s, where the local time matches the expression. */
 static void judge(const struct walk *w, int64_t at_s, uvs_occurrence_t *o) {
   const uvs_calendar_t *c = w->c;
 
@@ -80,7 +80,7 @@ static void write_occurrence(const struct walk *w, int64_t at_s, uvs_occurrence_
   ret->planned = ret->local;
 }
 
-/* The entry for the first second after a gap, if the gap skips times of the expression. */
+/* Writes the entry for the first second after a gap. False: the gap skips no fixed time. */
 static bool list_gap(const struct walk *w, uvs_occurrence_t *ret) {
   const uvs_calendar_t *c = w->c;
   const struct uvs__zone_span *z = &w->z;
@@ -100,13 +100,13 @@ static bool list_gap(const struct walk *w, uvs_occurrence_t *ret) {
   return true;
 }
 
-/* The next entry before end_s; false if there is none. */
+/* Writes the next entry before end_s. False: there is none. */
 static bool list_one(struct walk *w, int64_t end_s, uvs_occurrence_t *ret) {
   while (w->at_s < end_s) {
     int64_t match_s;
 
     if (w->at_s == w->z.start_s && list_gap(w, ret)) {
-      w->at_s++; /* a span may be one second long: then the search below leaves it */
+      w->at_s++; /* if the span is one second long, the next call leaves it */
       return true;
     }
     match_s = uvs__local_next(&w->c->e, w->at_s + w->z.offset_s) - w->z.offset_s;

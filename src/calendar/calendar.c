@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * calendar: makes calendars and searches them, one span of constant offset to UTC after the other.
+ * calendar: makes calendars, and searches occurrences. A search goes from one span of constant
+ * offset to UTC to the next.
  *
- * Easy to break: local time goes back at the end of a span, so a time that the search has passed in
- * one span can come again in the next one. See FAR_S.
+ * Easy to break: local time may go back from one span to the next. So a local time that the search
+ * has passed in one span can come again in the next span. See FAR_S.
  */
 #include "calendar/occur.h"
 
@@ -12,10 +13,10 @@
 #include "calendar/memory.h"
 #include "util/sizes.h"
 
-/* No two offsets of a zone differ by more (RFC 9636: -25 h to 26 h). Suppose that the next match of
- * a span is at M, beyond the end of the span, and that the span goes on for FAR_S from where the
- * search began. Then no later span has a match before M - FAR_S, and the search can skip the spans
- * up to there. */
+/* Two offsets of a zone differ by less than this (RFC 9636: offsets are from -25 h to 26 h).
+ * Suppose that the search in a span finds its first match at M, after the end of the span, and that
+ * the search began at least FAR_S before that end. Then no later span has a match before M - FAR_S,
+ * so the search can skip all spans that end before M - FAR_S. */
 #define FAR_S (3 * INT64_C(86400))
 
 /* ------------------------------------------------------------------ make --- */
@@ -38,7 +39,7 @@ static int read_calendar_options(const uvs_calendar_options_t *given, uvs_calend
   return 0;
 }
 
-/* The zone reader gives the text of the error, but no field. */
+/* The zone reader gives only the text of the error: adds the field. */
 static int open_zone(const char *name, struct uvs__zone **ret, uvs_calendar_error_t *error) {
   char why[sizeof error->text] = "";
   int rc = uvs__zone_open(name, ret, why, sizeof why);
@@ -78,7 +79,7 @@ int uvs_calendar_parse(const char *text, const char *zone, const uvs_calendar_op
     uvs__calendar_free(c);
     return rc;
   }
-  uvs__store(&c->refs, 1, relaxed); /* nobody else has it yet */
+  uvs__store(&c->refs, 1, relaxed); /* no other thread knows the calendar yet */
   c->e = e;
   c->gap = options.gap;
   c->overlap = options.overlap;
@@ -94,7 +95,7 @@ uvs_calendar_t *uvs_calendar_retain(uvs_calendar_t *c) {
 }
 
 void uvs_calendar_release(uvs_calendar_t *c) {
-  /* acq_rel: pairs with the other releases, whose owners may just have read the calendar */
+  /* acq_rel: pairs with the other releases: their threads have finished reading the calendar */
   if (c == NULL || uvs__sub(&c->refs, 1, acq_rel) != 1)
     return;
   uvs__zone_close(c->zone);

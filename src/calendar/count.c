@@ -2,14 +2,14 @@
 #include "calendar/count.h"
 #include "calendar/occur.h"
 
-/* Occurrences from from_s up to, but not including, to_s. Both are inside the span, or to_s is its
- * end. */
+/* Counts the occurrences in [from_s, to_s). from_s is inside the span. to_s is inside the span, or
+ * its end. */
 static uint64_t count_in_span(const uvs_calendar_t *c, const struct uvs__zone_span *z,
                               int64_t from_s, int64_t to_s) {
   int64_t low_s = uvs__counts_from(c, z);
   uint64_t n = 0;
 
-  /* The run after a gap. It is no second occurrence if its second matches anyway. */
+  /* The occurrence after a gap. If its second matches the expression, it is counted below. */
   if (from_s == z->start_s && uvs__runs_after_gap(c, z) &&
       !uvs__local_matches(&c->e, from_s + z->offset_s))
     n = 1;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * count: how many occurrences a span of time has, without visiting each of them.
+ * count: counts the occurrences in a span of time, without visiting each of them.
  */
 #ifndef UVS__COUNT_H
 #define UVS__COUNT_H
 
 #include "uvsched/calendar.h"
 
-/* Occurrences after after_ns and up to until_ns, which is included. Takes microseconds for a span
- * of years, whatever the expression is. */
+/* How many occurrences are later than after_ns and not later than until_ns. For a span of years
+ * this takes microseconds, with any expression. */
 uint64_t uvs__calendar_count(const uvs_calendar_t *c, int64_t after_ns, int64_t until_ns);
 
 #endif

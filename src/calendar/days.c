@@ -10,8 +10,8 @@ static int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b < 0);
 }
 
-/* Years are counted from March here, so that the leap day is the last day of a year. Months of
- * 31, 30, 31, 30, 31 days repeat every 153 days. */
+/* Here a year begins in March, so that the leap day is its last day. The lengths of the months then
+ * repeat every five months: 31, 30, 31, 30, 31, together 153 days. */
 int64_t uvs__day_number(int year, int month, int day) {
   int64_t y = month <= 2 ? (int64_t)year - 1 : year;
   int64_t era = floor_div(y, ERA_YEARS);

@@ -13,7 +13,7 @@ static const struct unit {
              {"s", UVS_SEC(1)}, {"ms", UVS_MS(1)}, {"us", UVS_US(1)},  {"ns", 1}};
 #define UNITS (sizeof units / sizeof units[0])
 
-/* The unit that the letters at `at` spell. Only units from `least` on are allowed. UNITS: none. */
+/* Finds the unit that the letters at `at` spell, among those from `least` on. UNITS: none. */
 static size_t find_unit(const char *at, size_t letters, size_t least) {
   for (size_t i = least; i < UNITS; i++) {
     if (strlen(units[i].name) == letters && memcmp(units[i].name, at, letters) == 0)
@@ -23,7 +23,7 @@ static size_t find_unit(const char *at, size_t letters, size_t least) {
 }
 
 int uvs_parse_duration(const char *text, int64_t *ret_ns) {
-  size_t least = 0; /* units get smaller */
+  size_t least = 0; /* the largest unit that may follow */
   int64_t total = 0;
 
   if (text == NULL || ret_ns == NULL || *text == '\0')

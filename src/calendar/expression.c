@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define FIELDS_MAX 7 /* one more than allowed, for a column in the error */
+#define FIELDS_MAX 7 /* one more than allowed: the error names the column of the seventh field */
 
 static bool is_blank(char c) {
   return c == ' ' || c == '\t';
@@ -57,7 +57,7 @@ static int read_every(const char *text, struct uvs__span length, struct uvs__exp
   return 0;
 }
 
-/* *ret_text: the fields that a shorthand stands for; NULL for @every, which is complete. */
+/* Sets *ret_text to the fields that a shorthand stands for; NULL: @every, which was read. */
 static int read_shorthand(const char *text, const struct uvs__span *words, size_t n,
                           const char **ret_text, struct uvs__expression *ret,
                           uvs_calendar_error_t *error) {
@@ -102,7 +102,7 @@ static int refuse_count(const char *text, const struct uvs__span *words, size_t 
                        "the expression is empty: write 5 fields, such as 0 9 * * 1-5");
   if (n > 6)
     return uvs__refuse(error, column + 1, "expression",
-                       "%zu fields are too many: write 5, or 6 with the second first; there is no "
+                       "%zu fields are too many: write 5, or 6 with the seconds first; there is no "
                        "year field",
                        n);
   return uvs__refuse(error, column + 1, "expression",
@@ -110,7 +110,7 @@ static int refuse_count(const char *text, const struct uvs__span *words, size_t 
                      n == 1 ? " is" : "s are");
 }
 
-/* 31 February. words[0] is the day of month, words[1] the month, words[2] the day of week. */
+/* Refuses 31 February. The words are the day of month, the month and the day of week. */
 static int refuse_never(const char *text, const struct uvs__span *words,
                         const struct uvs__day_fields *days, uvs_calendar_error_t *error) {
   int n[3];
@@ -133,12 +133,12 @@ static bool begins_with_star(struct uvs__span s) {
   return *s.begin == '*' || *s.begin == '?';
 }
 
-/* Five words, or six with the second first. */
+/* Reads five words, or six, where the first word is the seconds. */
 static int read_fields(const char *text, const struct uvs__span *words, size_t n, int days_rule,
                        struct uvs__expression *ret, uvs_calendar_error_t *error) {
   struct uvs__day_fields days = {0};
   uint64_t sets[6];
-  int shift = n == 5; /* there is no second: words begin with the minute */
+  int shift = n == 5; /* without a field for seconds, words[0] is the minute */
 
   sets[UVS__SECOND] = 1;
   for (int field = shift; field < 6; field++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * expression: the text of a cron expression as sets of bits. Pure.
+ * expression: reads the text of a cron expression into sets of bits. Pure.
  *
- * A set has bit n if the field contains n. The date fields (day of month, day of week, and the rule
- * that joins them) become one set of days for each kind of month: of 28, 29, 30 or 31 days, and
- * beginning on one of seven weekdays. L, W and # depend on nothing else.
+ * A set has bit n if the field contains n. Day of month, day of week and the rule that joins them
+ * become one set of days for each kind of month. There are 28 kinds: a month has 28, 29, 30 or 31
+ * days, and begins on one of seven weekdays. Nothing else is needed to decide about L, W and #.
  */
 #ifndef UVS__EXPRESSION_H
 #define UVS__EXPRESSION_H
@@ -13,7 +13,7 @@
 
 #include "port/base.h"
 
-#define UVS__EXPRESSION_MAX 1000 /* bytes of text; so that reading one takes microseconds */
+#define UVS__EXPRESSION_MAX 1000 /* bytes of text: reading them takes microseconds */
 
 /* The date fields as written. */
 struct uvs__day_fields {
@@ -24,7 +24,7 @@ struct uvs__day_fields {
   uint32_t weekdays;         /* bits 0 to 6 */
   uint32_t last_of;          /* nL: bit n */
   uint32_t nth[6];           /* n#k: bit n of nth[k]; k is 1 to 5 */
-  bool day_star, day_bare;   /* day of month begins with * or ?; is nothing else */
+  bool day_star, day_bare;   /* day of month begins with * or ?; is only * or ? */
   bool week_star, week_bare; /* the same for day of week */
 };
 
@@ -34,14 +34,14 @@ struct uvs__expression {
   uint32_t months;           /* bits 1 to 12 */
   uint32_t days[4][7]; /* [length of the month - 28][weekday of its first day]: bits 1 to 31 */
   bool real_time;      /* minute or hour begins with * or ? */
-  int64_t interval_ns; /* @every, which has nothing else; otherwise 0 */
+  int64_t interval_ns; /* @every, which uses no other field; otherwise 0 */
 };
 
 /* 0 or UV_EINVAL, with *error written. days_rule: UVS_DAYS_... */
 int uvs__expression_read(const char *text, int days_rule, struct uvs__expression *ret,
                          uvs_calendar_error_t *error);
 
-/* Writes *error and returns UV_EINVAL. column is from 1; 0: not in the expression. */
+/* Writes *error and returns UV_EINVAL. Columns begin with 1; 0: the error is elsewhere. */
 __attribute__((format(printf, 4, 5))) int uvs__refuse(uvs_calendar_error_t *error, size_t column,
                                                       const char *field, const char *format, ...);
 
@@ -51,15 +51,15 @@ struct uvs__span {
 };
 enum { UVS__SECOND, UVS__MINUTE, UVS__HOUR, UVS__MONTH_DAY, UVS__MONTH, UVS__WEEKDAY };
 
-/* Reads one field into *ret_set. The date fields also go to *days. `text` is where columns are
- * counted from. */
+/* Reads one field into *ret_set, and the two day fields also into *days. `text` is the expression:
+ * columns are counted from there. */
 int uvs__field_read(const char *text, int field, struct uvs__span span, uint64_t *ret_set,
                     struct uvs__day_fields *days, uvs_calendar_error_t *error);
 
-/* The days of each kind of month that the date fields select. */
+/* Computes the days of each kind of month that match the day fields. */
 void uvs__days_select(const struct uvs__day_fields *f, int days_rule, uint32_t ret[4][7]);
 
-/* Is there a year with such a day? */
+/* Is there a year in which a day matches? */
 bool uvs__days_exist(const struct uvs__expression *e);
 
 #endif

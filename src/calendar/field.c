@@ -2,15 +2,15 @@
  *
  * field: reads one field of a cron expression, a list of items.
  *
- * Easy to break: every refusal must name a column and say what to write instead; and no byte of the
- * text may reach an error text unless it is printable.
+ * Easy to break: every refusal must name a column, and say what to write instead. Only printable
+ * bytes of the expression may get into the text of an error.
  */
 #include "calendar/expression.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-#define NUMBER_MAX 9999 /* larger numbers are read as this one */
+#define NUMBER_MAX 9999 /* larger numbers are read as this number */
 #define SHOWN 24        /* bytes of an item that an error text shows */
 
 static const char weekday_names[][4] = {"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"};
@@ -19,7 +19,7 @@ static const char month_names[][4] = {"JAN", "FEB", "MAR", "APR", "MAY", "JUN",
 
 static const struct field_kind {
   const char *name;
-  int min, max, last; /* last: where * and 5/15 end; 7 is only another name of Sunday */
+  int min, max, last; /* * and 5/15 end at `last`, which for weekdays is 6: 7 is Sunday again */
   const char (*names)[4];
   int names_n;
 } kinds[] = {
@@ -31,7 +31,7 @@ static const struct field_kind {
     [UVS__WEEKDAY] = {"day of week", 0, 7, 6, weekday_names, 7},
 };
 
-/* One item of a list, and how far it was read. */
+/* One item of a list. `at`: what is left to read. */
 struct item {
   const char *text; /* the whole expression */
   const char *begin, *at, *end;
@@ -91,7 +91,7 @@ static bool take_char(struct item *i, char c) {
   return true;
 }
 
-/* The rest of the item is `word`, which is written in capitals. */
+/* Takes the rest of the item if it is `word`, which is written in capitals. */
 static bool take_rest(struct item *i, const char *word) {
   size_t n = strlen(word);
 
@@ -184,7 +184,7 @@ static int read_step(struct item *i, int *ret) {
     return REFUSE(i, from, "'%s' has no step after '/': write a number from 1", i->shown);
   *ret = read_number(i);
   if (*ret == 0)
-    return REFUSE(i, from, "a step of 0 leads nowhere: write a step of 1 or more");
+    return REFUSE(i, from, "a step of 0 is not allowed: write a step of 1 or more");
   return 0;
 }
 
@@ -197,7 +197,7 @@ static void append_text(char *text, size_t size, const char *format, ...) {
   va_end(args);
 }
 
-/* FRI-MON: what to write instead. Names are listed one by one, numbers as one or two ranges. */
+/* FRI-MON: says what to write instead: a list of names, or one or two ranges of numbers. */
 static int refuse_wrap(const struct item *i, struct value a, struct value b, int step) {
   const struct field_kind *k = i->kind;
   int count = k->last - k->min + 1, length = b.n - a.n + count; /* b is `length` after a */
@@ -209,7 +209,7 @@ static int refuse_wrap(const struct item *i, struct value a, struct value b, int
                   k->names[(a.n - k->min + n) % count]);
   } else {
     char by[16] = "";
-    int top = k->max, before = top - a.n; /* as a weekday, 7 ends the first range */
+    int top = k->max, before = top - a.n; /* for weekdays the first range ends with 7 */
     int rest = k->min + (k->max - k->last) + step - 1 - before % step;
 
     if (step > 1)
@@ -233,7 +233,7 @@ static int refuse_day_range(const struct item *i) {
   return REFUSE(i, i->begin, "'%s': W takes one day: write a single day, such as 15W", i->shown);
 }
 
-/* 5L, FRI#2; `a` was read. */
+/* Reads the rest of 5L or FRI#2, whose value is `a`. */
 static int read_weekday_rule(struct item *i, struct value a, struct uvs__day_fields *days) {
   const char *from;
   int k;
@@ -253,7 +253,7 @@ static int read_weekday_rule(struct item *i, struct value a, struct uvs__day_fie
   return 0;
 }
 
-/* 1-5#1 */
+/* Refuses 1-5#1. */
 static int refuse_nth_range(const struct item *i, struct value a, struct value b) {
   char instead[64] = "";
   int k = i->at + 1 < i->end && i->at[1] >= '1' && i->at[1] <= '5' ? i->at[1] - '0' : 1;
@@ -263,9 +263,8 @@ static int refuse_nth_range(const struct item *i, struct value a, struct value b
   return REFUSE(i, i->begin, "'%s': # takes one weekday: write %s", i->shown, instead);
 }
 
-/* Reads L and LW as a day of the month, and refuses wrong uses of L. *ret_done: it was such an
- * item.
- */
+/* Reads L and LW as a day of the month, and refuses wrong uses of L. Sets *ret_done if the item
+ * begins with L. */
 static int read_last(struct item *i, struct uvs__day_fields *days, bool *ret_done) {
   *ret_done = field_upper(peek_char(i)) == 'L';
   if (!*ret_done)
@@ -335,7 +334,7 @@ static int read_item(struct item *i, struct uvs__day_fields *days, uint64_t *set
   int step, rc;
 
   if (i->begin == i->end)
-    return REFUSE(i, i->begin, "the list of %s has an empty place: write a value, or no comma",
+    return REFUSE(i, i->begin, "the %s field has an empty item: write a value, or remove the comma",
                   i->kind->name);
   show_item(i);
   rc = read_last(i, days, &done);

@@ -8,7 +8,7 @@
 
 #include "port/mem.h"
 
-/* n * size + extra bytes, uninitialized; NULL if that overflows or memory is out. */
+/* n * size + extra bytes, uninitialized; NULL if that overflows or there is no memory. */
 static inline void *uvs__calendar_alloc(size_t n, size_t size, size_t extra) {
   uvs_allocator_t m = {NULL, NULL, NULL};
 

@@ -6,7 +6,7 @@
 #include <uv.h>
 
 #define DAY_S INT64_C(86400)
-#define CYCLE_YEARS 400 /* after so many years, days of the week and of the year are as before */
+#define CYCLE_YEARS 400 /* the Gregorian calendar repeats after this many years */
 #define CYCLE_DAYS 146097
 #define CYCLE_S (CYCLE_DAYS * DAY_S)
 #define OFFSET_HOURS_MAX 24
@@ -44,8 +44,7 @@ static bool text_number(struct rule_text *t, int32_t min, int32_t max, int32_t *
   return t->next != start && n >= min && n <= max;
 }
 
-/* Three or more letters; or, between < and >, also digits and signs. The name itself is not kept.
- */
+/* Three or more letters; between < and > also digits and signs. The name is not kept. */
 static bool text_name(struct rule_text *t) {
   bool quoted = text_is(t, '<');
   const char *start = t->next;
@@ -101,7 +100,7 @@ static bool text_date(struct rule_text *t, struct uvs__rule_date *d) {
 
 /* ---- when the offset changes ---- */
 
-/* Both for years after 0. */
+/* The next two functions are for years after 0. */
 static int64_t days_before_year(int64_t year) {
   int64_t y = year - 1;
 
@@ -112,7 +111,7 @@ static bool is_leap_year(int64_t year) {
   return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
 }
 
-/* The days since 1970 of d in this year. */
+/* The day of d in this year, as days since 1970. */
 static int64_t rule_day(const struct uvs__rule_date *d, int64_t year) {
   static const int16_t before_month[] = {0,   31,  59,  90,  120, 151, 181,
                                          212, 243, 273, 304, 334, 365};
@@ -130,14 +129,14 @@ static int64_t rule_day(const struct uvs__rule_date *d, int64_t year) {
   return day < next_month ? day : day - 7;
 }
 
-/* The changes are numbered: 2 * year, and 2 * year + 1. */
+/* The instant of a change. The changes of a year have the numbers 2 * year and 2 * year + 1. */
 static int64_t rule_change(const struct uvs__posix_rule *r, int64_t number) {
   int k = (int)(number & 1);
 
   return rule_day(&r->date[k], number >> 1) * DAY_S + r->date[k].time_s - r->offset_s[1 - k];
 }
 
-/* Sorts the dates by their order in the year. False: the order is not the same in all years. */
+/* Sorts the two dates by their order in the year. False: the order differs between years. */
 static bool order_changes(struct uvs__posix_rule *r) {
   bool lasts[2] = {false, false}; /* is there a year in which offset_s[k] lasts longer than 0 s? */
   int64_t number = 2 * 1970, end = number + 2 * (CYCLE_YEARS + 1), at;
@@ -200,18 +199,19 @@ void uvs__posix_rule_find(const struct uvs__posix_rule *r, int64_t at_s,
   *ret = (struct uvs__zone_span){INT64_MIN, INT64_MAX, r->offset_s[0], r->offset_s[0]};
   if (!r->changes)
     return;
-  /* Every cycle is like the one that begins in 1970. So nothing here overflows. */
+  /* All cycles are alike. So compute in the cycle that begins in 1970: nothing overflows. */
   in_cycle = at_s % CYCLE_S;
   if (in_cycle < 0)
     in_cycle += CYCLE_S;
-  number = 2 * (1970 + in_cycle * CYCLE_YEARS / CYCLE_S) + 1; /* about */
+  number = 2 * (1970 + in_cycle * CYCLE_YEARS / CYCLE_S) + 1; /* near the right number */
   while (rule_change(r, number) <= in_cycle)
     number++;
   while (rule_change(r, number - 1) > in_cycle)
     number--;
   last = number - 1;
   next = number;
-  /* Changes at the same instant cancel each other. order_changes saw one in a cycle that stays. */
+  /* Two changes at the same instant cancel each other. Each loop ends: order_changes has found a
+   * change that is not cancelled in every cycle. */
   while (rule_change(r, last) == rule_change(r, last - 1))
     last -= 2;
   while (rule_change(r, next) == rule_change(r, next + 1))

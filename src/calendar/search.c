@@ -12,13 +12,13 @@
 
 #define NONE (-1)
 
-/* The lowest bit of the set that is n or above. n is 0 to 63. */
+/* The lowest bit of the set that is >= n; NONE: there is none. n is 0 to 63. */
 static int bit_from(uint64_t set, int n) {
   set &= ~UINT64_C(0) << n;
   return set == 0 ? NONE : __builtin_ctzll(set);
 }
 
-/* The highest bit that is n or below. */
+/* The highest bit of the set that is <= n. */
 static int bit_to(uint64_t set, int n) {
   set &= ~UINT64_C(0) >> (63 - n);
   return set == 0 ? NONE : 63 - __builtin_clzll(set);
@@ -40,7 +40,7 @@ static uint32_t month_set(const struct uvs__expression *e, int year, int month) 
       ->days[uvs__month_length(year, month) - 28][uvs__weekday_of(uvs__day_number(year, month, 1))];
 }
 
-/* The first matching second of a day that is >= second; NONE. */
+/* The first matching second of a day that is >= second_of_day; NONE: there is none. */
 static int time_from(const struct uvs__expression *e, int second_of_day) {
   int h = second_of_day / 3600, m = second_of_day / 60 % 60, s = second_of_day % 60;
   int hour = bit_from(e->hours, h);
@@ -64,7 +64,7 @@ static int time_from(const struct uvs__expression *e, int second_of_day) {
   return hour * 3600 + lowest(e->minutes) * 60 + lowest(e->seconds);
 }
 
-/* The last matching second of a day that is <= second; NONE. */
+/* The last matching second of a day that is <= second_of_day; NONE: there is none. */
 static int time_to(const struct uvs__expression *e, int second_of_day) {
   int h = second_of_day / 3600, m = second_of_day / 60 % 60, s = second_of_day % 60;
   int hour = bit_to(e->hours, h);
@@ -109,7 +109,7 @@ int64_t uvs__local_next(const struct uvs__expression *e, int64_t local_s) {
       return number * UVS__DAY_S + found;
   }
   day = bit_from(set, d.day + 1);
-  UVS_ASSERT(e->months != 0); /* an expression has a day */
+  UVS_ASSERT(e->months != 0); /* each expression has a month */
   while (day == NONE) {
     d.month = bit_from(e->months, d.month + 1);
     if (d.month == NONE) {
@@ -161,11 +161,12 @@ static uint64_t bits_below(uint64_t set, int n) {
   return bits(set & ((UINT64_C(1) << n) - 1));
 }
 
-/* The matching seconds of a day that matches: all of them, and those before a second. */
+/* How many seconds of a matching day match. */
 static uint64_t times_a_day(const struct uvs__expression *e) {
   return bits(e->hours) * bits(e->minutes) * bits(e->seconds);
 }
 
+/* How many seconds of a matching day match before second_of_day. */
 static uint64_t times_before(const struct uvs__expression *e, int second_of_day) {
   int h = second_of_day / 3600, m = second_of_day / 60 % 60, s = second_of_day % 60;
   uint64_t n = bits_below(e->hours, h) * bits(e->minutes) * bits(e->seconds);
@@ -182,13 +183,13 @@ static bool day_matches(const struct uvs__expression *e, int64_t day) {
   return (month_set(e, d.year, d.month) >> d.day & 1) != 0;
 }
 
-/* How many days from `day` up to, but not including, `end` match. */
+/* How many days in [day, end) match. */
 static uint64_t count_days(const struct uvs__expression *e, int64_t day, int64_t end) {
   struct uvs__date d = uvs__date_of(day);
   uint64_t n = 0;
 
   while (day < end) {
-    int after = uvs__month_length(d.year, d.month) + 1; /* the first day that is not looked at */
+    int after = uvs__month_length(d.year, d.month) + 1; /* the day after the last day to count */
     uint64_t set = month_set(e, d.year, d.month);
 
     if (after - d.day > end - day)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * search: the local times that an expression contains. Pure, and without a zone.
+ * search: finds the local times that match an expression. Pure; knows no zone.
  *
- * A local time is the number of seconds since 1970-01-01 00:00:00 on the clock of a place. Searches
- * end at the two limits, which no local time of an occurrence reaches.
+ * A local time is a number of seconds since 1970-01-01 00:00:00 on a local clock. A search ends at
+ * one of the two limits. The local time of every occurrence is between them.
  */
 #ifndef UVS__SEARCH_H
 #define UVS__SEARCH_H
@@ -21,7 +21,7 @@ int64_t uvs__local_next(const struct uvs__expression *e, int64_t local_s);
 /* The last local time <= local_s that matches; UVS__LOCAL_MIN if there is none after it. */
 int64_t uvs__local_previous(const struct uvs__expression *e, int64_t local_s);
 
-/* How many local times from from_s up to, but not including, to_s match. Counts month by month. */
+/* How many local times in [from_s, to_s) match. Counts month by month. */
 uint64_t uvs__local_count(const struct uvs__expression *e, int64_t from_s, int64_t to_s);
 
 #endif

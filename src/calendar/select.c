@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * select: which days of a month the date fields select.
+ * select: computes which days of a month match the two day fields.
  */
 #include "calendar/expression.h"
 #include "calendar/days.h"
@@ -12,7 +12,7 @@ static int weekday_in_month(int day, int first) {
   return (first + day - 1) % 7;
 }
 
-/* The weekday Monday to Friday that is nearest to `day` in the same month. */
+/* The day from Monday to Friday that is nearest to `day` in the same month. */
 static int nearest_weekday(int day, int length, int first) {
   int w = weekday_in_month(day, first);
 
@@ -78,7 +78,7 @@ void uvs__days_select(const struct uvs__day_fields *f, int days_rule, uint32_t r
   }
 }
 
-/* Among the years 2000 to 2027, both leap years and common years begin on every weekday. */
+/* Looks at 2000 to 2027: in these years every kind of month occurs. */
 bool uvs__days_exist(const struct uvs__expression *e) {
   for (int year = 2000; year < 2028; year++) {
     for (int month = 1; month <= 12; month++) {

@@ -8,12 +8,12 @@
 /* RFC 9636, 3.2: offsets lie between -25 and 26 hours, both exclusive. */
 #define OFFSET_MIN (-89999)
 #define OFFSET_MAX 93599
-/* Instants beyond the age of the universe are refused, as zic writes none. */
+/* Later instants, and earlier ones than -2^59, are refused: zic never writes them. */
 #define INSTANT_MAX (INT64_C(1) << 59)
 #define TYPES_MAX 256
 #define TYPE_SIZE 6
 
-/* What is left of the image. */
+/* The part of the image that was not read yet. */
 struct image {
   const unsigned char *next;
   size_t left;
@@ -45,7 +45,7 @@ static uint32_t big_endian_32(const unsigned char *p) {
   return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* Without conversions that the implementation defines. */
+/* A cast of a large value would be implementation-defined. */
 static int64_t signed_of(uint64_t value) {
   return value <= INT64_MAX ? (int64_t)value : -(int64_t)(UINT64_MAX - value) - 1;
 }
@@ -80,7 +80,7 @@ static const char *take_header(struct image *m, struct tzif_header *h) {
   return NULL;
 }
 
-/* At most 2^32 * 28 bytes: this does not overflow. */
+/* Less than 2^38 bytes: the sum does not overflow. */
 static uint64_t block_size(const struct tzif_header *h, size_t time_size) {
   return (uint64_t)h->time_count * (time_size + 1) + (uint64_t)h->type_count * TYPE_SIZE +
          h->char_count + (uint64_t)h->leap_count * (time_size + 4) + h->std_count + h->ut_count;
@@ -127,7 +127,7 @@ static const char *take_block(struct image *m, const struct tzif_header *h, stru
   if (h->type_count == 0 || h->type_count > TYPES_MAX || h->char_count == 0 ||
       (h->std_count != 0 && h->std_count != h->type_count) ||
       (h->ut_count != 0 && h->ut_count != h->type_count))
-    return "its counts are not possible";
+    return "its counts are invalid";
   b->time_count = h->time_count;
   b->type_count = h->type_count;
   b->times = p;
@@ -150,7 +150,7 @@ static const char *take_footer(struct image *m, struct uvs__posix_rule *rule, bo
   return NULL;
 }
 
-/* Finds the block to use: that with 64 bits, if there is one. */
+/* Finds the block to use: the block with 64-bit times if the image has one. */
 static const char *read_image(struct image *m, struct tzif_block *b, struct uvs__posix_rule *rule,
                               bool *ret_has_rule) {
   struct tzif_header h;
@@ -162,7 +162,7 @@ static const char *read_image(struct image *m, struct tzif_block *b, struct uvs_
   b->time_size = 4;
   if (h.version == 0) {
     wrong = take_block(m, &h, b);
-    return wrong != NULL || m->left == 0 ? wrong : "there is more after its end";
+    return wrong != NULL || m->left == 0 ? wrong : "there are bytes after its end";
   }
   if (image_take(m, block_size(&h, 4)) == NULL)
     return "it ends too early";

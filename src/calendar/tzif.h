@@ -12,7 +12,7 @@
 
 #include "calendar/zone_table.h"
 
-/* 0, with one hold on *ret; UV_EINVAL, with *ret_why set to a few words; UV_ENOMEM. */
+/* 0, with a reference to *ret for the caller; UV_EINVAL, with *ret_why set; UV_ENOMEM. */
 int uvs__tzif_parse(const void *bytes, size_t n, struct uvs__zone_table **ret,
                     const char **ret_why);
 

@@ -21,20 +21,20 @@ struct uvs__zone {
 
 static struct {
   struct uvs__zone *first;
-  uint64_t generation; /* how many tables were replaced by different ones */
+  uint64_t generation; /* how many times a zone got a different table */
 } zones;
 
 static struct uvs__zone *find_zone_locked(const char *name, const struct uvs__zone_source *source) {
   struct uvs__zone *z = zones.first;
 
-  /* The same name leads elsewhere if TZ or TZDIR was changed. */
+  /* If TZ or TZDIR was changed, the same name may stand for another file. */
   while (z != NULL && (strcmp(z->name, name) != 0 || z->source.is_file != source->is_file ||
                        strcmp(z->source.text, source->text) != 0))
     z = z->next;
   return z;
 }
 
-/* The zone if it is open already, with one more hold; NULL. */
+/* Opens the zone once more if it is open already. NULL: it is not open. */
 static struct uvs__zone *open_again(const char *name, const struct uvs__zone_source *source) {
   struct uvs__zone *z;
 
@@ -76,7 +76,7 @@ static int make_zone(const char *name, const struct uvs__zone_source *source,
   return rc;
 }
 
-/* Adds z, or frees it if another thread was quicker. */
+/* Adds z. If another thread has added the same zone meanwhile, frees z and uses that zone. */
 static int add_zone(struct uvs__zone *z, struct uvs__zone **ret) {
   struct uvs__zone *there;
   int rc;
@@ -122,7 +122,7 @@ int uvs__zone_open(const char *name, struct uvs__zone **ret, char *why, size_t s
   return rc;
 }
 
-/* Ends one hold. True: it was the last one, and the caller frees z after it releases the lock. */
+/* Closes z once. True: that was the last close, and the caller must free z. */
 static bool drop_zone_locked(struct uvs__zone *z) {
   struct uvs__zone **link = &zones.first;
 
@@ -168,9 +168,9 @@ int uvs__zone_parse(const void *bytes, size_t n, struct uvs__zone_table **ret) {
 
 /* ---- refresh ---- */
 
-/* Gives z the table that was read when its stamp was `seen`. If another thread has replaced the
- * table meanwhile, that one stays: which of the two is newer is not known, and the next refresh
- * looks again. Returns the table that is not used any more. */
+/* Gives z a table that was read after z had the stamp `seen`. If another thread has replaced the
+ * table of z since then, that table stays: it is not known which of the two is newer, and the next
+ * refresh checks the file again. Returns the table that is no longer used. */
 static struct uvs__zone_table *replace_table(struct uvs__zone *z, struct uvs__zone_table *table,
                                              const struct uvs__zone_stamp *seen,
                                              const struct uvs__zone_stamp *stamp) {
@@ -189,8 +189,8 @@ static struct uvs__zone_table *replace_table(struct uvs__zone *z, struct uvs__zo
   return unused;
 }
 
-/* A file that is damaged or missing changes nothing: it may be in the middle of an update. Its
- * stamp is not kept, so the next refresh reads it again. */
+/* A file that is damaged or missing changes nothing: an update may be in progress. Its stamp is not
+ * stored, so the next refresh reads the file again. */
 static void look_again(struct uvs__zone *z, const struct uvs__zone_stamp *seen) {
   struct uvs__zone_stamp stamp;
   struct uvs__zone_table *table;
@@ -211,7 +211,7 @@ uint64_t uvs__zones_refresh(void) {
 
   uvs__process_lock();
   for (z = zones.first; z != NULL; z = next) {
-    z->opens++; /* stays in the list while it is not locked */
+    z->opens++; /* keeps z in the list while the lock is not held */
     seen = z->stamp;
     uvs__process_unlock();
     look_again(z, &seen);

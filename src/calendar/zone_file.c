@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Files are read through libuv's synchronous calls, which need no loop, so that this is the same on
- * every system. A file is opened without blocking, and only a regular file of up to FILE_MAX bytes
- * is read: TZ may name anything.
+ * Files are read through libuv's synchronous calls, which need no loop, so this code is the same on
+ * every system. TZ may name any file, even a pipe. So a file is opened with O_NONBLOCK, and only a
+ * regular file of up to FILE_MAX bytes is read.
  */
 #include "calendar/zone_file.h"
 
@@ -64,7 +64,7 @@ static bool is_there(const char *path) {
   return uvs__zone_stamp_of(path, &stamp) == 0;
 }
 
-/* 0, UV_ENOENT, UV_EINVAL. The name is allowed. */
+/* Finds the file of an allowed name. 0; UV_ENOENT; UV_EINVAL: the path is too long. */
 static int locate_file(const char *name, struct uvs__zone_source *ret) {
   const char *folder = getenv("TZDIR");
 
@@ -81,7 +81,7 @@ static int locate_file(const char *name, struct uvs__zone_source *ret) {
   return UV_ENOENT;
 }
 
-/* 0, UV_ENOENT, UV_EINVAL, as above. */
+/* Checks the name, and finds its file. 0, UV_ENOENT, UV_EINVAL. */
 static int locate_named(const char *name, struct uvs__zone_source *ret, char *why, size_t size) {
   const char *wrong = wrong_in_name(name);
   int rc;
@@ -103,7 +103,7 @@ static int locate_named(const char *name, struct uvs__zone_source *ret, char *wh
 }
 
 /* The value of TZ is a POSIX rule, the name of a zone, or an absolute path. A colon may precede the
- * name or the path. Like glibc, this looks for a file first: EST5EDT is both a file and a rule. */
+ * name or the path. EST5EDT is both a file and a rule: the file is used, as in glibc. */
 static int locate_tz(const char *tz, struct uvs__zone_source *ret, char *why, size_t size) {
   bool colon = *tz == ':';
   const char *name = tz + colon;
@@ -149,7 +149,7 @@ int uvs__zone_locate(const char *name, struct uvs__zone_source *ret, char *why, 
 
 static int stamp_of_stat(const uv_stat_t *s, struct uvs__zone_stamp *ret) {
   if ((s->st_mode & S_IFMT) != S_IFREG)
-    return UV_ENOENT; /* "Europe" is a folder, and no zone */
+    return UV_ENOENT; /* "Europe" is a folder, not a zone */
   *ret = (struct uvs__zone_stamp){s->st_dev,         s->st_ino,          s->st_size,
                                   s->st_mtim.tv_sec, s->st_mtim.tv_nsec, s->st_ctim.tv_sec,
                                   s->st_ctim.tv_nsec};
@@ -198,8 +198,7 @@ static void close_file(int fd) {
   uv_fs_req_cleanup(&req);
 }
 
-/* How many bytes were read: fewer than `size` if the file has become shorter. Negative: an error.
- */
+/* Returns how many bytes were read: fewer than `size` if the file is now shorter; or an error. */
 static int64_t read_bytes(int fd, char *bytes, size_t size) {
   size_t n = 0;
   int rc = 1;
@@ -218,7 +217,7 @@ static int64_t read_bytes(int fd, char *bytes, size_t size) {
   return (int64_t)n;
 }
 
-/* *ret_why stays NULL if the code says it all. */
+/* Sets *ret_why if the error code alone does not say what is wrong. */
 static int read_open(int fd, struct uvs__zone_table **ret, struct uvs__zone_stamp *ret_stamp,
                      const char **ret_why) {
   int rc = stamp_of_open(fd, ret_stamp);

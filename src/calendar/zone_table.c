@@ -43,13 +43,13 @@ int uvs__zone_table_of_rule(const char *text, size_t n, struct uvs__zone_table *
 }
 
 void uvs__zone_table_hold(struct uvs__zone_table *t) {
-  uvs__add(&t->holds, 1, relaxed); /* the caller has a hold, or the lock of zone.c */
+  uvs__add(&t->holds, 1, relaxed); /* the caller has a reference, or the lock of zone.c */
 }
 
 void uvs__zone_table_release(const struct uvs__zone_table *given) {
   struct uvs__zone_table *t = (struct uvs__zone_table *)(uintptr_t)given;
 
-  /* acq_rel: the last holder frees the table after all others have read it */
+  /* acq_rel: pairs with the other releases: their threads have finished reading the table */
   if (t != NULL && uvs__sub(&t->holds, 1, acq_rel) == 1)
     uvs__calendar_free(t);
 }
@@ -83,7 +83,7 @@ void uvs__zone_find(const struct uvs__zone_table *t, int64_t at_s, struct uvs__z
     uvs__posix_rule_find(&t->rule, at_s < t->tail_s ? t->tail_s : at_s, &by_rule);
     if (by_rule.start_s > t->tail_s || t->tail_s == INT64_MIN)
       span = by_rule;
-    else /* it began in the table */
+    else /* the span began in the table */
       span.end_s = by_rule.end_s;
   }
   *ret = span;

@@ -36,7 +36,7 @@ void uvs__owe_settled_cleanups(uvs_t *s, struct uvs__cleanup *first) {
   }
 }
 
-/* The loop will serve the task by the state that it has then. */
+/* Puts the task on the owed list. What the loop does there depends on the task's state by then. */
 static void owe(uvs_t *s, uint32_t slot, const struct uvs__task *t) {
   if (t->place != UVS__IN_OWED)
     uvs__list_append(s, &s->at.owed, slot, UVS__IN_OWED);
@@ -136,7 +136,7 @@ void *uvs__take_unclaimed(struct uvs__extra *x) {
   return result;
 }
 
-/* The run of this task, which was replaced, is over: the task that waits for that may run. */
+/* A replaced task has ended its run. The task that was held because of it may run now. */
 static void release_successor(uvs_t *s, uint32_t ended, const char *name) {
   uint32_t slot = uvs__name_find(s, name);
   const struct uvs__task *t;
@@ -152,7 +152,7 @@ static void release_successor(uvs_t *s, uint32_t ended, const char *name) {
   if (t->state != UVS__WAITING || t->place != UVS__NOWHERE)
     return;
   uvs__file(s, slot, s->recent_ns);
-  s->delay.soonest_ns = 0; /* the loop looks, by whichever clock the task is due */
+  s->delay.soonest_ns = 0; /* makes the loop look, also if the task is due by the wall clock */
 }
 
 /* The task is settled, no run is in progress and none will start. It is in no list, except perhaps
@@ -402,9 +402,9 @@ void uvs__end_run(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
     uvs__gate_run_ended(s, x->gate);
   if (follows) {
     uvs__back_to_waiting(s, slot);
-    if (uvs__has(t, UVS__WALL)) /* perhaps no runner returns that would wake the loop */
+    if (uvs__has(t, UVS__WALL)) /* there may be no runner whose return would wake the loop */
       uvs__note_wall(s, t, e->over_ns, e->wall_ns);
-    if (t->place == UVS__NOWHERE) /* else the loop files it when it comes to its `interrupt` */
+    if (t->place == UVS__NOWHERE) /* else it is on the owed list, and the loop files it */
       uvs__file(s, slot, e->over_ns);
     return;
   }

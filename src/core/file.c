@@ -13,7 +13,7 @@ bool uvs__may_run(const uvs_t *s, const struct uvs__task *t, const struct uvs__e
     return false;
   if (!s->shut)
     return true;
-  if (x != NULL && x->paused) /* nothing would resume it */
+  if (x != NULL && x->paused) /* a shutdown cancels paused tasks */
     return false;
   if (uvs__load(&s->stop, relaxed)) /* written under the lock */
     return false;

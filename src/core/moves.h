@@ -114,7 +114,7 @@ static inline uint32_t uvs__make_plain(uvs_t *s, const uvs_task_t *t, uint64_t n
 
 /* Lock held: as uvs__make_plain. extra: the task also gets an extra record. Needs room. */
 uint32_t uvs__make_task(uvs_t *s, const uvs_task_t *t, bool extra, uint64_t now_ns);
-/* Lock held: the rest of making a calendar task. The loop works out its first run. */
+/* Lock held: sets the fields of a new calendar task. The loop computes its first run. */
 void uvs__begin_calendar(uvs_t *s, uint32_t slot, const uvs_task_t *t, uint64_t wall_ns);
 /* Lock held, but released to allocate: makes room for this many more of each. 0, UV_ENOMEM. */
 int uvs__reserve(uvs_t *s, size_t tasks, size_t extras);
@@ -137,26 +137,27 @@ void uvs__give_extra(uvs_t *s, uint32_t slot);
 
 /* ---- names (core/names.c, core/replace.c) ---- */
 
-/* The task that has this name by UVS_REPLACE; UVS__NONE. */
+/* The slot of the task that is indexed under this name; UVS__NONE: there is none. */
 uint32_t uvs__name_find(uvs_t *s, const char *name);
-/* The task takes its name, which no other task has; the name is free again. */
+/* Adds the task to the index under its name, which no other indexed task has; removes it. */
 void uvs__name_add(uvs_t *s, uint32_t slot);
 void uvs__name_remove(uvs_t *s, uint32_t slot);
-/* A new WAITING task that is in no list takes its name. The task that has had it ends, or, if it is
- * running, is cancelled and holds the new one back. Returns the slot of the new task, which may be
- * that of the old one. *ret_calendar: the caller gives it back, without the lock; or NULL. */
+/* A new WAITING task that is in no list takes its name. The old task of this name ends. If the old
+ * task is running, it is cancelled, and the new task is held until its run has ended. Returns the
+ * slot of the new task, which may be the slot of the old task. The caller releases *ret_calendar
+ * without the lock; it may be NULL. */
 uint32_t uvs__replace(uvs_t *s, uint32_t slot, bool *ret_replaced,
                       struct uvs_calendar_s **ret_calendar);
 
 /* ---- pause (core/pause.c) ---- */
 
-/* WAITING, READY or RUNNING, with an extra record: no run starts any more. */
+/* The task is WAITING, READY or RUNNING, and has an extra record: its runs no longer start. */
 void uvs__pause(uvs_t *s, uint32_t slot, uint64_t now_ns);
-/* Paused: runs may start again. forget: the points that have passed meanwhile are not missed. */
+/* The task is paused: its runs may start again. forget: points that have passed are not missed. */
 void uvs__resume(uvs_t *s, uint32_t slot, bool forget, uint64_t now_ns, uint64_t wall_ns);
-/* WAITING, with an extra record: a run that is not on the grid comes at once. */
+/* The task is WAITING and has an extra record: makes an extra run due now, or the pending retry. */
 void uvs__run_extra(uvs_t *s, uint32_t slot, uint64_t now_ns, uint64_t wall_ns);
-/* A READY task waits again. */
+/* A READY task becomes WAITING, and is filed again. */
 void uvs__unmake_ready(uvs_t *s, uint32_t slot, uint64_t now_ns);
 
 /* ---- due ---- */
@@ -249,8 +250,8 @@ void uvs__owe_cleanup(uvs_t *s, struct uvs__cleanup *a);
 /* The same for those actions of a list that are called when the task or lane is settled. */
 void uvs__owe_settled_cleanups(uvs_t *s, struct uvs__cleanup *first);
 
-/* RUNNING, and its body was asked to stop: the loop calls `interrupt`, unless the body returns
- * before. */
+/* The task is RUNNING, and its body was asked to stop. The loop will call `interrupt`, unless the
+ * body returns before that. */
 void uvs__owe_interrupt(uvs_t *s, uint32_t slot);
 
 /* ---- waiters (core/waiters.c) ---- */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * names: finds the task that was submitted with UVS_REPLACE by its name.
+ * names: the index of the tasks that were submitted with UVS_REPLACE, by name.
  *
- * The index is a digital search tree: a binary tree in which bit n of the name's hash chooses the
- * branch below level n. Its only memory is two links in the record of each task. It needs no
- * balancing: its depth is about the logarithm of the number of names.
+ * The index is a digital search tree: a binary tree in which bit n of the hash of a name chooses
+ * the branch below level n. The only memory that it needs is two links in the record of each task.
+ * It needs no balancing: its depth is about the logarithm of the number of names.
  */
 #include "core/moves.h"
 
@@ -22,7 +22,7 @@ static struct uvs__extra *extra_at(const uvs_t *s, uint32_t slot) {
   return uvs__slots_at(&s->table.extras, (uint32_t)uvs__task(s, slot)->extra - 1);
 }
 
-/* The link to the task of this name. If there is no such task, the empty link where it belongs. */
+/* The link to the task of this name. If there is none: the empty link where it would be added. */
 static uint32_t *link_of_name(uvs_t *s, const char *name) {
   uint64_t h = hash_of(name);
   uint32_t *link = &s->names;
@@ -51,8 +51,8 @@ void uvs__name_add(uvs_t *s, uint32_t slot) {
   *link = slot;
 }
 
-/* A leaf below the task takes the task's place. This is correct because all tasks below share the
- * bits of the hash that lead to this place. */
+/* A leaf below the task takes the place of the task. This is correct because all tasks below it
+ * have the bits of the hash that lead to this place. */
 void uvs__name_remove(uvs_t *s, uint32_t slot) {
   struct uvs__extra *x = extra_at(s, slot);
   uint32_t *link = link_of_name(s, x->name);

@@ -169,7 +169,7 @@ static uint64_t wall_now(const struct uvs__task *t, const struct uvs__extra *x, 
   return t->due_ns + x->wall_late_ns + (now_ns < t->ready_ns ? 0 : now_ns - t->ready_ns);
 }
 
-/* The next occurrence of a calendar has come: the loop works out which one the task waits for. */
+/* SKIP: if a later occurrence has passed, leaves this run out. The loop computes the next run. */
 static bool leave_out_occurrence(uvs_t *s, uint32_t slot, const struct uvs__seat *seat,
                                  uint64_t now_ns) {
   struct uvs__task *t = uvs__task(s, slot);

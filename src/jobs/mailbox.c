@@ -9,6 +9,7 @@ int uvs__mailbox_open(struct uvs__mailbox *box, uv_loop_t *loop, uv_async_cb wak
   box->first = NULL;
   box->end = &box->first;
   box->closed = false;
+  box->taken = NULL;
   rc = uv_async_init(loop, &box->async, wake);
   if (rc != 0)
     uv_mutex_destroy(&box->lock);
@@ -32,27 +33,31 @@ bool uvs__mailbox_send(struct uvs__mailbox *box, struct uvs__message *m) {
   return open;
 }
 
-bool uvs__mailbox_receive(struct uvs__mailbox *box, void *to) {
+static void take(struct uvs__mailbox *box) {
+  uv_mutex_lock(&box->lock);
+  box->taken = box->first;
+  box->first = NULL;
+  box->end = &box->first;
+  uv_mutex_unlock(&box->lock);
+}
+
+bool uvs__mailbox_receive(struct uvs__mailbox *box, void *to, int most) {
   bool any = false;
 
-  for (;;) {
+  for (; most > 0; most--) {
     struct uvs__message *m;
 
-    uv_mutex_lock(&box->lock);
-    m = box->first;
-    box->first = NULL;
-    box->end = &box->first;
-    uv_mutex_unlock(&box->lock);
+    if (box->taken == NULL)
+      take(box);
+    m = box->taken;
     if (m == NULL)
       return any;
+    box->taken = m->next;
     any = true;
-    while (m != NULL) {
-      struct uvs__message *next = m->next;
-
-      m->receive(m, to);
-      m = next;
-    }
+    m->receive(m, to);
   }
+  uv_async_send(&box->async);
+  return any;
 }
 
 void uvs__mailbox_shut(struct uvs__mailbox *box) {

@@ -18,9 +18,10 @@ struct uvs__message {
 
 struct uvs__mailbox {
   uv_mutex_t lock;
-  struct uvs__message *first, **end;
-  bool closed;
-  uv_async_t async; /* async.data is the receiver's */
+  struct uvs__message *first, **end; /* under the lock */
+  bool closed;                       /* under the lock */
+  struct uvs__message *taken;        /* loop's thread: the rest of what was taken out */
+  uv_async_t async;                  /* async.data is the receiver's */
 };
 
 /* `wake` is called on the loop's thread after messages were sent; it calls uvs__mailbox_receive.
@@ -30,12 +31,12 @@ int uvs__mailbox_open(struct uvs__mailbox *box, uv_loop_t *loop, uv_async_cb wak
 /* False: the mailbox is closed, and the message was not taken. m may be NULL: only wake. */
 bool uvs__mailbox_send(struct uvs__mailbox *box, struct uvs__message *m);
 
-/* Calls `receive` of all messages that are there, also of those that arrive meanwhile. Returns true
- * if there was one. */
-bool uvs__mailbox_receive(struct uvs__mailbox *box, void *to);
+/* Calls `receive` of up to `most` messages. If there are more, it wakes the loop again, so that the
+ * loop gets its turn between. Returns true if there was a message. */
+bool uvs__mailbox_receive(struct uvs__mailbox *box, void *to, int most);
 
-/* Loop's thread. No message is taken any more. The caller then closes the async handle, and
- * destroys the mailbox when the handle is closed. Messages that are there can still be received. */
+/* Loop's thread. No message is taken any more; those that are there can still be received. The
+ * caller then closes the async handle, and destroys the mailbox when the handle is closed. */
 void uvs__mailbox_shut(struct uvs__mailbox *box);
 void uvs__mailbox_destroy(struct uvs__mailbox *box);
 

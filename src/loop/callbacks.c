@@ -5,7 +5,8 @@
  * All tasks that are owed a callback are on one list. The callbacks that a task is owed depend on
  * its state when the loop serves it:
  *
- *   WAITING   the hooks before its next run: decorate, error, missed; and results to drop
+ *   WAITING   the hooks before its next run: decorate, error, missed; and results to drop. For a
+ *             calendar task the loop also computes the next occurrence here.
  *   RUNNING   `interrupt`, if the body still runs; `after`, if the body has returned
  *   ENDED     its last callbacks; then it is over
  */
@@ -55,8 +56,8 @@ static void call_task_hooks(uvs_t *s, uint32_t slot, struct uvs__task *t, struct
 
 /* ---- a run in progress ---- */
 
-/* Lock held, except during `interrupt`. A run whose body returns meanwhile ends afterwards: else a
- * wait would return, and its thread could free `arg`, while `interrupt` uses it. */
+/* Lock held, except during `interrupt`. If the body returns meanwhile, its run ends after the call:
+ * otherwise a wait could return, and its thread could free `arg`, while `interrupt` uses it. */
 static void interrupt(uvs_t *s, uint32_t slot, const struct uvs__task *t, struct uvs__extra *x) {
   struct uvs__run_end end = {.status = UVS_PENDING}; /* no run ends with that status */
   uvs_id_t id = uvs__id_of(s, t, slot);
@@ -222,7 +223,7 @@ static void serve_first(uvs_t *s, uint64_t now_ns) {
   struct uvs__task *t = uvs__task(s, slot);
   struct uvs__extra *x = uvs__extra(s, t);
 
-  /* It stays on the list, so that it cannot be freed meanwhile. */
+  /* The task stays on the list, so it cannot be freed while the lock is not held. */
   if (t->state == UVS__WAITING && x->point_owed)
     uvs__find_occurrence(s, slot);
   if (t->state == UVS__WAITING)

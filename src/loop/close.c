@@ -79,7 +79,7 @@ static void drop_action(uvs_t *s, struct uvs__cleanup *a) {
     uvs__mem_free(&s->mem, a);
 }
 
-/* In a forked child: gives back the calendars. */
+/* In a forked child: releases the calendars. */
 static void drop_calendars(uvs_t *s) {
   for (uint32_t slot = 0; s->any_calendars && slot < s->table.tasks.made; slot++) {
     const struct uvs__task *t = uvs__task(s, slot);

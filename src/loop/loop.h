@@ -29,9 +29,9 @@ void uvs__apply_policies(uvs_t *s);
 /* Makes the callbacks that are owed to tasks: at least one, and more until until_ns. Callbacks that
  * these cause wait for the next pass. */
 void uvs__make_callbacks(uvs_t *s, uint64_t until_ns);
-/* A calendar task on the owed list with point_owed: works out its next run. */
+/* For a calendar task on the owed list with point_owed: computes its next run. */
 void uvs__find_occurrence(uvs_t *s, uint32_t slot);
-/* Once a minute: if a time zone has other rules now, calendar tasks follow. */
+/* About once a minute: if the rules of a time zone have changed, calendar tasks follow them. */
 void uvs__look_at_zones(uvs_t *s, uint64_t now_ns);
 /* The same for clean-up actions, and for callbacks that belong to no task. */
 void uvs__make_calls(uvs_t *s, uint64_t until_ns);

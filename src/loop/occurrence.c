@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * occurrence: works out when a calendar task runs next, on the loop and without the lock.
+ * occurrence: computes when a calendar task runs next, on the loop and without the lock.
  *
- * A calendar task that needs its next time is on the list of tasks that are owed a callback. It is
- * not in the queue of the wall clock until this file has given it a time. Once a minute the loop
- * checks the files of the time zones. If one has changed, the loop works out all next times again.
+ * A calendar task that needs its next time is on the list of tasks that are owed a callback. When
+ * this file has computed the time, the task moves to the queue of the wall clock. About once a
+ * minute the loop checks the files of the time zones. If one has changed, the loop computes the
+ * next times of all calendar tasks again.
  */
 #include "loop/loop.h"
 
@@ -26,14 +27,15 @@ static void apply_occasion(uvs_t *s, uint32_t slot, struct uvs__task *t, struct 
   x->passed_ns = o->passed_ns;
   if (o->ideal_ns > wall_ns)
     x->step_ns = 0; /* the run is not late */
-  /* Occurrences after the end time do not count as missed. SKIP still leaves the last run out. */
+  /* Occurrences after the end time do not count as missed. But SKIP still skips a run because of
+   * them. */
   if (x->policy != UVS_MISSED_SKIP && x->passed_ns > x->until_ns)
     x->passed_ns = UVS__NEVER;
   uvs__set_due(t, x, o->ideal_ns,
                uvs__jitter(s->seed, uvs__local_id(t, slot), x->runs, x->jitter_ns));
 }
 
-/* What is known of the next run, copied under the lock. */
+/* What the task knows about its next run, copied under the lock. */
 struct known {
   struct uvs__occasions c;
   struct uvs__occasion run;
@@ -63,7 +65,7 @@ static struct uvs__occasion next_occasion(const struct known *k, uint64_t wall_n
     return uvs__occasion_again(&k->c, k->grid_ns, wall_ns);
   if (!k->passed && !k->zone_changed)
     return uvs__occasion_after(&k->c, k->grid_ns, k->retried, wall_ns);
-  if (until_ns < k->run.passed_ns) /* also if the clock was set back meanwhile */
+  if (until_ns < k->run.passed_ns) /* possible if the clock was set back meanwhile */
     return k->run;
   return uvs__occasion_passed(&k->c, k->run.ideal_ns, k->run.last_ns, until_ns);
 }
@@ -88,8 +90,8 @@ void uvs__find_occurrence(uvs_t *s, uint32_t slot) {
 
 /* ---- zones ---- */
 
-/* Lock held: does the task wait, perhaps paused, for an occurrence that was worked out? A task that
- * was moved waits for no occurrence: its time is not later than grid_ns. */
+/* Lock held: does the task (which may be paused) wait for an occurrence that was computed? A task
+ * that was rescheduled does not: its time is not later than grid_ns. */
 static bool waits_for_occurrence(const struct uvs__task *t, const struct uvs__extra *x) {
   return t->kind == UVS_CALENDAR && t->state == UVS__WAITING && t->place != UVS__IN_OWED &&
          !uvs__is_off_grid(x) && uvs__ideal_of(t, x) > x->grid_ns;
@@ -112,7 +114,7 @@ void uvs__look_at_zones(uvs_t *s, uint64_t now_ns) {
     struct uvs__extra *x = uvs__extra(s, t);
 
     if (x != NULL && t->kind == UVS_CALENDAR && x->extra_run && x->saved_ns > x->grid_ns)
-      x->saved_ns = UVS__NEVER; /* it is worked out after the extra run */
+      x->saved_ns = UVS__NEVER; /* computed after the extra run */
     if (x != NULL && waits_for_occurrence(t, x)) {
       uvs__unfile(s, slot, t);
       uvs__owe_point(x, false, UVS_LATE_CLOCK);

@@ -8,9 +8,9 @@
 
 void uvs__process_lock(void);
 void uvs__process_unlock(void);
-/* Lock held. From now on a thread that forks takes the lock first, and releases it after the fork,
- * in the parent and in the child. So in the child the lock is never held by a thread that does not
- * exist there. 0 or UV_ENOMEM; a second call does nothing. */
+/* Lock held. From now on each fork first takes the lock, and releases it afterwards in the parent
+ * and in the child. Otherwise the child could get a lock that is held by a thread of the parent,
+ * for ever. 0 or UV_ENOMEM; a second call does nothing. */
 int uvs__process_lock_at_fork(void);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include "calendar/count.h"
 
-#define LOOK_AHEAD 1024 /* occurrences: a longer burst is looked at more than once */
-#define FEW 16          /* occurrences: stepping over them is cheaper than counting again */
+#define LOOK_AHEAD 1024 /* occurrences; after so many, passed_ns is computed again */
+#define FEW 16          /* occurrences; so few are visited one by one, which is cheaper */
 
 static uint64_t occasion_next(const struct uvs__occasions *c, uint64_t after_ns) {
   return (uint64_t)uvs_calendar_next(c->calendar, (int64_t)after_ns);
@@ -17,12 +17,12 @@ static uint64_t nth_occasion(const struct uvs__occasions *c, uint64_t after_ns, 
   return after_ns;
 }
 
-/* Occurrences after this instant and until the other, included. */
+/* How many occurrences are later than after_ns and not later than until_ns. */
 static uint64_t count_after(const struct uvs__occasions *c, uint64_t after_ns, uint64_t until_ns) {
   return uvs__calendar_count(c->calendar, (int64_t)after_ns, (int64_t)until_ns);
 }
 
-/* Occurrences from `first`, which counts as one, to `last`, included. */
+/* How many occurrences are in [first_ns, last_ns]. first_ns always counts as one. */
 static uint64_t count_occasions(const struct uvs__occasions *c, uint64_t first_ns,
                                 uint64_t last_ns) {
   if (first_ns > last_ns || first_ns == UVS__NEVER)
@@ -30,8 +30,8 @@ static uint64_t count_occasions(const struct uvs__occasions *c, uint64_t first_n
   return 1 + count_after(c, first_ns, last_ns);
 }
 
-/* The n-th occurrence after this instant. It is not later than `until`. Halves the time between the
- * two until few occurrences are left. */
+/* The n-th occurrence after after_ns. The caller knows that it is not later than until_ns. Bisects
+ * the time between the two until n is small. */
 static uint64_t nth_occasion_until(const struct uvs__occasions *c, uint64_t after_ns, uint64_t n,
                                    uint64_t until_ns) {
   while (n > FEW) {
@@ -62,7 +62,7 @@ static struct uvs__occasion run_for_one(const struct uvs__occasions *c, uint64_t
   return o;
 }
 
-/* Leaves out everything from `first` to the instant before now. */
+/* SKIP: misses the occurrences from first_ns on that are before now. */
 static struct uvs__occasion skip_passed(const struct uvs__occasions *c, uint64_t first_ns,
                                         uint64_t now_ns) {
   return run_for_one(c, occasion_next(c, now_ns - 1), count_occasions(c, first_ns, now_ns - 1));
@@ -82,8 +82,8 @@ struct uvs__occasion uvs__occasion_again(const struct uvs__occasions *c, uint64_
   return run_for_one(c, occasion_next(c, last_ns > now_ns ? last_ns : now_ns), 0);
 }
 
-/* The run stands for `ideal` and for all occurrences after it until now. Those until `last` were
- * counted before. */
+/* ONCE: the run stands for ideal_ns and for all later occurrences up to now. Those up to last_ns
+ * were counted before. */
 static struct uvs__occasion merge_passed(const struct uvs__occasions *c, uint64_t ideal_ns,
                                          uint64_t last_ns, uint64_t now_ns) {
   struct uvs__occasion o = {.ideal_ns = ideal_ns, .last_ns = last_ns};
@@ -99,12 +99,12 @@ static struct uvs__occasion merge_passed(const struct uvs__occasions *c, uint64_
   return o;
 }
 
-/* The newest max_burst of the occurrences from `ideal` until now. */
+/* CATCH_UP: keeps the newest max_burst of the occurrences from ideal_ns up to now. */
 static struct uvs__occasion keep_newest(const struct uvs__occasions *c, uint64_t ideal_ns,
                                         uint64_t now_ns) {
   uint64_t behind = count_occasions(c, ideal_ns, now_ns);
   uint64_t missed = behind > c->max_burst ? behind - c->max_burst : 0;
-  uint64_t ahead = c->max_burst - (behind - missed) + 1; /* more, and one is left out */
+  uint64_t ahead = c->max_burst - (behind - missed) + 1; /* with this many more, one is missed */
   struct uvs__occasion o = {.ideal_ns = nth_occasion_until(c, ideal_ns, missed, now_ns),
                             .missed = missed};
 

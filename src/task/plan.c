@@ -42,10 +42,10 @@ void uvs__set_due(struct uvs__task *t, struct uvs__extra *x, uint64_t ideal_ns,
   t->due_ns = ideal_ns + jitter_ns;
 }
 
-/* An extra run is over: the run that it came before follows. */
+/* An extra run has ended: plans the next regular run, whose time was saved. */
 static struct uvs__plan plan_saved(struct uvs__task *t, struct uvs__extra *x, uint64_t seed) {
   x->extra_run = false;
-  /* not yet worked out, unless the task was moved to UVS_NEVER */
+  /* saved_ns is unknown, unless the task was moved to UVS_NEVER */
   if (t->kind == UVS_CALENDAR && x->saved_ns == UVS__NEVER && x->grid_ns != UVS__NEVER)
     uvs__owe_point(x, false, UVS_LATE_OVERLAP);
   if (x->saved_ns > x->until_ns && x->saved_ns != UVS__NEVER)

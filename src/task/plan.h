@@ -38,9 +38,8 @@ struct uvs__plan uvs__plan_next(struct uvs__task *t, struct uvs__extra *x, uint6
 /* The ideal time becomes ideal_ns; the deadline is jitter_ns later. */
 void uvs__set_due(struct uvs__task *t, struct uvs__extra *x, uint64_t ideal_ns, uint64_t jitter_ns);
 
-/* A calendar task: the loop must work out the next occurrence. passed: others have passed since the
- * one that is due. reason: why those that are left out are left out, UVS_LATE_...; -1: only the
- * task's jitter is to blame. */
+/* The loop must compute the next occurrence of a calendar task. passed: occurrences after the due
+ * one have passed, too. reason: UVS_LATE_..., why occurrences are missed; -1: because of jitter. */
 static inline void uvs__owe_point(struct uvs__extra *x, bool passed, int reason) {
   x->point_owed = true;
   x->point_passed = passed;

@@ -34,12 +34,12 @@ enum uvs__state { UVS__FREE = 0, UVS__WAITING, UVS__READY, UVS__RUNNING, UVS__EN
 
 /* Where the task's link is. */
 enum uvs__place {
-  UVS__NOWHERE = 0, /* in no list: running, ended, or never due */
+  UVS__NOWHERE = 0, /* in no list: running, ended, never due, paused, or held */
   UVS__IN_DELAY,    /* the delay queue of the monotonic clock */
   UVS__IN_WALL,     /* the delay queue of the wall clock */
   UVS__IN_READY,    /* among the ready tasks of a crew, or of the loop */
   UVS__IN_GATE,     /* ready, and waiting for its lane */
-  UVS__IN_OWED,     /* the loop owes it a callback */
+  UVS__IN_OWED,     /* the loop owes it a callback, or its next occurrence */
   UVS__IN_ARRIVALS, /* a runner found it due, and only the loop can run it */
   UVS__WITH_CALLER  /* in no list: its submitter is about to run it (UVS_REJECT_CALLER_RUNS) */
 };
@@ -139,7 +139,7 @@ struct uvs__extra {
   uint8_t failure;        /* UVS_FAIL_... */
   bool decorate : 1;      /* the decorate hook is still to be called */
   bool narrow : 1;        /* its callbacks do not see the scheduler: it was submitted by its lane */
-  bool at_once : 1;       /* uvs_run_now: the next run comes even if the task is paused */
+  bool at_once : 1;       /* uvs_run_now: the next run starts even if the task is paused */
   _Atomic bool spared;    /* the body has disposed its own lane: no token for it. Any thread */
   bool limited : 1;       /* the runs have a time limit ... */
   bool run_limited : 1;   /* ... that counts from their start: run_limit_ns */
@@ -148,13 +148,13 @@ struct uvs__extra {
   bool outcome_taken : 1; /* a waiter was handed the result: it is not dropped */
   bool since_resumed : 1; /* since_ns is when uvs_resume was called */
   bool paused : 1;        /* uvs_pause was called */
-  bool extra_run : 1;     /* uvs_run_now: the next run, or the present one, is not on the grid */
-  bool held : 1;          /* it has replaced a task whose run is still in progress: held_by */
-  bool replaced : 1;      /* RUNNING: another task has its name now, and is held */
+  bool extra_run : 1;     /* uvs_run_now: the next run, or the run in progress, is extra */
+  bool held : 1;          /* it replaced a task (held_by) whose run is still in progress */
+  bool replaced : 1;      /* RUNNING: another task has replaced it, and is held */
   bool indexed : 1;       /* uvs_find finds it by its name */
-  bool point_owed : 1;    /* calendar: the loop must work out the next occurrence ... */
-  bool point_passed : 1;  /* ... because others have passed since the one that is due, ... */
-  bool zone_changed : 1;  /* ... or because its zone has other rules now */
+  bool point_owed : 1;    /* calendar: the loop must compute the next occurrence ... */
+  bool point_passed : 1;  /* ... because later ones have passed, too, ... */
+  bool zone_changed : 1;  /* ... or because the rules of its zone have changed */
   bool interrupted : 1;   /* `interrupt` was called for this run, or is owed */
   bool after_owed : 1;    /* RUNNING, in `owed`: the body has returned, and `after` is to come */
   uint8_t retry_jitter;   /* percent */
@@ -193,12 +193,12 @@ struct uvs__extra {
   };
   uint64_t step_ns;   /* READY: how far the wall clock had been set forward */
   uint64_t last_ns;   /* calendar: the last occurrence that the next run stands for */
-  uint64_t passed_ns; /* calendar: due after this, it needs point_passed */
-  uint64_t saved_ns;  /* extra_run: the ideal time of the run that comes after it */
+  uint64_t passed_ns; /* calendar: from this instant on, a later occurrence has passed */
+  uint64_t saved_ns;  /* extra_run: the ideal time of the next regular run */
   uint32_t lane_previous, lane_next; /* all tasks of its lane; UVS__NONE */
   uvs_decoration_t decoration;       /* what runs, if there is a decorate hook */
   uvs_interrupt_cb interrupt;        /* NULL: none */
-  struct uvs__run_end *end_later;    /* while `interrupt` is called: for the end of the run */
+  struct uvs__run_end *end_later;    /* during `interrupt`: where the end of the run is noted */
   uint32_t name_child[2];            /* indexed: see core/names.c */
   char name[UVS_NAME_MAX + 1];
 };
@@ -266,14 +266,13 @@ static inline bool uvs__is_off_grid(const struct uvs__extra *x) {
   return x->extra_run || uvs__is_retrying(x);
 }
 
-/* A run begins, or ends without its body: a calendar task has used its occurrences until last_ns.
- */
+/* A run begins, or ends without its body: the occurrences up to last_ns are used up. */
 static inline void uvs__use_point(const struct uvs__task *t, struct uvs__extra *x) {
   if (t->kind == UVS_CALENDAR && !uvs__is_off_grid(x))
     x->grid_ns = x->last_ns;
 }
 
-/* Has the task to wait, although it may be due? */
+/* Must the task wait even if it is due? */
 static inline bool uvs__is_held_back(const struct uvs__extra *x) {
   return x->held || (x->paused && !x->at_once);
 }

@@ -260,7 +260,7 @@ TEST images_that_contradict_themselves_are_refused(void) {
   REFUSED("the rule in its footer contradicts its last transition");
   p.types = 0;
   p.times = 0;
-  REFUSED("its counts are not possible");
+  REFUSED("its counts are invalid");
   PASS();
 }
 

@@ -2,55 +2,22 @@
 # SPDX-License-Identifier: MIT
 """check.py UVSCHED PAGE: run the program `uvsched`, and compare what it prints and returns.
 
-PAGE is docs/cli.md: each block of it that begins with "$ uvsched" is run too, and must print what the
-page shows. Exit status 1 if a check failed; 77, skipped, without tzdata.
+PAGE is docs/cli.md: each block of it that begins with "$ uvsched cron" is run too, and must print what
+the page shows. Exit status 1 if a check failed; 77, skipped, without tzdata.
 """
 import json
 import os
-import pty
 import random
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
 from datetime import datetime, timedelta, timezone
 
-UVSCHED, PAGE = sys.argv[1:]
-ENV = {k: v for k, v in os.environ.items() if k not in ("TZ", "TZDIR", "NO_COLOR", "LC_ALL", "LANG")}
-# A sanitizer must not end the program with a status of its commands.
-for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS"):
-    ENV[name] = ":".join(filter(None, [ENV.get(name), "exitcode=99", "halt_on_error=1"]))
-failures = []
-passed = 0
+import program
+from program import ENV, UVSCHED, check, on_terminal, prints, refuses, run
 
-
-def run(*args, env=None, **how):
-    """(status, stdout, stderr) of the program, the outputs as bytes."""
-    p = subprocess.run([UVSCHED, *args], stdin=subprocess.DEVNULL, capture_output=True, timeout=120,
-                       env={**ENV, **(env or {})}, **how)
-    return p.returncode, p.stdout, p.stderr
-
-
-def check(claim, actual, expected=True):
-    global passed
-    if actual == expected:
-        passed += 1
-    else:
-        failures.append(claim)
-        print(f"FAIL {claim}\n--- expected\n{expected}\n--- actual\n{actual}")
-
-
-def prints(claim, args, expected, env=None):
-    """The program prints exactly this, and exits with 0."""
-    status, out, err = run(*args, env=env)
-    check(claim, (status, out.decode(), err.decode()), (0, expected.lstrip("\n"), ""))
-
-
-def refuses(claim, status, args, expected, env=None):
-    """The program prints nothing to stdout, this to stderr, and exits with this status."""
-    got, out, err = run(*args, env=env)
-    check(claim, (got, out.decode(), err.decode()), (status, "", expected.lstrip("\n")))
+PAGE = sys.argv[2]
 
 
 def rows_of(*args, env=None):
@@ -324,10 +291,10 @@ uvsched: minute 60 is out of range 0-59
             ("--json",): "an expression is missing, such as \"0 9 * * 1-5\"",
             ("0", "9", "*", "*", "1-5"): "5 arguments are too many: put the expression into quotes, as in uvsched "
                                          "cron \"0 9 * * 1-5\" Europe/Berlin",
-            ("--form", "now", "* * * * *"): "there is no option '--form'; if it is not meant as one, write -- before it",
-            ("--fromage=now",): "there is no option '--fromage=now'; if it is not meant as one, write -- before it",
-            ("-x",): "there is no option '-x'; if it is not meant as one, write -- before it",
-            ("-5 * * * *",): "there is no option '-5 * * * *'; if it is not meant as one, write -- before it",
+            ("--form", "now", "* * * * *"): "there is no option '--form'; if it is not an option, write -- before it",
+            ("--fromage=now",): "there is no option '--fromage=now'; if it is not an option, write -- before it",
+            ("-x",): "there is no option '-x'; if it is not an option, write -- before it",
+            ("-5 * * * *",): "there is no option '-5 * * * *'; if it is not an option, write -- before it",
             ("* * * * *", "--from"): "--from needs a value after it",
             ("* * * * *", "-n"): "-n needs a value after it",
             ("* * * * *", "--json=1"): "--json takes no value: write only --json",
@@ -360,21 +327,8 @@ def help_and_version():
 
 
 def write_errors():
-    for args in (["cron", "* * * * *", "UTC", "-n100000"], ["cron", "* * * * *", "UTC", "-n3", "--json"], ["--help"],
-                 ["--version"]):
-        if os.path.exists("/dev/full"):
-            with open("/dev/full", "wb") as full:
-                p = subprocess.run([UVSCHED, *args], stdout=full, stderr=subprocess.PIPE, env=ENV)
-            check(f"{args} to a full disk", (p.returncode, p.stderr),
-                  (1, b"uvsched: the output could not be written: no space left on device\n"))
-        read, write = os.pipe()
-        os.close(read)
-        p = subprocess.run([UVSCHED, *args], stdout=write, stderr=subprocess.PIPE, env=ENV)
-        os.close(write)
-        check(f"{args} to a closed pipe", (p.returncode, p.stderr), (1, b""))
-        p = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", UVSCHED, *args], stderr=subprocess.PIPE, env=ENV)
-        check(f"{args} without stdout", (p.returncode, p.stderr),
-              (1, b"uvsched: the output could not be written: bad file descriptor\n"))
+    program.write_errors(["cron", "* * * * *", "UTC", "-n100000"], ["cron", "* * * * *", "UTC", "-n3", "--json"],
+                         ["--help"], ["--version"])
     with subprocess.Popen([UVSCHED, "cron", "* * * * *", "UTC", "-n100000"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, env=ENV) as p:
         p.stdout.readline()
@@ -385,30 +339,13 @@ def write_errors():
 def colours():
     args = ["cron", "30 2 * * *", "America/New_York", "--from", "2025-03-08T12:00:00Z", "-n1"]
 
-    def on_terminal(env, *more):
-        main, side = pty.openpty()
-        p = subprocess.Popen([UVSCHED, *args, *more], stdout=side, env={**ENV, **env})
-        os.close(side)
-        out = b""
-        try:
-            while True:
-                part = os.read(main, 4096)
-                if not part:
-                    break
-                out += part
-        except OSError:  # Linux says EIO at the end
-            pass
-        os.close(main)
-        check(f"on a terminal: status {env} {more}", p.wait(), 0)
-        return out.replace(b"\r\n", b"\n")
-
     _, plain, _ = run(*args)
-    coloured = on_terminal({"TERM": "xterm", "NO_COLOR": ""})
+    coloured = on_terminal("colours", args, {"TERM": "xterm", "NO_COLOR": ""})
     check("colours on a terminal", b"\033[33mmoved from 02:30\033[0m" in coloured)
     check("colours change nothing else", re.sub(rb"\033\[\d+m", b"", coloured), plain)
-    check("NO_COLOR", on_terminal({"TERM": "xterm", "NO_COLOR": "1"}), plain)
-    check("TERM=dumb", on_terminal({"TERM": "dumb"}), plain)
-    check("no colours in JSON", b"\033" in on_terminal({"TERM": "xterm"}, "--json"), False)
+    check("NO_COLOR", on_terminal("NO_COLOR", args, {"TERM": "xterm", "NO_COLOR": "1"}), plain)
+    check("TERM=dumb", on_terminal("dumb", args, {"TERM": "dumb"}), plain)
+    check("no colours in JSON", b"\033" in on_terminal("JSON", [*args, "--json"], {"TERM": "xterm"}), False)
     check("no colours in a pipe", b"\033" in plain, False)
 
 
@@ -449,14 +386,7 @@ def hostile():
 
 
 def page():
-    """The blocks of the page show what the program prints."""
-    with open(PAGE, encoding="utf-8") as f:
-        blocks = re.findall(r"^```text\n(\$ uvsched .*?)^```$", f.read(), re.M | re.S)
-    check("the page has blocks", len(blocks) >= 4)
-    for block in blocks:
-        for command, shown in re.findall(r"^\$ uvsched (.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
-            p = subprocess.run([UVSCHED, *shlex.split(command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=ENV)
-            check(f"docs: uvsched {command}", p.stdout.decode(), shown)
+    program.page(PAGE, "cron", 4)
 
 
 if run("cron", "@daily", "America/New_York", "-n0")[0] != 0:
@@ -465,5 +395,4 @@ if run("cron", "@daily", "America/New_York", "-n0")[0] != 0:
 for part in (hard_cases, json_rows, calendar_dates, how_many, from_forms, local_zone, refused, help_and_version,
              write_errors, colours, locales, hostile, page):
     part()
-print(f"{passed} checks passed, {len(failures)} failed")
-sys.exit(1 if failures else 0)
+program.finish()

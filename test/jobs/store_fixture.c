@@ -8,6 +8,7 @@
 /* To add a store, add a line. */
 static const struct store_kind kinds[] = {
     {"memory", uvs__memory_open, false},
+    {"sqlite", uvs__sqlite_open, true},
 };
 
 const struct store_kind *store_kind;

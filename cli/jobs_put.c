@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * jobs_put: puts one job, and prints its id when the store has it durably.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs.h"
+
+static const char help[] =
+    "usage: uvsched jobs put --store sqlite:FILE --name NAME [--in DURATION | --at TIME] "
+    "[OPTIONS]\n"
+    "\n"
+    "Puts a job into the store, and prints its id. When the id is printed, the job is on the "
+    "disk:\n"
+    "it survives a crash of this program, and a power failure. The file is made if there is none.\n"
+    "\n"
+    "options:\n"
+    "  --store sqlite:FILE     the store\n"
+    "  --name NAME             what the job is: whoever runs jobs of this name runs it\n"
+    "  --in DURATION           due so much later, such as 48h or 15d\n"
+    "  --at TIME               due at this time, such as 2026-11-18T20:00:00Z; a past time means\n"
+    "                          now. Without --in and --at the job is due now.\n"
+    "  --payload TEXT          what the job gets, up to 65536 bytes\n"
+    "  --payload-file FILE     the same from a file; - reads the standard input\n"
+    "  --id REST               the second part of the id, QUEUE/REST. A put that is repeated with\n"
+    "                          the same id changes nothing, so it is safe to repeat. Without --id\n"
+    "                          each put makes a new job.\n"
+    "  --key KEY               at most one job of the queue that has not ended has this key\n"
+    "  --on-clash keep         the key is in use: put nothing, and print the id of the job that "
+    "is\n"
+    "                          there (default)\n"
+    "             replace      the new job takes its place\n"
+    "             error        put nothing, and exit with 1\n"
+    "  --queue QUEUE           the queue; default: the name\n"
+    "  --priority high|normal|low  jobs of a higher priority start first; default normal\n"
+    "  --keep DURATION         how long `show` can tell how the job ended; default 30s\n"
+    "  --help                  this text\n"
+    "\n"
+    "examples:\n"
+    "  uvsched jobs put --store sqlite:jobs.db --name rate-ride --in 48h --payload '{\"ride\": "
+    "4711}'\n"
+    "  uvsched jobs put --store sqlite:jobs.db --name confirm --id order-17 --in 15d\n"
+    "  tar c report | uvsched jobs put --store sqlite:jobs.db --name mail --payload-file -\n"
+    "\n"
+    "exit status: 0 the job is in the store; 1 it is not; 2 the command line is wrong.\n";
+
+struct put {
+  struct jobs_store store;
+  uvs_job_spec_t spec;
+  int status;
+};
+
+static void on_put(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, void *arg) {
+  struct put *p = arg;
+
+  (void)n;
+  p->status = results->status;
+  jobs_answered(jobs, 0, &p->store);
+  switch (results->status) {
+  case 0:
+    printf("%s\n", results->id);
+    break;
+  case UVS_JOB_EXISTS:
+    cli_complain("%s is there already, so nothing was put", results->id);
+    printf("%s\n", results->id);
+    break;
+  case UV_EEXIST:
+    cli_complain("the key %s is in use by %s, so nothing was put", p->spec.key, results->id);
+    break;
+  case UVS_EUNKNOWN:
+    cli_complain("%s did not answer: the job may be there or not. Repeat the command with --id %s",
+                 p->store.name, strchr(results->id, '/') + 1);
+    break;
+  default:
+    jobs_failed(&p->store, "the job was not put", results->status);
+  }
+}
+
+/* 0 or an exit status. */
+static int check_spec(const char *command, const uvs_job_spec_t *spec) {
+  char text[200];
+
+  /* The text begins with the name of the field, which is that of the option. */
+  return uvs_job_check(spec, text, sizeof text) == 0 ? 0 : cli_usage_error(command, "--%s", text);
+}
+
+static int put(const char *command, const char *store, struct put *p) {
+  int rc = jobs_open(&p->store, command, store, true, NULL, NULL);
+
+  if (rc != 0)
+    return rc;
+  rc = uvs_jobs_put(p->store.jobs, &p->spec, on_put, p);
+  if (rc != 0)
+    return jobs_close(&p->store, jobs_failed(&p->store, "the job was not put", rc));
+  jobs_wait(&p->store, 0, NULL);
+  return jobs_close(&p->store, p->status == 0 || p->status == UVS_JOB_EXISTS ? 0 : CLI_FAILED);
+}
+
+static int run(int argc, char **argv) {
+  const char *store = NULL, *in = NULL, *at = NULL, *text = NULL, *file = NULL,
+             *priority = "normal";
+  const char *clash = NULL, *keep = NULL;
+  struct put p = {0};
+  const struct cli_option options[] = {
+      {"--store", &store, NULL},
+      {"--name", &p.spec.name, NULL},
+      {"--in", &in, NULL},
+      {"--at", &at, NULL},
+      {"--payload", &text, NULL},
+      {"--payload-file", &file, NULL},
+      {"--id", &p.spec.id, NULL},
+      {"--key", &p.spec.key, NULL},
+      {"--on-clash", &clash, NULL},
+      {"--queue", &p.spec.queue, NULL},
+      {"--priority", &priority, NULL},
+      {"--keep", &keep, NULL},
+  };
+  void *payload = NULL;
+  int rc, choice;
+
+  uvs_job_spec_init(&p.spec);
+  if (!jobs_read_args(&jobs_put, argc, argv, options, sizeof options / sizeof options[0], NULL, 0,
+                      0, NULL, &rc))
+    return rc;
+  if (!jobs_read_when(argv[0], in, at, &p.spec.delay_ns, &p.spec.at_ns) ||
+      !jobs_read_duration(argv[0], "--keep", keep, &p.spec.keep_done_ns))
+    return CLI_USAGE;
+  choice = cli_read_choice(argv[0], "--priority", priority, "low normal high");
+  if (choice < 0)
+    return CLI_USAGE;
+  p.spec.priority = choice + UVS_PRIORITY_LOW;
+  if (clash != NULL && p.spec.key == NULL)
+    return cli_usage_error(argv[0], "--on-clash is about a key: write --key KEY too");
+  p.spec.key_policy =
+      clash == NULL ? 0 : cli_read_choice(argv[0], "--on-clash", clash, "keep replace error");
+  if (p.spec.key_policy < 0)
+    return CLI_USAGE;
+  rc = check_spec(argv[0], &p.spec);
+  if (rc == 0)
+    rc = jobs_check_store(argv[0], store, true); /* before it waits for the payload */
+  if (rc == 0)
+    rc = jobs_read_payload(argv[0], text, file, &payload, &p.spec.payload_size);
+  if (rc != 0)
+    return rc;
+  p.spec.payload = payload;
+  rc = put(argv[0], store, &p);
+  free(payload);
+  return rc;
+}
+
+const struct jobs_command jobs_put = {"put", run, "put a job that is due later, or now", help};

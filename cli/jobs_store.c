@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * jobs_store: opens and closes the store of a command, and waits for the answer to a call. The loop
+ * runs only while a command waits.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "jobs.h"
+
+#define SHOW_AFTER_MS 700 /* a person who waits longer than this wants to see why */
+
+static const char prefix[] = "sqlite:";
+
+int jobs_check_store(const char *command, const char *name, bool make) {
+  const char *file;
+
+  if (name == NULL)
+    return cli_usage_error(command, "the store is missing: write --store sqlite:FILE");
+  if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+    return cli_usage_error(command,
+                           "--store is '%.200s': write sqlite: and the name of a file, such "
+                           "as sqlite:jobs.db",
+                           name);
+  file = name + sizeof prefix - 1;
+  if (*file == '\0')
+    return cli_usage_error(command, "--store has no file: write it after sqlite:, such as "
+                                    "sqlite:jobs.db");
+  if (!make && access(file, F_OK) != 0) {
+    cli_complain("there is no store %.400s: `uvsched jobs put` makes one", name);
+    return CLI_FAILED;
+  }
+  return 0;
+}
+
+static void on_scheduler_closed(uvs_t *s) {
+  struct jobs_store *store = uvs_data(s);
+
+  store->scheduler = NULL;
+}
+
+static void on_jobs_closed(uvs_jobs_t *jobs, void *arg) {
+  struct jobs_store *store = arg;
+
+  (void)jobs;
+  store->jobs = NULL;
+}
+
+int jobs_close(struct jobs_store *store, int status) {
+  if (store->jobs != NULL && uvs_jobs_close(store->jobs, 0, on_jobs_closed, store) == 0) {
+    while (store->jobs != NULL)
+      uv_run(&store->loop, UV_RUN_ONCE);
+  }
+  if (store->scheduler != NULL && uvs_close(store->scheduler, on_scheduler_closed) == 0) {
+    while (store->scheduler != NULL)
+      uv_run(&store->loop, UV_RUN_ONCE);
+  }
+  uv_loop_close(&store->loop);
+  return status;
+}
+
+int jobs_open(struct jobs_store *store, const char *command, const char *name, bool make,
+              uvs_jobs_event_cb on_event, void *arg) {
+  uvs_jobs_options_t options;
+  uvs_options_t scheduler;
+  char text[300] = "";
+  int rc = jobs_check_store(command, name, make);
+
+  if (rc != 0)
+    return rc;
+  memset(store, 0, sizeof *store);
+  store->name = name;
+  rc = uv_loop_init(&store->loop);
+  if (rc != 0)
+    return jobs_failed(store, "the store cannot be opened", rc);
+  uvs_options_init(&scheduler);
+  scheduler.data = store;
+  rc = uvs_open(&store->loop, &scheduler, &store->scheduler);
+  if (rc != 0) {
+    store->scheduler = NULL;
+    return jobs_close(store, jobs_failed(store, "the store cannot be opened", rc));
+  }
+  uvs_jobs_options_init(&options);
+  options.store = name;
+  options.on_event = on_event;
+  options.arg = arg;
+  rc = uvs_jobs_open(store->scheduler, &options, &store->jobs, text, sizeof text);
+  if (rc == 0)
+    return 0;
+  store->jobs = NULL;
+  cli_complain("%.150s cannot be opened: %s", name, *text == '\0' ? uvs_jobs_strerror(rc) : text);
+  return jobs_close(store, CLI_FAILED);
+}
+
+void jobs_answered(uvs_jobs_t *jobs, int status, void *arg) {
+  struct jobs_store *store = arg;
+
+  (void)jobs;
+  store->status = status;
+  store->answered = true;
+}
+
+/* ------------------------------------------------------------------- wait --- */
+
+struct patience {
+  uv_timer_t timer;
+  const char *doing;
+  uint64_t began_ms;
+  bool shown, closed;
+};
+
+static void show_waiting(uv_timer_t *timer) {
+  struct patience *p = timer->data;
+
+  fprintf(stderr, "\r%s: %d s ", p->doing, (int)((uv_now(timer->loop) - p->began_ms) / 1000));
+  fflush(stderr);
+  p->shown = true;
+}
+
+static void on_timer_closed(uv_handle_t *timer) {
+  struct patience *p = timer->data;
+
+  p->closed = true;
+}
+
+int jobs_wait(struct jobs_store *store, int rc, const char *doing) {
+  struct patience p = {.doing = doing};
+
+  if (rc != 0)
+    return rc;
+  uv_update_time(&store->loop);
+  p.began_ms = uv_now(&store->loop);
+  p.closed = doing == NULL || !isatty(STDERR_FILENO) || uv_timer_init(&store->loop, &p.timer) != 0;
+  if (!p.closed) {
+    p.timer.data = &p;
+    uv_timer_start(&p.timer, show_waiting, SHOW_AFTER_MS, 1000);
+  }
+  while (!store->answered)
+    uv_run(&store->loop, UV_RUN_ONCE);
+  store->answered = false;
+  if (!p.closed)
+    uv_close((uv_handle_t *)&p.timer, on_timer_closed);
+  while (!p.closed)
+    uv_run(&store->loop, UV_RUN_ONCE);
+  if (p.shown)
+    fputs("\r\033[K", stderr);
+  return store->status;
+}
+
+int jobs_failed(const struct jobs_store *store, const char *what, int status) {
+  switch (status) {
+  case UVS_EUNKNOWN:
+    cli_complain("%s: %.150s did not answer; it may have been done or not: look with `uvsched jobs "
+                 "ls`, or repeat the command",
+                 what, store->name);
+    break;
+  case UVS_EDOWN:
+    cli_complain("%s: %.150s did not work in time, and nothing was done: is the disk full, or does "
+                 "another program keep the file locked?",
+                 what, store->name);
+    break;
+  default:
+    cli_complain("%s: %s", what, uvs_jobs_strerror(status));
+  }
+  return CLI_FAILED;
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * engine: an open store, and what happens above it. Everything here is written once, for all
+ * stores.
+ *
+ * THREADS. There are three kinds:
+ *   - the keeper's thread has the store, and all state of this library: claims, leases, deadlines.
+ *     It never waits for the user's loop or for a handler.
+ *   - the user's loop thread calls the callbacks.
+ *   - pool threads run the handlers.
+ * They talk by messages (jobs/mailbox.h), which are embedded in what they are about. The exceptions
+ * are named at the fields: the lock protects the notes that a handler makes, and a few atomics are
+ * read by anybody.
+ *
+ * ROOMS, each with its own calls:
+ *   open      opens and closes             keeper   the store's thread: one pass, and failures
+ *   calls     put, cancel, move, get ...   admin    calls of uvsched/jobs_admin.h
+ *   worker    claims jobs of one queue     run      one claimed job, from its start to its end
+ *   settle    tells the store of ends      cron     makes jobs of the occurrences of a cron
+ *   wait      uvs_jobs_wait                events   tells the user what happened
+ */
+#ifndef UVSCHED_JOBS_ENGINE_H
+#define UVSCHED_JOBS_ENGINE_H
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <uvsched/jobs.h>
+#include <uvsched/jobs_admin.h>
+
+#include "jobs/job_spec.h"
+#include "jobs/mailbox.h"
+#include "jobs/store.h"
+#include "jobs/timers.h"
+
+#define UVS__BUCKETS_OF_IDS 512 /* of the tables of runs and waits */
+
+/* Stays on in release builds. */
+#define UVS__MUST(condition) ((condition) ? (void)0 : abort())
+/* The struct that has this member. */
+#define UVS__OWNER(pointer, type, member) \
+  ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+struct uvs__run;
+struct uvs__worker;
+struct uvs__handler;
+struct uvs__wait;
+
+/* A request to the store, and who gets the answer. The keeper repeats a request that failed with
+ * UV_EAGAIN or UVS_EUNKNOWN. */
+enum uvs__repeat {
+  UVS__UNTIL_TIMEOUT, /* for put_timeout_ns; then UVS_EUNKNOWN or UVS_EDOWN */
+  UVS__UNTIL_CLOSE,   /* the same, but without a time-out before the store is being closed */
+  UVS__ONCE           /* not at all */
+};
+struct uvs__ask {
+  uvs_jobs_t *jobs;
+  struct uvs__request *request;
+  enum uvs__repeat repeat;
+  void (*answered)(struct uvs_jobs_s *jobs, struct uvs__ask *ask, int status);
+  int64_t failing_since_ns; /* of the keeper; 0: has not failed */
+  bool unknown;             /* an earlier try may have been carried out */
+};
+
+struct uvs__list {
+  struct uvs__request *first, **end;
+};
+
+/* What an event says; on its way to the user's loop. */
+struct uvs__news {
+  struct uvs__message message;
+  int what;
+  const char *id, *text; /* behind the struct */
+};
+
+struct uvs__keeper {
+  uv_thread_t thread;
+  uv_loop_t loop;
+  uv_timer_t timer;
+  struct uvs__mailbox mail;
+  struct uvs__store *store;
+  struct uvs__timers timers;
+  struct uvs__list asked[3]; /* settle first, claim last */
+  size_t in_flight;          /* requests that have no answer yet */
+  int64_t housekeeping_ns;   /* when it is next due */
+  int64_t trim_ns;
+  enum {
+    UVS__BUSY,
+    UVS__QUIET,
+    UVS__IDLE
+  } idle;                         /* one step at each housekeeping without a batch */
+  struct uvs__next_due *next_due; /* threads that wait until there is nothing left to do */
+  bool quitting;                  /* the loop's handles are being closed */
+
+  /* A store that fails. */
+  int64_t retry_ns;      /* 0: it works; else when to try again */
+  int64_t retry_wait_ns; /* the wait before that */
+  bool told_down;
+
+  /* Clock. */
+  int64_t wall_offset_ns;     /* wall minus monotonic clock, at the last look */
+  int64_t expired_allowed_ns; /* expired leases are not claimed before this */
+
+  /* Workers and runs. */
+  struct uvs__worker *workers;
+  struct uvs__run *runs[UVS__BUCKETS_OF_IDS];
+  struct uvs__run *to_settle, **to_settle_end;
+  size_t n_to_settle;
+  size_t running; /* runs that have not been settled */
+  size_t crashed; /* of them: with a crash behind them */
+
+  struct uvs__wait *waits[UVS__BUCKETS_OF_IDS];
+  size_t n_waits;
+
+  /* Events of the store. */
+  bool looking_at_events;
+  uint64_t events_seen; /* the value of store->events when they were last asked for */
+  uint64_t events_last; /* number of the last one that was told; INT64_MAX: not known yet */
+
+  bool closing;
+  struct uvs__timer grace;
+  struct uvs__message close_message;
+  int64_t grace_ns;
+
+  uvs_jobs_stats_t stats; /* the second half */
+};
+
+struct uvs_jobs_s {
+  uvs_t *s;
+  uvs_jobs_options_t options; /* without the pointers to strings */
+  struct uvs__mailbox user;   /* to the loop of s */
+  struct uvs__keeper keeper;
+
+  uv_mutex_t lock;
+  struct uvs__id_maker ids;      /* under the lock */
+  struct uvs__handler *handlers; /* under the lock: all, for the check of names */
+  uint64_t random;               /* under the lock: state of the jitter */
+
+  atomic_uint queued; /* calls that wait for their answer */
+  atomic_uint tasks;  /* tasks of s that have not had their `done` */
+  atomic_bool closing;
+  bool keeper_ended; /* loop thread; and the close has not gone on yet */
+  struct uvs__message keeper_ended_message;
+  uvs_jobs_close_cb close_cb;
+  void *close_arg;
+};
+
+/* ------------------------------------------------------------------ clock --- */
+
+int64_t uvs__mono_ns(const uvs_jobs_t *jobs);
+int64_t uvs__wall_ns(const uvs_jobs_t *jobs);
+static inline bool uvs__clock_is_replaced(const uvs_jobs_t *jobs) {
+  return jobs->options.clock.monotonic_ns != NULL;
+}
+/* A random number; any thread. */
+uint64_t uvs__random(uvs_jobs_t *jobs);
+unsigned uvs__bucket_of_id(const char *queue, const char *rest);
+/* now_ns + ns, but not more than UVS_NEVER. */
+int64_t uvs__later_ns(int64_t now_ns, int64_t ns);
+
+/* ----------------------------------------------------------------- keeper --- */
+
+/* All of these: keeper's thread, unless said otherwise. */
+
+int uvs__keeper_open(uvs_jobs_t *jobs, struct uvs__store *store); /* loop thread */
+/* Carry out a request in this pass, or the next one. */
+void uvs__keeper_ask(uvs_jobs_t *jobs, struct uvs__ask *ask);
+/* Any thread. False: the keeper has ended. */
+bool uvs__keeper_send(uvs_jobs_t *jobs, struct uvs__message *m);
+
+/* Loop thread. The close goes on when the keeper and all tasks have ended. */
+void uvs__close_if_ended(uvs_jobs_t *jobs);
+
+/* ----------------------------------------------------------------- worker --- */
+
+/* Ask for jobs of this queue when one is due at due_us; of all queues. */
+void uvs__worker_due(uvs_jobs_t *jobs, const char *queue, int64_t due_us);
+void uvs__workers_due(uvs_jobs_t *jobs);
+/* Make claim requests for the workers that want jobs and have free places. */
+void uvs__workers_claim(uvs_jobs_t *jobs);
+void uvs__workers_stop(uvs_jobs_t *jobs); /* closing: their timers */
+void uvs__workers_free(uvs_jobs_t *jobs);
+/* A run of the worker has ended, and its place is free. */
+void uvs__worker_place_free(struct uvs__worker *w);
+/* Claim the ticks of crons, too. */
+void uvs__worker_for_crons(uvs_jobs_t *jobs);
+
+/* ----------------------------------------------------------------- settle --- */
+
+/* Make requests of what has collected. */
+void uvs__settle_collect(uvs_jobs_t *jobs);
+
+/* ------------------------------------------------------------------ cron --- */
+
+/* An occurrence is due: decide what is put, and when the next tick is. The run is settled. */
+void uvs__cron_tick(uvs_jobs_t *jobs, struct uvs__run *run, int64_t now_us);
+
+/* ------------------------------------------------------------------ wait --- */
+
+/* A job has ended. info: how, if it is known; NULL: the waits ask the store. */
+void uvs__waits_ended(uvs_jobs_t *jobs, const char *queue, const char *rest,
+                      const uvs_job_info_t *info);
+/* An event of the store says that the job has ended in this state. */
+void uvs__waits_event(uvs_jobs_t *jobs, const char *id, int state);
+/* Another process has changed something. */
+void uvs__waits_look(uvs_jobs_t *jobs);
+void uvs__waits_cancel(uvs_jobs_t *jobs);
+
+/* ---------------------------------------------------------------- events --- */
+
+/* Any thread. Does nothing if there is no memory, or no on_event. */
+void uvs__tell(uvs_jobs_t *jobs, int what, const char *id, const char *text);
+/* Ask the store for its events if there are new ones. */
+void uvs__events_look(uvs_jobs_t *jobs);
+
+/* ----------------------------------------------------------------- stats --- */
+
+void uvs__histogram_add(uvs_histogram_t *h, int64_t ns);
+
+/* ----------------------------------------------------------------- calls --- */
+
+/* One call of the user that the store answers. */
+struct uvs__call {
+  struct uvs__message message; /* to the keeper, and back to the user's loop */
+  struct uvs__ask ask;
+  uvs_jobs_t *jobs;
+  int status;
+  bool (*answered)(struct uvs__call *c); /* keeper: false if it asked again; may be NULL */
+  void (*deliver)(struct uvs__call *c);  /* user's loop: calls the callback */
+  void (*callback)(void);                /* of the user; deliver knows its type; NULL: none */
+  void *arg;
+  struct uvs__arena arena;
+  union {
+    struct uvs__request r;
+    struct uvs__put_request put;
+    struct uvs__alter_request alter;
+    struct uvs__list_request list;
+    struct uvs__bulk_request bulk;
+    struct uvs__queue_request queue;
+    struct uvs__cron_request cron;
+    struct uvs__count_request count;
+  };
+  uint64_t bulk_count;       /* of redrive and purge, up to now */
+  uvs_put_result_t *results; /* of put */
+  bool *made;                /* of put: the id was made here */
+};
+
+/* Any thread. A new call, or an error. uvs__call_send frees it after an error. */
+int uvs__call_new(uvs_jobs_t *jobs, enum uvs__op op, struct uvs__call **ret);
+int uvs__call_send(struct uvs__call *c);
+void uvs__call_free(struct uvs__call *c);
+/* Copies an id, split in two, into the call's arena. 0, UV_EINVAL, UV_ENOMEM. */
+int uvs__call_id(struct uvs__call *c, const char *id, const char **ret_queue,
+                 const char **ret_rest);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * job: what a handler can say about its job while the job runs: progress, result, reason of a
+ * failure, further jobs, a longer lease. The notes are kept under the lock until the run ends.
+ */
+#include "jobs/run.h"
+
+#include <string.h>
+
+#include "jobs/alloc.h"
+
+int uvs_job_cancelled(const uvs_job_t *job) {
+  return atomic_load_explicit(&uvs__run_of(job)->stop, memory_order_acquire) != 0;
+}
+
+int uvs_job_lost(const uvs_job_t *job) {
+  return (atomic_load(&uvs__run_of(job)->stop) & UVS__STOP_LOST) != 0;
+}
+
+/* -------------------------------------------------------------- to the keeper --- */
+
+static void on_noted(struct uvs__message *m, void *to) {
+  struct uvs__run *run = UVS__OWNER(m, struct uvs__run, noted);
+  uvs_jobs_t *jobs = to;
+
+  uv_mutex_lock(&jobs->lock);
+  run->noted_sent = false;
+  uv_mutex_unlock(&jobs->lock);
+  if (!run->end_wanted)
+    uvs__settle_extend(run);
+}
+
+/* Lock held. One message is on its way at most. The run ends later than it arrives, because the
+ * message that reports the end is sent after it. */
+static void send_note(struct uvs__run *run) {
+  if (run->noted_sent)
+    return;
+  run->noted_sent = true;
+  run->noted.receive = on_noted;
+  uvs__keeper_send(run->jobs, &run->noted);
+}
+
+int uvs_job_progress(uvs_job_t *job, const void *data, size_t size) {
+  struct uvs__run *run = uvs__run_of(job);
+  void *copy;
+
+  if (size > UVS_JOB_PROGRESS_MAX)
+    return UV_E2BIG;
+  copy = uvs__jobs_alloc(size);
+  if (copy == NULL)
+    return UV_ENOMEM;
+  if (size > 0)
+    memcpy(copy, data, size);
+  uv_mutex_lock(&run->jobs->lock);
+  uvs__jobs_free(run->progress);
+  run->progress = copy;
+  run->progress_size = size;
+  send_note(run);
+  uv_mutex_unlock(&run->jobs->lock);
+  return 0;
+}
+
+int uvs_job_extend(uvs_job_t *job, int64_t lease_ns) {
+  struct uvs__run *run = uvs__run_of(job);
+  struct uvs__extender e = {.lease_us = lease_ns / 1000};
+  int rc;
+
+  if (lease_ns <= 0 || lease_ns >= UVS_JOBS_END_NS / 2)
+    return UV_EINVAL;
+  rc = uv_sem_init(&e.done, 0);
+  if (rc != 0)
+    return rc;
+  uv_mutex_lock(&run->jobs->lock);
+  e.next = run->extenders;
+  run->extenders = &e;
+  send_note(run);
+  uv_mutex_unlock(&run->jobs->lock);
+  uv_sem_wait(&e.done);
+  uv_sem_destroy(&e.done);
+  return e.status;
+}
+
+void uvs__run_end_extenders(struct uvs__run *run) {
+  struct uvs__extender *e;
+
+  uv_mutex_lock(&run->jobs->lock);
+  e = run->extenders;
+  run->extenders = NULL;
+  uv_mutex_unlock(&run->jobs->lock);
+  while (e != NULL) {
+    struct uvs__extender *next = e->next;
+
+    e->status = UVS_ELOST;
+    uv_sem_post(&e->done);
+    e = next;
+  }
+}
+
+/* ------------------------------------------------------------------ notes --- */
+
+int uvs_job_result(uvs_job_t *job, const void *data, size_t size) {
+  struct uvs__run *run = uvs__run_of(job);
+  void *copy;
+
+  if (size > UVS_JOB_PAYLOAD_MAX)
+    return UV_E2BIG;
+  uv_mutex_lock(&run->jobs->lock);
+  copy = uvs__arena_copy(&run->notes, data, size);
+  if (copy != NULL)
+    run->result = (struct uvs__bytes){copy, size};
+  uv_mutex_unlock(&run->jobs->lock);
+  return copy == NULL ? UV_ENOMEM : 0;
+}
+
+int uvs_job_error(uvs_job_t *job, const char *text) {
+  struct uvs__run *run = uvs__run_of(job);
+  char *copy;
+
+  if (text == NULL)
+    return UV_EINVAL;
+  uv_mutex_lock(&run->jobs->lock);
+  copy = uvs__arena_copy(&run->notes, text, strnlen(text, UVS_JOB_ERROR_MAX));
+  if (copy != NULL)
+    run->error = copy;
+  uv_mutex_unlock(&run->jobs->lock);
+  return copy == NULL ? UV_ENOMEM : 0;
+}
+
+int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec) {
+  struct uvs__run *run = uvs__run_of(job);
+  uvs_jobs_t *jobs = run->jobs;
+  struct uvs__job_put *put;
+  uvs_job_spec_t s;
+  char made[27] = "";
+  int64_t wall_ns;
+  int rc = uvs_job_check(spec, NULL, 0);
+
+  if (rc != 0 || uvs__read_spec(spec, &s) != 0)
+    return rc != 0 ? rc : UV_EINVAL;
+  wall_ns = uvs__wall_ns(jobs);
+  uv_mutex_lock(&jobs->lock);
+  if (s.id == NULL)
+    rc = uvs__make_id(&jobs->ids, wall_ns, made);
+  put = uvs__arena_alloc(&run->notes, sizeof *put);
+  if (rc == 0 && run->n_puts == UVS_JOBS_PUT_MAX)
+    rc = UV_EAGAIN;
+  if (rc == 0 && (put == NULL || !uvs__copy_spec(&s, made, &run->notes, &put->record)))
+    rc = UV_ENOMEM;
+  if (rc == 0) {
+    *run->puts_end = put;
+    run->puts_end = &put->next;
+    run->n_puts++;
+  }
+  uv_mutex_unlock(&jobs->lock);
+  return rc;
+}
+
+int uvs_job_retry_at(uvs_job_t *job, int64_t at_ns) {
+  if (at_ns <= 0 || at_ns >= UVS_JOBS_END_NS)
+    return UV_EINVAL;
+  uvs__run_of(job)->retry_at_us = at_ns / 1000 + (at_ns % 1000 > 0);
+  return UVS_JOB_RETRY_AT;
+}

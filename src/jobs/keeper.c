@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * keeper: the thread that has the store. A pass receives messages, fires timers, collects requests
+ * and lets the store carry them out as one batch: settlements first, claims last. So what arrives
+ * while one batch is being written becomes the next one, and shares its transaction.
+ *
+ * A store that fails is asked again after 50 ms, then 100, then each 250 ms. Meanwhile requests
+ * wait in their lists. Those that may not wait longer are answered.
+ */
+#include "jobs/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/alloc.h"
+#include "jobs/run.h"
+
+#define HOUSEKEEPING_NS UVS_MS(250)
+#define TRIM_NS UVS_SEC(60)
+#define TRIM_BATCH 1000
+#define RETRY_FIRST_NS UVS_MS(50)
+#define RETRY_LONGEST_NS UVS_MS(250)
+#define BATCH_PUTS 4000 /* jobs in one transaction, so that heartbeats come through */
+#define CLOCK_STEP_NS UVS_MS(500)
+#define MESSAGES_A_PASS 10000
+
+struct uvs__next_due {
+  struct uvs__next_due *next;
+  struct uvs__message message;
+  int64_t due_ns;
+  uv_sem_t done;
+};
+
+/* ------------------------------------------------------------------ lists --- */
+
+static void append(struct uvs__list *list, struct uvs__request *r) {
+  r->next = NULL;
+  *list->end = r;
+  list->end = &r->next;
+}
+
+static struct uvs__list *list_of(struct uvs__keeper *k, enum uvs__op op) {
+  return &k->asked[op == UVS__SETTLE ? 0 : op == UVS__CLAIM ? 2 : 1];
+}
+
+/* Requests for one batch, as a list. */
+static struct uvs__request *take_batch(struct uvs__keeper *k) {
+  struct uvs__request *first = NULL, **end = &first;
+  size_t puts = 0;
+
+  for (int i = 0; i < 3; i++) {
+    struct uvs__list *list = &k->asked[i];
+
+    while (list->first != NULL && puts < BATCH_PUTS) {
+      struct uvs__request *r = list->first;
+
+      list->first = r->next;
+      if (list->first == NULL)
+        list->end = &list->first;
+      puts += r->op == UVS__PUT ? ((struct uvs__put_request *)(void *)r)->n : 1;
+      r->next = NULL;
+      *end = r;
+      end = &r->next;
+      k->in_flight++;
+    }
+  }
+  return first;
+}
+
+/* --------------------------------------------------------- a store that fails --- */
+
+static void store_failed(uvs_jobs_t *jobs, int64_t now_ns) {
+  struct uvs__keeper *k = &jobs->keeper;
+  bool again = k->retry_ns != 0;
+
+  if (k->retry_ns > now_ns)
+    return; /* another request of the same batch */
+  k->stats.store_failures++;
+  k->retry_wait_ns = !again ? RETRY_FIRST_NS : 2 * k->retry_wait_ns;
+  if (k->retry_wait_ns > RETRY_LONGEST_NS)
+    k->retry_wait_ns = RETRY_LONGEST_NS;
+  k->retry_ns = now_ns + k->retry_wait_ns;
+  if (again && !k->told_down) {
+    k->told_down = true;
+    uvs__tell(jobs, UVS_EVENT_STORE_DOWN, NULL, k->store->trouble);
+  }
+}
+
+/* For a third of the longest lease, holders can extend what has expired meanwhile. */
+static void spare_expired_leases(uvs_jobs_t *jobs, int64_t now_ns) {
+  int64_t longest_us = 0;
+
+  for (const struct uvs__worker *w = jobs->keeper.workers; w != NULL; w = w->next)
+    if (w->lease_us > longest_us)
+      longest_us = w->lease_us;
+  jobs->keeper.expired_allowed_ns = uvs__later_ns(now_ns, longest_us * 1000 / 3);
+}
+
+static void store_works(uvs_jobs_t *jobs, int64_t now_ns) {
+  struct uvs__keeper *k = &jobs->keeper;
+
+  if (k->retry_ns == 0 || k->retry_ns > now_ns)
+    return;
+  k->retry_ns = 0;
+  if (k->told_down) {
+    k->told_down = false;
+    spare_expired_leases(jobs, now_ns);
+    uvs__tell(jobs, UVS_EVENT_STORE_UP, NULL, "");
+  }
+  uvs__workers_due(jobs);
+}
+
+/* May a request that failed be carried out later? */
+static bool may_wait(uvs_jobs_t *jobs, const struct uvs__ask *ask, int64_t now_ns) {
+  if (ask->repeat == UVS__ONCE)
+    return false;
+  if (ask->repeat == UVS__UNTIL_CLOSE && !jobs->keeper.closing)
+    return true;
+  return now_ns - ask->failing_since_ns < jobs->options.put_timeout_ns;
+}
+
+static void on_done(struct uvs__request *r) {
+  struct uvs__ask *ask = r->owner;
+  uvs_jobs_t *jobs = ask->jobs;
+  int64_t now_ns = uvs__mono_ns(jobs);
+
+  jobs->keeper.in_flight--;
+  if (r->status != UV_EAGAIN && r->status != UVS_EUNKNOWN) {
+    store_works(jobs, now_ns);
+    ask->answered(jobs, ask, r->status);
+    return;
+  }
+  store_failed(jobs, now_ns);
+  ask->unknown |= r->status == UVS_EUNKNOWN;
+  if (ask->failing_since_ns == 0)
+    ask->failing_since_ns = now_ns;
+  if (may_wait(jobs, ask, now_ns))
+    append(list_of(&jobs->keeper, r->op), r);
+  else
+    ask->answered(jobs, ask, ask->unknown ? UVS_EUNKNOWN : UVS_EDOWN);
+}
+
+void uvs__keeper_ask(uvs_jobs_t *jobs, struct uvs__ask *ask) {
+  struct uvs__keeper *k = &jobs->keeper;
+  struct uvs__request *r = ask->request;
+
+  r->owner = ask;
+  ask->jobs = jobs;
+  r->done = on_done;
+  r->status = 0;
+  ask->unknown = false;
+  ask->failing_since_ns = k->retry_ns == 0 ? 0 : uvs__mono_ns(jobs);
+  append(list_of(k, r->op), r);
+}
+
+/* ------------------------------------------------------------ housekeeping --- */
+
+struct trim {
+  struct uvs__ask ask;
+  struct uvs__trim_request r;
+};
+
+static void trim_answered(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
+  struct trim *t = UVS__OWNER(ask, struct trim, ask);
+
+  if (status == 0 && t->r.count == TRIM_BATCH && !jobs->keeper.closing)
+    uvs__keeper_ask(jobs, ask);
+  else
+    uvs__jobs_free(t);
+}
+
+static void trim(uvs_jobs_t *jobs) {
+  const uvs_jobs_options_t *o = &jobs->options;
+  struct trim *t = uvs__jobs_alloc(sizeof *t);
+
+  if (t == NULL)
+    return; /* the next one comes in a minute */
+  t->r.r.op = UVS__TRIM;
+  t->r.max_done = o->max_done;
+  t->r.max_dead = o->max_dead;
+  t->r.dead_age_us = o->dead_age_ns / 1000;
+  t->r.limit = TRIM_BATCH;
+  t->ask.request = &t->r.r;
+  t->ask.repeat = UVS__ONCE;
+  t->ask.answered = trim_answered;
+  uvs__keeper_ask(jobs, &t->ask);
+}
+
+static void look_at_wall_clock(uvs_jobs_t *jobs, int64_t now_ns) {
+  struct uvs__keeper *k = &jobs->keeper;
+  int64_t offset_ns = uvs__wall_ns(jobs) - now_ns;
+  int64_t step_ns = offset_ns - k->wall_offset_ns;
+
+  k->wall_offset_ns = offset_ns;
+  if (step_ns > -CLOCK_STEP_NS && step_ns < CLOCK_STEP_NS)
+    return;
+  spare_expired_leases(jobs, now_ns);
+  uvs__tell(jobs, UVS_EVENT_CLOCK_SET, NULL, step_ns > 0 ? "forward" : "back");
+  uvs__workers_due(jobs);
+}
+
+/* Something may have changed outside this open store. */
+static void look_outside(uvs_jobs_t *jobs) {
+  if (!jobs->keeper.store->ops->poll(jobs->keeper.store))
+    return;
+  uvs__workers_due(jobs);
+  uvs__waits_look(jobs);
+}
+
+static void keep_house(uvs_jobs_t *jobs, int64_t now_ns) {
+  struct uvs__keeper *k = &jobs->keeper;
+
+  k->housekeeping_ns = uvs__clock_is_replaced(jobs) ? UVS_NEVER : now_ns + HOUSEKEEPING_NS;
+  look_at_wall_clock(jobs, now_ns);
+  look_outside(jobs);
+  if (now_ns >= k->trim_ns && !k->closing) {
+    k->trim_ns = now_ns + TRIM_NS;
+    trim(jobs);
+  }
+  if (k->idle == UVS__QUIET) {
+    int what = k->store->ops->idle(k->store);
+
+    if (what != 0)
+      uvs__tell(jobs, what, NULL, "");
+  }
+  if (k->idle <= UVS__QUIET)
+    k->idle++;
+}
+
+/* ------------------------------------------------------------------- pass --- */
+
+static int64_t next_ns(const struct uvs__keeper *k) {
+  int64_t next_ns = uvs__timers_next(&k->timers);
+
+  if (k->retry_ns != 0 && k->retry_ns < next_ns)
+    next_ns = k->retry_ns;
+  return k->housekeeping_ns < next_ns ? k->housekeeping_ns : next_ns;
+}
+
+static void on_timer(uv_timer_t *timer);
+
+static void arm(uvs_jobs_t *jobs) {
+  struct uvs__keeper *k = &jobs->keeper;
+  int64_t due_ns = next_ns(k), wait_ms;
+
+  if (uvs__clock_is_replaced(jobs))
+    return; /* the program moves the clock, and says so */
+  uv_update_time(&k->loop);
+  wait_ms = (due_ns - uvs__mono_ns(jobs) + 999999) / 1000000; /* housekeeping is always due */
+  uv_timer_start(&k->timer, on_timer, wait_ms < 1 ? 1 : (uint64_t)wait_ms, 0);
+}
+
+static void answer_next_due(struct uvs__keeper *k) {
+  int64_t due_ns = next_ns(k);
+
+  while (k->next_due != NULL) {
+    struct uvs__next_due *n = k->next_due;
+
+    k->next_due = n->next;
+    n->due_ns = due_ns;
+    uv_sem_post(&n->done);
+  }
+}
+
+/* True: a batch was carried out. */
+static bool run_batch(uvs_jobs_t *jobs) {
+  struct uvs__keeper *k = &jobs->keeper;
+  struct uvs__request *batch;
+
+  if (k->retry_ns > uvs__mono_ns(jobs))
+    return false;
+  uvs__workers_claim(jobs);
+  uvs__settle_collect(jobs);
+  uvs__events_look(jobs);
+  batch = take_batch(k);
+  if (batch == NULL)
+    return false;
+  k->idle = UVS__BUSY;
+  k->stats.transactions++;
+  k->store->ops->run(k->store, batch);
+  return true;
+}
+
+static bool has_ended(uvs_jobs_t *jobs) {
+  struct uvs__keeper *k = &jobs->keeper;
+
+  return k->closing && !k->quitting && k->running == 0 && k->in_flight == 0 &&
+         k->asked[0].first == NULL && k->asked[1].first == NULL && k->asked[2].first == NULL;
+}
+
+static void quit(uvs_jobs_t *jobs) {
+  struct uvs__keeper *k = &jobs->keeper;
+
+  k->quitting = true;
+  uvs__timer_clear(&k->timers, &k->grace);
+  uvs__workers_stop(jobs);
+  uv_close((uv_handle_t *)&k->timer, NULL);
+  uv_close((uv_handle_t *)&k->mail.async, NULL);
+}
+
+static void pass(uvs_jobs_t *jobs) {
+  struct uvs__keeper *k = &jobs->keeper;
+  bool more;
+
+  if (k->quitting)
+    return;
+  do {
+    int64_t now_ns;
+
+    more = uvs__mailbox_receive(&k->mail, jobs, MESSAGES_A_PASS);
+    now_ns = uvs__mono_ns(jobs);
+    if (now_ns >= k->housekeeping_ns)
+      keep_house(jobs, now_ns);
+    more |= uvs__timers_fire(&k->timers, now_ns);
+    more |= run_batch(jobs);
+    if (!more && has_ended(jobs)) {
+      uvs__mailbox_shut(&k->mail);
+      more = uvs__mailbox_receive(&k->mail, jobs, 1); /* the last ones */
+      if (!more) {
+        quit(jobs);
+        answer_next_due(k);
+        return;
+      }
+    }
+  } while (more);
+  answer_next_due(k);
+  arm(jobs);
+}
+
+static void on_timer(uv_timer_t *timer) {
+  pass(timer->data);
+}
+
+static void on_mail(uv_async_t *async) {
+  pass(async->data);
+}
+
+/* -------------------------------------------------------------- the thread --- */
+
+static void run_keeper(void *arg) {
+  uvs_jobs_t *jobs = arg;
+  struct uvs__keeper *k = &jobs->keeper;
+
+  uv_run(&k->loop, UV_RUN_DEFAULT); /* until `quit` */
+  uvs__workers_free(jobs);
+  k->store->ops->close(k->store);
+  uvs__mailbox_destroy(&k->mail);
+  UVS__MUST(uv_loop_close(&k->loop) == 0);
+  uvs__mailbox_send(&jobs->user, &jobs->keeper_ended_message);
+}
+
+int uvs__keeper_open(uvs_jobs_t *jobs, struct uvs__store *store) {
+  struct uvs__keeper *k = &jobs->keeper;
+  int rc = uv_loop_init(&k->loop);
+
+  if (rc != 0)
+    return rc;
+  rc = uvs__mailbox_open(&k->mail, &k->loop, on_mail);
+  if (rc != 0)
+    goto close_loop;
+  k->mail.async.data = jobs;
+  UVS__MUST(uv_timer_init(&k->loop, &k->timer) == 0); /* cannot fail */
+  k->timer.data = jobs;
+  k->store = store;
+  for (int i = 0; i < 3; i++)
+    k->asked[i].end = &k->asked[i].first;
+  k->to_settle_end = &k->to_settle;
+  k->events_seen = UINT64_MAX;
+  k->events_last = INT64_MAX;
+  k->wall_offset_ns = uvs__wall_ns(jobs) - uvs__mono_ns(jobs);
+  rc = uv_thread_create(&k->thread, run_keeper, jobs);
+  if (rc == 0) {
+    uvs__keeper_send(jobs, NULL); /* the first pass */
+    return 0;
+  }
+  uv_close((uv_handle_t *)&k->timer, NULL);
+  uv_close((uv_handle_t *)&k->mail.async, NULL);
+  uv_run(&k->loop, UV_RUN_DEFAULT);
+  uvs__mailbox_destroy(&k->mail);
+close_loop:
+  UVS__MUST(uv_loop_close(&k->loop) == 0);
+  return rc;
+}
+
+bool uvs__keeper_send(uvs_jobs_t *jobs, struct uvs__message *m) {
+  return uvs__mailbox_send(&jobs->keeper.mail, m);
+}
+
+/* ---------------------------------------------------------------- waking --- */
+
+static void on_nudge(struct uvs__message *m, void *to) {
+  uvs_jobs_t *jobs = to;
+
+  uvs__jobs_free(m);
+  keep_house(jobs, uvs__mono_ns(jobs));
+  uvs__workers_due(jobs);
+}
+
+static int nudge(uvs_jobs_t *jobs) {
+  struct uvs__message *m;
+
+  if (jobs == NULL)
+    return UV_EINVAL;
+  m = uvs__jobs_alloc(sizeof *m);
+  if (m == NULL)
+    return UV_ENOMEM;
+  m->receive = on_nudge;
+  if (uvs__keeper_send(jobs, m))
+    return 0;
+  uvs__jobs_free(m);
+  return UV_ESHUTDOWN;
+}
+
+int uvs_jobs_wake(uvs_jobs_t *jobs) {
+  return nudge(jobs);
+}
+
+int uvs_jobs_clock_changed(uvs_jobs_t *jobs) {
+  return nudge(jobs);
+}
+
+static void on_next_due(struct uvs__message *m, void *to) {
+  struct uvs__next_due *n = UVS__OWNER(m, struct uvs__next_due, message);
+  uvs_jobs_t *jobs = to;
+
+  n->next = jobs->keeper.next_due;
+  jobs->keeper.next_due = n;
+}
+
+int uvs_jobs_next_due(uvs_jobs_t *jobs, int64_t *ret_ns) {
+  struct uvs__next_due n = {0};
+  int rc;
+
+  if (jobs == NULL || ret_ns == NULL)
+    return UV_EINVAL;
+  rc = uv_sem_init(&n.done, 0);
+  if (rc != 0)
+    return rc;
+  n.message.receive = on_next_due;
+  if (uvs__keeper_send(jobs, &n.message)) {
+    uv_sem_wait(&n.done);
+    *ret_ns = n.due_ns;
+  } else {
+    rc = UV_ESHUTDOWN;
+  }
+  uv_sem_destroy(&n.done);
+  return rc;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * run: one claimed job, from its claim to the store's answer that it was settled; and settle: what
+ * the store is told of runs.
+ */
+#ifndef UVSCHED_JOBS_RUN_H
+#define UVSCHED_JOBS_RUN_H
+
+#include "jobs/engine.h"
+
+/* Why a handler should stop. */
+enum { UVS__STOP_CANCELLED = 1, UVS__STOP_LOST = 2, UVS__STOP_LIMIT = 4, UVS__STOP_CLOSE = 8 };
+
+enum { UVS__NOT_RUN = -4095 }; /* a status: the scheduler never started the handler */
+
+struct uvs__job_put {
+  struct uvs__job_put *next;
+  struct uvs__record record;
+};
+
+struct uvs__run {
+  struct uvs_job_s job; /* the first member: handlers have a pointer to it */
+  char id[UVS_JOB_ID_MAX + 1];
+  uvs_jobs_t *jobs;
+  struct uvs__claimed *claimed;
+  struct uvs__worker *worker;
+  const struct uvs__handler *handler;
+  struct uvs__run *spare; /* the worker's next spare run */
+
+  atomic_int users;         /* the keeper, and the scheduler's task: the last one frees the run */
+  atomic_uint stop;         /* UVS__STOP_... */
+  atomic_bool finished;     /* the end was reported */
+  _Atomic int64_t start_ns; /* monotonic; 0: the handler was not called */
+
+  /* Written by the handler's thread before `ended` is sent, read by the keeper after. */
+  struct uvs__message ended;
+  int status;
+  int64_t end_ns; /* monotonic */
+
+  /* Under jobs->lock. */
+  struct uvs__arena notes; /* the result, the error and the puts */
+  struct uvs__bytes result;
+  const char *error;
+  struct uvs__job_put *puts, **puts_end;
+  size_t n_puts;
+  int64_t retry_at_us;
+  void *progress; /* NULL: nothing new */
+  size_t progress_size;
+  struct uvs__extender *extenders; /* threads that wait in uvs_job_extend */
+  struct uvs__message noted;
+  bool noted_sent;
+
+  /* The keeper's. */
+  struct uvs__run *next_by_id;
+  bool filed; /* in the table of runs */
+  struct uvs__timer extend, limit;
+  int64_t claimed_ns; /* monotonic */
+  int64_t late_at_claim_ns;
+  int64_t lease_us;
+  bool extend_wanted, end_wanted;
+  bool listed; /* in the list of runs to settle */
+  bool asked;  /* a request to the store is on its way */
+  bool lost;   /* the store has refused an extension */
+  struct uvs__run *next_to_settle;
+  struct uvs__settle end; /* how the run ends */
+  void *progress_sent;    /* owned until the answer */
+  struct uvs__extender *extending;
+};
+
+/* A thread that waits until its lease was extended. On its stack. */
+struct uvs__extender {
+  struct uvs__extender *next;
+  int64_t lease_us;
+  int status;
+  uv_sem_t done;
+};
+
+static inline struct uvs__run *uvs__run_of(const uvs_job_t *job) {
+  return (struct uvs__run *)(uintptr_t)job;
+}
+
+struct uvs__run *uvs__run_new(void); /* NULL: no memory */
+/* Keeper's thread: a job was claimed. Starts its handler, or settles it at once. */
+void uvs__run_start(struct uvs__run *run, uvs_jobs_t *jobs, struct uvs__worker *w,
+                    struct uvs__claimed *c, int64_t now_us);
+void uvs__run_release(struct uvs__run *run);
+/* Keeper's thread: a running job was cancelled, or handlers shall stop because of the close. */
+void uvs__run_cancelled(uvs_jobs_t *jobs, const char *queue, const char *rest);
+void uvs__runs_stop(uvs_jobs_t *jobs, unsigned why);
+
+/* The run has ended: threads that still wait in uvs_job_extend get UVS_ELOST. */
+void uvs__run_end_extenders(struct uvs__run *run);
+
+/* The end of a run is known: run->end says it. The place is free. */
+void uvs__settle_end(struct uvs__run *run);
+void uvs__settle_extend(struct uvs__run *run);
+/* The first heartbeat of a run. */
+void uvs__settle_extend_later(struct uvs__run *run);
+/* The store has answered the end of a run; status as in struct uvs__settle. */
+void uvs__run_settled(struct uvs__run *run, int status, bool unknown);
+
+/* ---------------------------------------------------------------- worker --- */
+
+struct uvs__handler {
+  struct uvs__message message; /* to the keeper: take it over */
+  struct uvs__handler *next;   /* of all, under the lock */
+  struct uvs__handler *of_worker;
+  struct uvs__worker *new_worker; /* for the case that the queue has none yet */
+  uvs_jobs_t *jobs;
+  char name[UVS_JOB_NAME_MAX + 1];
+  char queue[UVS_JOB_NAME_MAX + 1];
+  uvs_job_cb run;
+  void *arg;
+  uvs_job_handler_t options;
+};
+
+struct uvs__worker {
+  struct uvs__worker *next;
+  uvs_jobs_t *jobs;
+  char queue[UVS_JOB_NAME_MAX + 1];
+  struct uvs__handler *handlers; /* NULL for the ticks of crons */
+  size_t places, running;
+  int64_t lease_us;
+  struct uvs__timer due;
+  bool wanted, asking;
+  struct uvs__run *spare; /* memory for what is claimed next */
+  size_t n_spare;
+  struct uvs__ask ask;
+  struct uvs__claim_request request;
+};
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * settle: tells the store how runs ended, and that leases shall be longer. What collects while the
+ * store is busy becomes one request. A request is repeated until the store has answered it.
+ */
+#include "jobs/run.h"
+
+#include <string.h>
+
+#include "jobs/alloc.h"
+
+#define SETTLE_MAX 500
+
+struct batch {
+  struct uvs__ask ask;
+  struct uvs__settle_request r;
+  struct uvs__run **runs;
+  struct uvs__settle items[];
+};
+
+static void add(struct uvs__run *run) {
+  struct uvs__keeper *k = &run->jobs->keeper;
+
+  if (run->listed || run->asked)
+    return;
+  run->listed = true;
+  run->next_to_settle = NULL;
+  *k->to_settle_end = run;
+  k->to_settle_end = &run->next_to_settle;
+  k->n_to_settle++;
+}
+
+void uvs__settle_end(struct uvs__run *run) {
+  uvs__timer_clear(&run->jobs->keeper.timers, &run->extend);
+  uvs__timer_clear(&run->jobs->keeper.timers, &run->limit);
+  run->end_wanted = true;
+  add(run);
+}
+
+void uvs__settle_extend(struct uvs__run *run) {
+  run->extend_wanted = true;
+  add(run);
+}
+
+/* ---------------------------------------------------------------- extend --- */
+
+static void on_extend_due(struct uvs__timer *t, int64_t now_ns) {
+  (void)now_ns;
+  uvs__settle_extend(UVS__OWNER(t, struct uvs__run, extend));
+}
+
+/* The next heartbeat comes at a third of the lease. */
+void uvs__settle_extend_later(struct uvs__run *run) {
+  uvs_jobs_t *jobs = run->jobs;
+
+  if (!run->end_wanted && !run->lost && !(atomic_load(&run->stop) & UVS__STOP_LIMIT))
+    uvs__timer_set(&jobs->keeper.timers, &run->extend,
+                   uvs__later_ns(uvs__mono_ns(jobs), run->lease_us * 1000 / 3), on_extend_due);
+}
+
+static void answer_extenders(struct uvs__run *run, int status) {
+  while (run->extending != NULL) {
+    struct uvs__extender *e = run->extending;
+
+    run->extending = e->next;
+    e->status = status;
+    uv_sem_post(&e->done);
+  }
+}
+
+static void extended(struct uvs__run *run, int status) {
+  uvs_jobs_t *jobs = run->jobs;
+
+  uvs__jobs_free(run->progress_sent);
+  run->progress_sent = NULL;
+  answer_extenders(run, status == UVS__SETTLE_CANCELLED ? 0 : status);
+  if (status == UVS_ELOST && !run->lost) {
+    run->lost = true;
+    jobs->keeper.stats.lost_leases++;
+    atomic_fetch_or(&run->stop, UVS__STOP_LOST);
+    uvs__tell(jobs, UVS_EVENT_LOST, run->id, "the lease has ended, and the job is claimed again");
+  }
+  if (status == UVS__SETTLE_CANCELLED)
+    atomic_fetch_or(&run->stop, UVS__STOP_CANCELLED);
+  uvs__settle_extend_later(run);
+}
+
+/* Moves what the handler has noted to the item. */
+static void fill_extend(struct uvs__run *run, struct uvs__settle *item) {
+  uvs_jobs_t *jobs = run->jobs;
+  int64_t lease_us = run->lease_us;
+
+  uv_mutex_lock(&jobs->lock);
+  run->progress_sent = run->progress;
+  item->progress = (struct uvs__bytes){run->progress, run->progress_size};
+  run->progress = NULL;
+  run->extending = run->extenders;
+  run->extenders = NULL;
+  uv_mutex_unlock(&jobs->lock);
+  for (const struct uvs__extender *e = run->extending; e != NULL; e = e->next)
+    if (e->lease_us > lease_us)
+      lease_us = e->lease_us;
+  item->op = UVS__EXTEND;
+  item->when = (struct uvs__when){lease_us, 0};
+}
+
+/* ----------------------------------------------------------------- request --- */
+
+static void fill(struct uvs__run *run, struct uvs__settle *item) {
+  if (run->end_wanted) {
+    *item = run->end;
+  } else {
+    memset(item, 0, sizeof *item);
+    fill_extend(run, item);
+  }
+  item->queue = run->claimed->queue;
+  item->rest = run->claimed->rest;
+  item->row = run->claimed->row;
+  item->fence = run->claimed->fence;
+  run->extend_wanted = false;
+}
+
+static void answered(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
+  struct batch *b = UVS__OWNER(ask, struct batch, ask);
+
+  (void)jobs;
+  for (size_t i = 0; i < b->r.n; i++) {
+    struct uvs__run *run = b->runs[i];
+    int one = status != 0 ? status : b->items[i].status;
+
+    run->asked = false;
+    if (b->items[i].op != UVS__EXTEND) {
+      uvs__run_settled(run, one, ask->unknown);
+      continue;
+    }
+    extended(run, one);
+    if (run->end_wanted || run->extend_wanted)
+      add(run);
+  }
+  uvs__arena_free(&b->r.arena);
+  uvs__jobs_free(b);
+}
+
+static struct batch *make_batch(size_t n) {
+  size_t items = n * sizeof(struct uvs__settle);
+  struct batch *b = uvs__jobs_alloc(sizeof *b + items + n * sizeof *b->runs);
+
+  if (b == NULL)
+    return NULL;
+  b->runs = (struct uvs__run **)(void *)((char *)b->items + items);
+  b->r.r.op = UVS__SETTLE;
+  b->r.items = b->items;
+  b->r.n = n;
+  b->ask.request = &b->r.r;
+  b->ask.repeat = UVS__UNTIL_CLOSE;
+  b->ask.answered = answered;
+  return b;
+}
+
+static struct uvs__run *take_run(struct uvs__keeper *k) {
+  struct uvs__run *run = k->to_settle;
+
+  k->to_settle = run->next_to_settle;
+  if (k->to_settle == NULL)
+    k->to_settle_end = &k->to_settle;
+  k->n_to_settle--;
+  run->listed = false;
+  run->asked = true;
+  return run;
+}
+
+void uvs__settle_collect(uvs_jobs_t *jobs) {
+  struct uvs__keeper *k = &jobs->keeper;
+
+  while (k->n_to_settle > 0) {
+    struct batch *b = make_batch(k->n_to_settle < SETTLE_MAX ? k->n_to_settle : SETTLE_MAX);
+
+    if (b == NULL)
+      return; /* they stay in the list; the next pass tries again */
+    for (size_t i = 0; i < b->r.n; i++) {
+      b->runs[i] = take_run(k);
+      fill(b->runs[i], &b->items[i]);
+    }
+    uvs__keeper_ask(jobs, &b->ask);
+  }
+}
