@@ -404,8 +404,10 @@ const char *store_events(struct store_fixture *f) {
   size_t i;
 
   f->text[0] = '\0';
-  if (run_one(f, &r.r) != 0)
+  if (run_one(f, &r.r) != 0) {
+    uvs__arena_free(&r.arena);
     return "error";
+  }
   for (i = 0; i < r.n; i++) {
     const struct uvs__event *e = &r.events[i];
 
