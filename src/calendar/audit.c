@@ -46,22 +46,7 @@ static void enter_span(struct walk *w, int64_t at_s) {
     w->first_pass_s = w->z.end_s - (next.before_s - next.offset_s);
 }
 
-<<<<<<< HEAD
-/* How many local times of the expression are in [from, to). */
-static uint32_t count_matches(const struct uvs__expression *e, int64_t from, int64_t to) {
-  uint32_t n = 0;
-
-  while ((from = uvs__local_next(e, from)) < to) {
-    n++;
-    from++;
-  }
-  return n;
-}
-
 /* Sets the flag and the rule of the entry at at_s, where the local time matches the expression. */
-=======
-/* The flag and the rule of a local time of the expression at o->utc_ns = at_s. */
->>>>>>> calendar-review
 static void judge(const struct walk *w, int64_t at_s, uvs_occurrence_t *o) {
   const uvs_calendar_t *c = w->c;
 

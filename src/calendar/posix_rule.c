@@ -205,28 +205,7 @@ void uvs__posix_rule_find(const struct uvs__posix_rule *r, int64_t at_s,
   in_cycle = at_s % CYCLE_S;
   if (in_cycle < 0)
     in_cycle += CYCLE_S;
-<<<<<<< HEAD
   number = 2 * (1970 + in_cycle * CYCLE_YEARS / CYCLE_S) + 1; /* near the right number */
-  while (rule_change(r, number) <= in_cycle)
-    number++;
-  while (rule_change(r, number - 1) > in_cycle)
-    number--;
-  last = number - 1;
-  next = number;
-  /* Two changes at the same instant cancel each other. Each loop ends: order_changes has found a
-   * change that is not cancelled in every cycle. */
-  while (rule_change(r, last) == rule_change(r, last - 1))
-    last -= 2;
-  while (rule_change(r, next) == rule_change(r, next + 1))
-    next += 2;
-  back_s = in_cycle - rule_change(r, last);
-  ahead_s = rule_change(r, next) - in_cycle;
-  ret->start_s = at_s < INT64_MIN + back_s ? INT64_MIN : at_s - back_s;
-  ret->end_s = at_s > INT64_MAX - ahead_s ? INT64_MAX : at_s + ahead_s;
-  ret->offset_s = r->offset_s[last & 1];
-  ret->before_s = r->offset_s[1 - (last & 1)];
-=======
-  number = 2 * (1970 + in_cycle * CYCLE_YEARS / CYCLE_S) + 1; /* about; of the next change */
   last_s = rule_change(r, number - 1);
   next_s = rule_change(r, number);
   while (next_s <= in_cycle) {
@@ -239,7 +218,9 @@ void uvs__posix_rule_find(const struct uvs__posix_rule *r, int64_t at_s,
   }
   ret->offset_s = r->offset_s[(number - 1) & 1];
   ret->before_s = r->offset_s[number & 1];
-  if (r->cancels) { /* order_changes saw one in a cycle that stays */
+  /* Two changes at the same instant cancel each other. Each loop ends: order_changes has found a
+   * change that is not cancelled in every cycle. */
+  if (r->cancels) {
     int64_t last = number - 1, next = number;
 
     while (rule_change(r, last) == rule_change(r, last - 1))
@@ -251,5 +232,4 @@ void uvs__posix_rule_find(const struct uvs__posix_rule *r, int64_t at_s,
   }
   ret->start_s = at_s < INT64_MIN + (in_cycle - last_s) ? INT64_MIN : at_s - (in_cycle - last_s);
   ret->end_s = at_s > INT64_MAX - (next_s - in_cycle) ? INT64_MAX : at_s + (next_s - in_cycle);
->>>>>>> calendar-review
 }
