@@ -16,8 +16,8 @@
  *   sqlite_user.c    jobs in a transaction of the user (uvsched/jobs_sqlite.h)
  *   sqlite_linux.c, sqlite_other.c   what differs by platform
  */
-#ifndef UVSCHED_JOBS_SQLITE_H
-#define UVSCHED_JOBS_SQLITE_H
+#ifndef UVSCHED_JOBS_SQLITE_ROOMS_H
+#define UVSCHED_JOBS_SQLITE_ROOMS_H
 
 #include <sqlite3.h>
 
@@ -42,12 +42,9 @@ enum uvs__sql {
   UVS__SQL_BEGIN,
   UVS__SQL_BEGIN_WRITE,
   UVS__SQL_COMMIT,
-  UVS__SQL_ROLLBACK,
   UVS__SQL_SAVEPOINT,
   UVS__SQL_RELEASE,
-  UVS__SQL_ROLLBACK_TO,
   UVS__SQL_DATA_VERSION,
-  UVS__SQL_VERSION,
   UVS__SQL_COUNT_UP,
   UVS__SQL_FIND_QUEUE,
   UVS__SQL_ADD_QUEUE,
@@ -244,6 +241,9 @@ const char *uvs__network_fs_of(const char *path);
 int uvs__owners_open(const char *path);       /* a file descriptor, or a code of libuv */
 bool uvs__owners_lock(int fd, int64_t owner); /* false: somebody else has the lock */
 bool uvs__owners_alive(int fd, int64_t owner);
+
+/* sqlite_user.c: what uvs_jobs_sqlite_done does, for a job that is known by its id and fence. */
+int uvs__sqlite_done(sqlite3 *db, const char *id, uint64_t fence, char *text, size_t size);
 
 /* --------------------------------------------------------------- one job --- */
 

@@ -11,7 +11,6 @@
 #include "jobs/sqlite.h"
 
 #define PATIENCE_MS 250 /* how long another writer is waited for */
-#define STEP_US 500     /* between two looks */
 
 /* cache_size is in KiB: the rows and indexes that are used now, whatever the number of jobs.
  * secure_delete: old content is overwritten where that costs no writing; some systems have a
@@ -26,11 +25,11 @@ static const char pragmas[] = "PRAGMA synchronous = FULL;"
 
 /* -------------------------------------------------------------- connection --- */
 
-/* Short, equal steps: SQLite's own ones grow to 100 ms, and then others come first. */
+/* Steps of 1 ms: SQLite's own ones grow to 100 ms, and then others come first. */
 static int wait_for_others(void *arg, int tries) {
   const struct uvs__sqlite *s = arg;
 
-  if (tries >= s->patience_ms * 1000 / STEP_US)
+  if (tries >= s->patience_ms)
     return 0;
   sqlite3_sleep(1);
   return 1;

@@ -28,12 +28,9 @@ static const char *const texts[UVS__SQL_STATEMENTS] = {
     [UVS__SQL_BEGIN] = "BEGIN",
     [UVS__SQL_BEGIN_WRITE] = "BEGIN IMMEDIATE",
     [UVS__SQL_COMMIT] = "COMMIT",
-    [UVS__SQL_ROLLBACK] = "ROLLBACK",
     [UVS__SQL_SAVEPOINT] = "SAVEPOINT uvs_step",
     [UVS__SQL_RELEASE] = "RELEASE uvs_step",
-    [UVS__SQL_ROLLBACK_TO] = "ROLLBACK TO uvs_step",
     [UVS__SQL_DATA_VERSION] = "PRAGMA main.data_version",
-    [UVS__SQL_VERSION] = "SELECT value FROM uvs_meta WHERE name = 'version'",
     [UVS__SQL_COUNT_UP] = "UPDATE uvs_meta SET value = value + 1 WHERE name = ?1 RETURNING value",
 
     /* queues */

@@ -15,7 +15,12 @@
 #define CLAIMS_MAX 1100
 #define SEC INT64_C(1000000) /* all times of stores are in microseconds */
 
-#define EQ(expected, got) ASSERT_EQ_FMT((long long)(expected), (long long)(got), "%lld")
+/* Evaluates both sides once. */
+#define EQ(expected, got) \
+  do { \
+    long long expected_ = (long long)(expected), got_ = (long long)(got); \
+    ASSERT_EQ_FMT(expected_, got_, "%lld"); \
+  } while (0)
 #define SAYS(expected, got) ASSERT_STR_EQ((expected), (got))
 
 struct store_kind {
