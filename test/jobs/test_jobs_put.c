@@ -236,7 +236,7 @@ TEST a_job_at_an_instant_starts_then(void) {
   SAYS("", engine_ran(f));
   engine_advance(f, UVS_SEC(1));
   SAYS("n/a", engine_ran(f));
-  EQ(spec.at_ns, f->runs[0].wall_ns);
+  ASSERT(f->runs[0].wall_ns >= spec.at_ns && f->runs[0].wall_ns < spec.at_ns + 1000);
   EQ(spec.at_ns, f->runs[0].due_ns);
   engine_close(f);
   PASS();
