@@ -3,11 +3,8 @@
  * jobs_run: claims the jobs of a queue and has their commands run, until it is told to stop, or
  * until the queue is empty.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "jobs_runner.h"
 
@@ -148,7 +145,7 @@ static void look(uv_timer_t *timer) {
   struct runner *r = timer->data;
 
   if (r->commands != NULL || r->looking || r->stopping)
-    return; /* the end of a command looks again */
+    return; /* the end of the last command looks again */
   if (uvs_jobs_stats(r->store.jobs, on_stats, r) == 0)
     r->looking = true;
   else
@@ -259,17 +256,6 @@ static int run_jobs(struct runner *r, const char *command, const char *store,
   return jobs_close(&r->store, r->broken ? CLI_FAILED : 0);
 }
 
-/* Descriptors 0 to 2 belong to the commands: no file of ours must get one of these numbers. */
-static void open_missing_descriptors(void) {
-  int fd;
-
-  do
-    fd = open("/dev/null", O_RDWR);
-  while (fd >= 0 && fd <= STDERR_FILENO);
-  if (fd >= 0)
-    close(fd);
-}
-
 static int check_run(const char *command, const struct runner *r, const uvs_job_handler_t *h) {
   uvs_job_spec_t spec; /* has the same names */
   char text[200];
@@ -324,7 +310,6 @@ static int run(int argc, char **argv) {
     return rc;
   if (r.queue == NULL)
     r.queue = r.name;
-  open_missing_descriptors();
   rc = cli_guardian_start(&r.guardian); /* before there is any thread */
   if (rc != 0) {
     cli_complain("the guardian process cannot be started: %s", uv_strerror(rc));
