@@ -246,7 +246,7 @@ static void arm(uvs_jobs_t *jobs) {
   if (uvs__clock_is_replaced(jobs))
     return; /* the program moves the clock, and says so */
   uv_update_time(&k->loop);
-  wait_ms = due_ns == UVS_NEVER ? 0 : (due_ns - uvs__mono_ns(jobs) + 999999) / 1000000;
+  wait_ms = (due_ns - uvs__mono_ns(jobs) + 999999) / 1000000; /* housekeeping is always due */
   uv_timer_start(&k->timer, on_timer, wait_ms < 1 ? 1 : (uint64_t)wait_ms, 0);
 }
 

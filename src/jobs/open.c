@@ -42,7 +42,7 @@ static int open_store(const uvs_jobs_options_t *o, struct uvs__store **ret, char
   static const struct {
     const char *scheme;
     int (*open)(const struct uvs__store_config *, struct uvs__store **, char *, size_t);
-  } stores[] = {{"memory:", uvs__memory_open}};
+  } stores[] = {{"sqlite:", uvs__sqlite_open}, {"memory:", uvs__memory_open}};
 
   for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {
     size_t length = strlen(stores[i].scheme);

@@ -222,6 +222,10 @@ static int submit(struct uvs__run *run) {
   t.name = name;
   t.priority = run->claimed->priority;
   t.work = run_handler;
+  /* Never needed, because run_handler never fails. But UVS_REJECT_CALLER_RUNS refuses a task that
+   * can be retried, so no handler runs on this thread. */
+  t.failure_policy = UVS_FAIL_RETRY;
+  t.retry.wait_ns = UVS_SEC(1);
   t.done = on_task_done;
   t.arg = run;
   atomic_fetch_add(&run->jobs->tasks, 1);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sqlite_linux: file systems, and locks that belong to an open file. Other systems: sqlite_other.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/vfs.h>
+
+#include <uv.h>
+
+#include "jobs/sqlite.h"
+
+/* A file system on FUSE may be a network one, and often its locks work in one machine only. The
+ * shared memory of the write-ahead log does not work between machines that share a disk, either. */
+const char *uvs__network_fs(uint64_t type) {
+  static const struct {
+    uint32_t type;
+    const char *name;
+  } known[] = {
+      {0x00006969, "NFS"},    {0x0000517B, "SMB"},    {0xFF534D42, "CIFS"}, {0xFE534D42, "SMB2"},
+      {0x65735546, "FUSE"},   {0x00C36400, "Ceph"},   {0x5346414F, "AFS"},  {0x6B414653, "AFS"},
+      {0x73757245, "Coda"},   {0x01021997, "9P"},     {0x0000564C, "NCP"},  {0x01161970, "GFS2"},
+      {0x7461636F, "OCFS2"},  {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"}, {0x19830326, "BeeGFS"},
+      {0x786F4256, "vboxsf"}, {0xAAD7AAEA, "PanFS"},
+  };
+  size_t i;
+
+  for (i = 0; i < sizeof known / sizeof *known; i++) {
+    if ((uint32_t)type == known[i].type)
+      return known[i].name;
+  }
+  return NULL;
+}
+
+const char *uvs__network_fs_of(const char *path) {
+  struct statfs fs;
+
+  return statfs(path, &fs) == 0 ? uvs__network_fs((uint64_t)fs.f_type) : NULL;
+}
+
+int uvs__owners_open(const char *path) {
+  int fd;
+
+  do
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  while (fd < 0 && errno == EINTR);
+  return fd < 0 ? uv_translate_sys_error(errno) : fd;
+}
+
+static int control(int fd, int command, int64_t owner, struct flock *lock) {
+  int rc;
+
+  memset(lock, 0, sizeof *lock); /* l_pid must be 0 */
+  lock->l_type = F_WRLCK;
+  lock->l_whence = SEEK_SET;
+  lock->l_start = owner;
+  lock->l_len = 1;
+  do
+    rc = fcntl(fd, command, lock);
+  while (rc != 0 && errno == EINTR);
+  return rc;
+}
+
+bool uvs__owners_lock(int fd, int64_t owner) {
+  struct flock lock;
+
+  return control(fd, F_OFD_SETLK, owner, &lock) == 0;
+}
+
+bool uvs__owners_alive(int fd, int64_t owner) {
+  struct flock lock;
+
+  return control(fd, F_OFD_GETLK, owner, &lock) != 0 || lock.l_type != F_UNLCK;
+}
