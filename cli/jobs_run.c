@@ -44,6 +44,10 @@ static const char help[] =
     "                          30s, at least 100ms\n"
     "  --limit DURATION        a command that takes longer is ended, and its job has failed\n"
     "  --max-attempts N        failures that make a job a dead letter; 0: no bound; default 20\n"
+    "  --max-crashes N         runs that end without a result, because the runner or the machine "
+    "died,\n"
+    "                          and make a job a dead letter; 0: no bound; default 5. A job with a\n"
+    "                          crash behind it runs alone among such jobs.\n"
     "  --grace DURATION        how long commands may go on when the runner is told to stop; "
     "default\n"
     "                          30s\n"
@@ -276,7 +280,7 @@ static int check_run(const char *command, const struct runner *r, const uvs_job_
 
 static int run(int argc, char **argv) {
   const char *store = NULL, *lease = NULL, *concurrency = NULL, *attempts = NULL, *limit = NULL;
-  const char *grace = NULL;
+  const char *grace = NULL, *crashes = NULL;
   struct runner r = {.grace_ns = UVS_SEC(30)};
   const struct cli_option options[] = {
       {"--store", &store, NULL},           {"--name", &r.name, NULL},
@@ -284,10 +288,10 @@ static int run(int argc, char **argv) {
       {"--lease", &lease, NULL},           {"--concurrency", &concurrency, NULL},
       {"--max-attempts", &attempts, NULL}, {"--limit", &limit, NULL},
       {"--grace", &grace, NULL},           {"--until-empty", NULL, &r.until_empty},
-      {"--quiet", NULL, &r.quiet},
+      {"--quiet", NULL, &r.quiet},         {"--max-crashes", &crashes, NULL},
   };
   uvs_job_handler_t h;
-  int number = 20, rc;
+  int max_attempts = 20, max_crashes = 5, rc;
 
   uvs_job_handler_init(&h);
   h.concurrency = 1;
@@ -298,9 +302,11 @@ static int run(int argc, char **argv) {
       !jobs_read_duration(argv[0], "--limit", limit, &h.limit_ns) ||
       !jobs_read_duration(argv[0], "--grace", grace, &r.grace_ns) ||
       !jobs_read_number(argv[0], "--concurrency", concurrency, &h.concurrency) ||
-      !jobs_read_number(argv[0], "--max-attempts", attempts, &number))
+      !jobs_read_number(argv[0], "--max-attempts", attempts, &max_attempts) ||
+      !jobs_read_number(argv[0], "--max-crashes", crashes, &max_crashes))
     return CLI_USAGE;
-  h.max_attempts = (uint32_t)number;
+  h.max_attempts = (uint32_t)max_attempts;
+  h.max_crashes = (uint32_t)max_crashes;
   h.queue = r.queue;
   r.limit_ns = h.limit_ns;
   rc = check_run(argv[0], &r, &h);

@@ -29,7 +29,7 @@ COMMANDS = {
     "put": {"--store", "--name", "--in", "--at", "--payload", "--payload-file", "--id", "--key", "--on-clash", "--queue",
             "--priority", "--keep", "--help"},
     "run": {"--store", "--name", "--exec", "--queue", "--concurrency", "--until-empty", "--lease", "--limit",
-            "--max-attempts", "--grace", "--quiet", "--help"},
+            "--max-attempts", "--max-crashes", "--grace", "--quiet", "--help"},
     "ls": {"--store", "--queue", "--name", "--state", "--overdue", "--limit", "--all", "--cursor", "--json", "--help"},
     "show": {"--store", "--json", "--help"},
     "cancel": {"--store", "--help"},
@@ -740,6 +740,27 @@ def run_killed():
     check("nothing is left", ids(), [])
 
 
+def run_many_killed():
+    """All jobs of a runner that was killed run again without a wait, one after the other."""
+    for i in range(6):
+        put("k", "--id", str(i))
+    with Runner("k", "echo $$ >> pids; sleep 300", "--concurrency", "6") as r:
+        until("all commands run", lambda: len(lines("pids")) == 6)
+        r.p.kill()
+        r.p.wait()
+    out, _ = run_all("k", "echo $UVS_JOB_ID", "--concurrency", "3", "--quiet")
+    check("all run again", sorted(out.split()), [f"k/{i}" for i in range(6)])
+    with Runner("k", "echo $$ >> again; sleep 300") as r:
+        put("k", "--id", "poison")
+        until("the command runs", lambda: read("again"))
+        r.p.kill()
+        r.p.wait()
+    _, err = run_all("k", "true", "--max-crashes", "1")
+    check("--max-crashes", "uvsched: k/poison is a dead letter now: crashed too often: its leases ended without a result\n"
+          in err)
+    check("its reason", [(r["id"], r["crashes"]) for r in rows("dead")], [("k/poison", 1)])
+
+
 def run_lost():
     """A runner that is stopped for longer than the lease: another runs the job, and the first ends its command."""
     id = put("l", "--keep", "1h")
@@ -833,7 +854,7 @@ if run("jobs", "--help")[0] != 0:
     print("skipped: this program has no jobs")
     sys.exit(77)
 parts = (help_pages, usage, no_store, put_times, put_ids_and_keys, payloads, listing, change, queues, crons, run_jobs,
-         run_failures, run_limits, run_cancel, run_stop, run_killed, run_lost, run_guardian, run_shared, run_paused,
+         run_failures, run_limits, run_cancel, run_stop, run_killed, run_many_killed, run_lost, run_guardian, run_shared, run_paused,
          run_without_descriptors, writing, page)
 for part in parts:
     if len(sys.argv) > 3 and part.__name__ not in sys.argv[3:]:
