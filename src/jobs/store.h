@@ -215,8 +215,8 @@ struct uvs__claim_request {
  *   RETRY    pending again, due at `when`; failures + 1; with the error
  *   EXTEND   the lease ends at now + when.delay_us; with the progress, if its size is not 0
  *   RELEASE  pending again, due at `when`; nothing is counted. The tick of a cron is settled this
- *            way, never with ACK or DEAD. If tick_last_us is later than the cron's `last`, it is the
- *            new `last`, and `puts` are put. Otherwise each of them answers UVS_JOB_EXISTS.
+ *            way, never with ACK or DEAD. If tick_last_us is later than the cron's `last`, it is
+ *            the new `last`, and `puts` are put. Otherwise each of them answers UVS_JOB_EXISTS.
  *   DEAD     becomes a dead letter with the error as reason
  * The jobs in `puts` are written only if status is 0. Only ACK, and RELEASE with a tick_last_us,
  * have some. An item is carried out in this order: the job ends or becomes pending, its successor
