@@ -32,6 +32,10 @@ static const char *const texts[UVS__SQL_STATEMENTS] = {
     [UVS__SQL_RELEASE] = "RELEASE uvs_step",
     [UVS__SQL_DATA_VERSION] = "PRAGMA main.data_version",
     [UVS__SQL_COUNT_UP] = "UPDATE uvs_meta SET value = value + 1 WHERE name = ?1 RETURNING value",
+    [UVS__SQL_SKIP_FENCES] =
+        "UPDATE uvs_meta SET value = value + ?1 WHERE name = 'fence' AND value > 0 AND (?2 = 0"
+        " OR NOT EXISTS (SELECT 1 FROM uvs_meta WHERE name = 'boot' AND value = ?2))",
+    [UVS__SQL_SET_BOOT] = "INSERT OR REPLACE INTO uvs_meta VALUES ('boot', ?1)",
 
     /* queues */
     [UVS__SQL_FIND_QUEUE] =
