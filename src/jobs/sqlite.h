@@ -255,8 +255,8 @@ struct uvs__row {
   uint64_t fence; /* 0: not claimed */
   int class, priority;
   bool cancelled, big;
-  bool keyed; /* has a key */
-  char queue_name[UVS_JOB_NAME_MAX + 1];
+  bool keyed;             /* has a key */
+  const char *queue_name; /* the caller's */
   char rest[UVS__REST_MAX + 1];
   char key[UVS__REST_MAX + 1];
 };

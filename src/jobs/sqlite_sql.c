@@ -300,11 +300,18 @@ int64_t uvs__col(struct uvs__db *c, enum uvs__sql which, int column) {
 }
 
 bool uvs__col_copy(struct uvs__db *c, enum uvs__sql which, int column, char *to, size_t size) {
-  const char *text = (const char *)sqlite3_column_text(c->statements[which], column);
+  const unsigned char *text = sqlite3_column_text(c->statements[which], column);
+  size_t length = 0;
 
   if (text == NULL && sqlite3_column_type(c->statements[which], column) != SQLITE_NULL)
     uvs__db_failed(c, SQLITE_NOMEM);
-  sqlite3_snprintf((int)size, to, "%s", text == NULL ? "" : text);
+  if (text != NULL) {
+    length = (size_t)sqlite3_column_bytes(c->statements[which], column);
+    if (length >= size) /* nothing that we wrote is so long */
+      length = size - 1;
+    memcpy(to, text, length);
+  }
+  to[length] = '\0';
   return text != NULL;
 }
 
