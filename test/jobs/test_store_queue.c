@@ -322,6 +322,9 @@ TEST a_window_is_rounded_up_to_microseconds(void) {
   set_rate(&f, 1, 2001);
   SAYS("", store_claim(&f, "q", 9));
   EQ(store_now(&f) + 3, f.next_us); /* the window stays, with its new length */
+  set_rate(&f, 1, 0);
+  SAYS("", store_claim(&f, "q", 9));
+  EQ(store_now(&f) + 1, f.next_us); /* the shortest */
   store_close(&f);
   PASS();
 }
