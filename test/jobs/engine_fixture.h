@@ -148,7 +148,7 @@ void engine_finish(struct engine *f, int i, int status);
 const char *engine_ran(struct engine *f);
 const char *engine_events(struct engine *f); /* since the last call: "dead n/a reason; lost n/b" */
 
-uvs_job_spec_t engine_spec(const char *name, const char *id); /* due now */
+uvs_job_spec_t engine_spec(const char *name, const char *id); /* due now, kept for a day */
 int engine_put(struct engine *f, const uvs_job_spec_t *spec);
 int engine_put_simple(struct engine *f, const char *name, const char *id, int64_t delay_ns);
 int engine_cancel(struct engine *f, const char *id);
