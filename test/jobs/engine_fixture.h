@@ -92,7 +92,7 @@ struct node {
   struct engine *f;
   int number;
   uvs_jobs_t *jobs;
-  bool stopped, closing, closed;
+  bool stopped, closed;
   int close_calls;
 };
 
@@ -121,6 +121,8 @@ struct engine *engine_new(void); /* not open yet: options may be changed */
 void engine_open(struct engine *f);
 int engine_open_node(struct engine *f); /* its number */
 struct engine *engine_start(void);      /* engine_new and engine_open */
+/* Closes a node and opens it again, in the same place. Its handlers are gone. */
+void engine_reopen(struct engine *f, int node);
 /* Closes a node, and finishes its held runs with UV_ECANCELED when the grace is over. */
 void engine_close_node(struct engine *f, int node, int64_t grace_ns);
 /* Only begins it. */
