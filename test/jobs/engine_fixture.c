@@ -59,7 +59,8 @@ static void on_event(uvs_jobs_t *jobs, const uvs_jobs_event_t *e, void *arg) {
   snprintf(line, sizeof line, "%s%s%s%s%s%s%s", n->f->events[0] == '\0' ? "" : "; ", number,
            uvs_jobs_event_name(e->what), e->id == NULL ? "" : " ", e->id == NULL ? "" : e->id,
            *e->text == '\0' ? "" : " ", e->text);
-  append(n->f->events, line);
+  if (strlen(n->f->events) + strlen(line) < TEXT_MAX - 1) /* the rest is cut off */
+    append(n->f->events, line);
 }
 
 static void name_store(struct engine *f) {

@@ -111,7 +111,7 @@ struct engine {
   int n_probes;
   struct run runs[RUNS_MAX];
   int n_runs, n_told;
-  char events[TEXT_MAX]; /* of all nodes; a node's number is in front if it is not 0 */
+  char events[TEXT_MAX]; /* the first ones; a node's number is in front if it is not 0 */
   char text[TEXT_MAX];   /* of engine_ran, and texts of errors */
   uint64_t activity;     /* changes with each callback */
   struct answer last;    /* of the last call */
