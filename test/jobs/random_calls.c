@@ -138,7 +138,7 @@ static void make_filter(struct maker *m, struct call *c, uvs_job_filter_t *f, co
 
 static void make_queue(struct maker *m, uvs_job_queue_t *q) {
   static const int64_t bounds[] = {-1, -1, 0, 0, 0, 1, 2, 5};
-  static const int64_t lengths[] = {-1, 1, 1000000, UVS_SEC(1), UVS_SEC(7), UVS_MIN(1)};
+  static const int64_t lengths[] = {-1, 0, 1500, 1000000, UVS_SEC(1), UVS_SEC(7), UVS_MIN(1)};
 
   uvs_job_queue_init(q);
   q->name = queue_names[below(m, QUEUES)];
