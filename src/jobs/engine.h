@@ -106,8 +106,8 @@ struct uvs__keeper {
   struct uvs__run *runs[UVS__BUCKETS_OF_IDS];
   struct uvs__run *to_settle, **to_settle_end;
   size_t n_to_settle;
-  size_t running; /* runs that have not been settled */
-  size_t crashed; /* of them: with a crash behind them */
+  size_t running;           /* runs that have not been settled */
+  struct uvs__run *crashed; /* the one that has a crash behind it; NULL: none */
 
   struct uvs__wait *waits[UVS__BUCKETS_OF_IDS];
   size_t n_waits;
@@ -182,6 +182,8 @@ void uvs__workers_stop(uvs_jobs_t *jobs); /* closing: their timers */
 void uvs__workers_free(uvs_jobs_t *jobs);
 /* A run of the worker has ended, and its place is free. */
 void uvs__worker_place_free(struct uvs__worker *w);
+/* The store has settled a run of the worker: the job may be pending again. */
+void uvs__worker_settled(struct uvs__worker *w);
 /* Claim the ticks of crons, too. */
 void uvs__worker_for_crons(uvs_jobs_t *jobs);
 

@@ -94,6 +94,7 @@ static void fill_extend(struct uvs__run *run, struct uvs__settle *item) {
   run->progress_sent = run->progress;
   item->progress = (struct uvs__bytes){run->progress, run->progress_size};
   run->progress = NULL;
+  run->progress_size = 0;
   run->extending = run->extenders;
   run->extenders = NULL;
   uv_mutex_unlock(&jobs->lock);

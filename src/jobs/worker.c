@@ -45,6 +45,12 @@ static void sleep_until(struct uvs__worker *w, int64_t now_us, int64_t due_us) {
     sleep_for(w, LONGEST_SLEEP_NS);
 }
 
+/* At this instant of the monotonic clock, or earlier. */
+static void wake_at(struct uvs__worker *w, int64_t due_ns) {
+  if (w->due.fire == NULL || due_ns < w->due.due_ns)
+    uvs__timer_set(&w->jobs->keeper.timers, &w->due, due_ns, on_due);
+}
+
 static struct uvs__worker *find(uvs_jobs_t *jobs, const char *queue) {
   struct uvs__worker *w = jobs->keeper.workers;
 
@@ -76,6 +82,12 @@ void uvs__worker_place_free(struct uvs__worker *w) {
   w->wanted = true;
 }
 
+/* Claims are carried out after settlements, so usually a claim is on its way that finds the job. */
+void uvs__worker_settled(struct uvs__worker *w) {
+  if (!w->asking)
+    w->wanted = true;
+}
+
 /* ------------------------------------------------------------------ claim --- */
 
 /* Takes a spare run; there are enough. */
@@ -104,8 +116,11 @@ static void claimed(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
     w->running++;
     uvs__run_start(take_spare(w), jobs, w, c, r->now_us);
   }
-  if (!jobs->keeper.closing)
-    sleep_until(w, r->now_us, r->next_us);
+  if (jobs->keeper.closing)
+    return;
+  sleep_until(w, r->now_us, r->next_us);
+  if (r->pending_only) /* expired leases were left alone */
+    wake_at(w, jobs->keeper.expired_allowed_ns);
 }
 
 /* As many as can be had, up to n. */
@@ -136,7 +151,7 @@ static void claim(uvs_jobs_t *jobs, struct uvs__worker *w) {
   r->r.op = UVS__CLAIM;
   r->queue = w->queue;
   r->max = (uint32_t)max;
-  r->max_crashed = jobs->keeper.crashed > 0 ? 0 : 1;
+  r->max_crashed = w->handlers == NULL ? r->max : jobs->keeper.crashed == NULL ? 1 : 0;
   r->pending_only = uvs__mono_ns(jobs) < jobs->keeper.expired_allowed_ns;
   r->lease_us = w->lease_us;
   w->asking = true;

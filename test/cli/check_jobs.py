@@ -812,6 +812,19 @@ def run_shared():
     check("each job ran once", sorted(lines("share")), sorted(f"share/{i}" for i in range(n)))
 
 
+def run_elsewhere():
+    """A job that runs in another process keeps --until-empty."""
+    put("e", "--id", "1")
+    with Runner("e", "echo >> here; sleep 300") as first:
+        until("the job runs in the one", lambda: read("here"))
+        with Runner("e", "echo $UVS_JOB_ID", "--until-empty") as second:
+            until("the other is ready", lambda: "running jobs" in second.text())
+            time.sleep(0.1)  # it looks at the queue after 50 ms
+            first.p.kill()
+            second.ends("the other", 0)
+    check("the other has run the job", (ids(), "uvsched: e/1: done, " in second.text()), ([], True))
+
+
 def run_paused():
     put("p")
     must("pause", "p")
@@ -854,7 +867,7 @@ if run("jobs", "--help")[0] != 0:
     print("skipped: this program has no jobs")
     sys.exit(77)
 parts = (help_pages, usage, no_store, put_times, put_ids_and_keys, payloads, listing, change, queues, crons, run_jobs,
-         run_failures, run_limits, run_cancel, run_stop, run_killed, run_many_killed, run_lost, run_guardian, run_shared, run_paused,
+         run_failures, run_limits, run_cancel, run_stop, run_killed, run_many_killed, run_lost, run_guardian, run_shared, run_elsewhere, run_paused,
          run_without_descriptors, writing, page)
 for part in parts:
     if len(sys.argv) > 3 and part.__name__ not in sys.argv[3:]:

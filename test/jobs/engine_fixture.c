@@ -93,14 +93,14 @@ struct engine *engine_new(void) {
   return f;
 }
 
-int engine_open_node(struct engine *f) {
-  struct node *n = &f->nodes[f->n_nodes];
+static void open_node(struct engine *f, int number) {
+  struct node *n = &f->nodes[number];
   char text[300];
   int rc;
 
-  must(f->n_nodes < NODES_MAX, "too many nodes");
+  memset(n, 0, sizeof *n);
   n->f = f;
-  n->number = f->n_nodes;
+  n->number = number;
   f->options.store = f->store;
   f->options.arg = n;
   rc = uvs_jobs_open(f->s, &f->options, &n->jobs, text, sizeof text);
@@ -108,9 +108,13 @@ int engine_open_node(struct engine *f) {
     fprintf(stderr, "uvs_jobs_open: %d %s\n", rc, text);
   must(rc == 0, "uvs_jobs_open");
   must(uvs_jobs_scheduler(n->jobs) == f->s, "uvs_jobs_scheduler");
-  f->n_nodes++;
   engine_quiesce(f);
-  return n->number;
+}
+
+int engine_open_node(struct engine *f) {
+  must(f->n_nodes < NODES_MAX, "too many nodes");
+  open_node(f, f->n_nodes);
+  return f->n_nodes++;
 }
 
 void engine_open(struct engine *f) {
@@ -373,6 +377,11 @@ void engine_close_node(struct engine *f, int node, int64_t grace_ns) {
   finish_held(f, node);
   run_until(f, &n->closed);
   must(n->close_calls == 1, "the callback of the close did not come once");
+}
+
+void engine_reopen(struct engine *f, int node) {
+  engine_close_node(f, node, 0);
+  open_node(f, node);
 }
 
 static void on_scheduler_closed(uvs_t *s) {

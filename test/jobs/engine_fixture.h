@@ -92,7 +92,7 @@ struct node {
   struct engine *f;
   int number;
   uvs_jobs_t *jobs;
-  bool stopped, closing, closed;
+  bool stopped, closed;
   int close_calls;
 };
 
@@ -121,6 +121,8 @@ struct engine *engine_new(void); /* not open yet: options may be changed */
 void engine_open(struct engine *f);
 int engine_open_node(struct engine *f); /* its number */
 struct engine *engine_start(void);      /* engine_new and engine_open */
+/* Closes a node and opens it again, in the same place. Its handlers are gone. */
+void engine_reopen(struct engine *f, int node);
 /* Closes a node, and finishes its held runs with UV_ECANCELED when the grace is over. */
 void engine_close_node(struct engine *f, int node, int64_t grace_ns);
 /* Only begins it. */
@@ -148,7 +150,7 @@ void engine_finish(struct engine *f, int i, int status);
 const char *engine_ran(struct engine *f);
 const char *engine_events(struct engine *f); /* since the last call: "dead n/a reason; lost n/b" */
 
-uvs_job_spec_t engine_spec(const char *name, const char *id); /* due now */
+uvs_job_spec_t engine_spec(const char *name, const char *id); /* due now, kept for a day */
 int engine_put(struct engine *f, const uvs_job_spec_t *spec);
 int engine_put_simple(struct engine *f, const char *name, const char *id, int64_t delay_ns);
 int engine_cancel(struct engine *f, const char *id);
