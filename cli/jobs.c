@@ -4,7 +4,9 @@
  */
 #include "jobs.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct jobs_command *const commands[] = {
     &jobs_put,     &jobs_run,   &jobs_ls,    &jobs_show,   &jobs_cancel, &jobs_move,  &jobs_dead,
@@ -49,6 +51,18 @@ static int print_help(FILE *to) {
   return 0;
 }
 
+/* No file and no pipe of ours may get the number of a closed standard input or output: libuv aborts
+ * when it closes such a one. Writing to these fails as if they were closed. */
+static void open_missing_descriptors(void) {
+  int fd;
+
+  do
+    fd = open("/dev/null", O_RDONLY);
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0)
+    close(fd);
+}
+
 int cli_jobs(int argc, char **argv) {
   static char name[40];
   const char *word = argc > 1 ? argv[1] : NULL;
@@ -63,6 +77,7 @@ int cli_jobs(int argc, char **argv) {
     if (strcmp(word, commands[i]->name) == 0) {
       snprintf(name, sizeof name, "jobs %s", commands[i]->name);
       argv[1] = name;
+      open_missing_descriptors();
       return commands[i]->run(argc - 1, argv + 1);
     }
   }

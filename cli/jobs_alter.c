@@ -216,7 +216,8 @@ const struct jobs_command jobs_purge = {
     "\n"
     "options:\n" STORE_HELP SELECTION
     "  --ended              not dead letters, but what the store keeps of jobs that are done,\n"
-    "                       cancelled or replaced\n" HELP_HELP "\n"
+    "                       cancelled or replaced, if they were put more than 30 s ago\n" HELP_HELP
+    "\n"
     "exit status: 0; 1 there is no such dead letter, or the store cannot be used; 2 the command "
     "line\n"
     "is wrong.\n"};

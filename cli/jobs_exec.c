@@ -92,8 +92,10 @@ static void forget(struct command *c) {
     at = &(*at)->next;
   *at = c->next;
   cli_guardian_forget(&c->runner->guardian, c->group);
-  if (c->runner->commands == NULL)
+  if (c->runner->commands == NULL) {
     uv_timer_stop(&c->runner->watch);
+    runner_look_soon(c->runner);
+  }
   c->forgotten = true;
   if (c->handles == 0)
     free(c);
@@ -146,7 +148,6 @@ static void finish(struct command *c, int64_t exit_status, int signal) {
   }
   uvs_job_finish(c->job, status);
   c->job = NULL;
-  runner_look_soon(c->runner);
 }
 
 static void on_exit_of_shell(uv_process_t *process, int64_t exit_status, int signal) {

@@ -23,7 +23,7 @@
 
 /* A script for `sh -c`, with the command as $1. It must be the leader of a process group, and have
  * the guardian's pipe as descriptor 3. */
-#define CLI_GUARDED "echo $$ >&3 || exit 126; exec 3>&-; exec /bin/sh -c \"$1\""
+#define CLI_GUARDED "echo $$ >&3 || exit 126; exec 3>&-; exec /bin/sh -c \"$1\" sh"
 
 struct cli_guardian {
   pid_t pid;

@@ -3,11 +3,8 @@
  * jobs_run: claims the jobs of a queue and has their commands run, until it is told to stop, or
  * until the queue is empty.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "jobs_runner.h"
 
@@ -47,6 +44,10 @@ static const char help[] =
     "                          30s, at least 100ms\n"
     "  --limit DURATION        a command that takes longer is ended, and its job has failed\n"
     "  --max-attempts N        failures that make a job a dead letter; 0: no bound; default 20\n"
+    "  --max-crashes N         runs that end without a result, because the runner or the machine "
+    "died,\n"
+    "                          and make a job a dead letter; 0: no bound; default 5. A job with a\n"
+    "                          crash behind it runs alone among such jobs.\n"
     "  --grace DURATION        how long commands may go on when the runner is told to stop; "
     "default\n"
     "                          30s\n"
@@ -148,7 +149,7 @@ static void look(uv_timer_t *timer) {
   struct runner *r = timer->data;
 
   if (r->commands != NULL || r->looking || r->stopping)
-    return; /* the end of a command looks again */
+    return; /* the end of the last command looks again */
   if (uvs_jobs_stats(r->store.jobs, on_stats, r) == 0)
     r->looking = true;
   else
@@ -259,17 +260,6 @@ static int run_jobs(struct runner *r, const char *command, const char *store,
   return jobs_close(&r->store, r->broken ? CLI_FAILED : 0);
 }
 
-/* Descriptors 0 to 2 belong to the commands: no file of ours must get one of these numbers. */
-static void open_missing_descriptors(void) {
-  int fd;
-
-  do
-    fd = open("/dev/null", O_RDWR);
-  while (fd >= 0 && fd <= STDERR_FILENO);
-  if (fd >= 0)
-    close(fd);
-}
-
 static int check_run(const char *command, const struct runner *r, const uvs_job_handler_t *h) {
   uvs_job_spec_t spec; /* has the same names */
   char text[200];
@@ -290,7 +280,7 @@ static int check_run(const char *command, const struct runner *r, const uvs_job_
 
 static int run(int argc, char **argv) {
   const char *store = NULL, *lease = NULL, *concurrency = NULL, *attempts = NULL, *limit = NULL;
-  const char *grace = NULL;
+  const char *grace = NULL, *crashes = NULL;
   struct runner r = {.grace_ns = UVS_SEC(30)};
   const struct cli_option options[] = {
       {"--store", &store, NULL},           {"--name", &r.name, NULL},
@@ -298,10 +288,10 @@ static int run(int argc, char **argv) {
       {"--lease", &lease, NULL},           {"--concurrency", &concurrency, NULL},
       {"--max-attempts", &attempts, NULL}, {"--limit", &limit, NULL},
       {"--grace", &grace, NULL},           {"--until-empty", NULL, &r.until_empty},
-      {"--quiet", NULL, &r.quiet},
+      {"--quiet", NULL, &r.quiet},         {"--max-crashes", &crashes, NULL},
   };
   uvs_job_handler_t h;
-  int number = 20, rc;
+  int max_attempts = 20, max_crashes = 5, rc;
 
   uvs_job_handler_init(&h);
   h.concurrency = 1;
@@ -312,9 +302,11 @@ static int run(int argc, char **argv) {
       !jobs_read_duration(argv[0], "--limit", limit, &h.limit_ns) ||
       !jobs_read_duration(argv[0], "--grace", grace, &r.grace_ns) ||
       !jobs_read_number(argv[0], "--concurrency", concurrency, &h.concurrency) ||
-      !jobs_read_number(argv[0], "--max-attempts", attempts, &number))
+      !jobs_read_number(argv[0], "--max-attempts", attempts, &max_attempts) ||
+      !jobs_read_number(argv[0], "--max-crashes", crashes, &max_crashes))
     return CLI_USAGE;
-  h.max_attempts = (uint32_t)number;
+  h.max_attempts = (uint32_t)max_attempts;
+  h.max_crashes = (uint32_t)max_crashes;
   h.queue = r.queue;
   r.limit_ns = h.limit_ns;
   rc = check_run(argv[0], &r, &h);
@@ -324,7 +316,6 @@ static int run(int argc, char **argv) {
     return rc;
   if (r.queue == NULL)
     r.queue = r.name;
-  open_missing_descriptors();
   rc = cli_guardian_start(&r.guardian); /* before there is any thread */
   if (rc != 0) {
     cli_complain("the guardian process cannot be started: %s", uv_strerror(rc));

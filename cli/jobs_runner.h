@@ -37,7 +37,7 @@ void runner_start_command(struct runner *r, uvs_job_t *job);
 /* Kills all process groups. */
 void runner_kill_commands(struct runner *r);
 
-/* A command has ended: look whether the queue is empty. */
+/* No command is left: look whether the queue is empty. */
 void runner_look_soon(struct runner *r);
 
 /* Claims nothing more; commands that run get grace_ns. */

@@ -162,7 +162,7 @@ static int read_put(const uvs_job_spec_t *specs, size_t i, uvs_job_spec_t *ret) 
       (const uvs_job_spec_t *)(const void *)((const char *)specs + i * specs->size);
   int rc = uvs_job_check(spec, NULL, 0);
 
-  return rc != 0 ? rc : uvs__read_spec(spec, ret);
+  return rc != 0 ? rc : uvs__read_job_spec(spec, ret);
 }
 
 int uvs_jobs_put_many(uvs_jobs_t *jobs, const uvs_job_spec_t *specs, size_t n, uvs_put_cb cb,

@@ -222,7 +222,7 @@ static int check_cron(const uvs_job_cron_t *c, char *text, size_t size) {
 static int copy_cron(struct uvs__call *call, const uvs_job_cron_t *c) {
   struct uvs__cron *to = &call->cron.cron;
   uvs_job_spec_t spec;
-  int rc = uvs__read_spec(&c->spec, &spec);
+  int rc = uvs__read_job_spec(&c->spec, &spec);
 
   if (rc != 0)
     return rc;

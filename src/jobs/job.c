@@ -135,7 +135,7 @@ int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec) {
   int64_t wall_ns;
   int rc = uvs_job_check(spec, NULL, 0);
 
-  if (rc != 0 || uvs__read_spec(spec, &s) != 0)
+  if (rc != 0 || uvs__read_job_spec(spec, &s) != 0)
     return rc != 0 ? rc : UV_EINVAL;
   wall_ns = uvs__wall_ns(jobs);
   uv_mutex_lock(&jobs->lock);

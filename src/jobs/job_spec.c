@@ -116,7 +116,7 @@ static int check_bytes(const char *what, const void *data, size_t n, size_t max,
   return 0;
 }
 
-int uvs__read_spec(const uvs_job_spec_t *from, uvs_job_spec_t *ret) {
+int uvs__read_job_spec(const uvs_job_spec_t *from, uvs_job_spec_t *ret) {
   size_t known;
 
   if (from == NULL || from->size < offsetof(uvs_job_spec_t, keep_done_ns))
@@ -138,7 +138,7 @@ int uvs_job_check(const uvs_job_spec_t *spec, char *text, size_t size) {
     size = sizeof unused;
   }
   text[0] = '\0';
-  if (uvs__read_spec(spec, &s) != 0) {
+  if (uvs__read_job_spec(spec, &s) != 0) {
     snprintf(text, size, "the spec is NULL, or was not made by uvs_job_spec_init");
     return UV_EINVAL;
   }

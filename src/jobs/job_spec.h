@@ -34,6 +34,6 @@ bool uvs__copy_spec(const uvs_job_spec_t *spec, const char *rest, struct uvs__ar
                     struct uvs__record *ret);
 
 /* Reads the struct of a caller whose header may be older or newer. UV_EINVAL: no size. */
-int uvs__read_spec(const uvs_job_spec_t *from, uvs_job_spec_t *ret);
+int uvs__read_job_spec(const uvs_job_spec_t *from, uvs_job_spec_t *ret);
 
 #endif

@@ -341,10 +341,10 @@ static void run_keeper(void *arg) {
   uvs_jobs_t *jobs = arg;
   struct uvs__keeper *k = &jobs->keeper;
 
+  uvs__events_look(jobs);           /* before the first call: what happens from now on is told */
   uv_run(&k->loop, UV_RUN_DEFAULT); /* until `quit` */
   uvs__workers_free(jobs);
   k->store->ops->close(k->store);
-  uvs__mailbox_destroy(&k->mail);
   UVS__MUST(uv_loop_close(&k->loop) == 0);
   uvs__mailbox_send(&jobs->user, &jobs->keeper_ended_message);
 }

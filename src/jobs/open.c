@@ -169,9 +169,11 @@ void *uvs_jobs_data(const uvs_jobs_t *jobs) {
 static void on_closed(uv_handle_t *async) {
   uvs_jobs_t *jobs = async->data;
 
-  uvs__mailbox_destroy(&jobs->user);
   if (jobs->close_cb != NULL)
     jobs->close_cb(jobs, jobs->close_arg);
+  /* Not before: until the callback, any thread may call, and gets UV_ESHUTDOWN. */
+  uvs__mailbox_destroy(&jobs->keeper.mail);
+  uvs__mailbox_destroy(&jobs->user);
   while (jobs->handlers != NULL) {
     struct uvs__handler *h = jobs->handlers;
 

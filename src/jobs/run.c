@@ -448,8 +448,8 @@ void uvs__run_settled(struct uvs__run *run, int status, bool unknown) {
   uvs__run_end_extenders(run);
   unfile_run(run);
   k->running--;
-  if (run->claimed->crashes > 0)
-    k->crashed--;
+  if (run->claimed->crashes > 0 && --k->crashed == 0)
+    uvs__workers_due(jobs); /* claims that came before this had to leave other such jobs alone */
   uvs__run_release(run);
 }
 

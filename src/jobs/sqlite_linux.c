@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/vfs.h>
 
-#include <uv.h>
-
 #include "jobs/sqlite.h"
 
 /* A file system on FUSE may be a network one, and often its locks work in one machine only. The
@@ -37,15 +35,6 @@ const char *uvs__network_fs_of(const char *path) {
   struct statfs fs;
 
   return statfs(path, &fs) == 0 ? uvs__network_fs((uint64_t)fs.f_type) : NULL;
-}
-
-int uvs__owners_open(const char *path) {
-  int fd;
-
-  do
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  while (fd < 0 && errno == EINTR);
-  return fd < 0 ? uv_translate_sys_error(errno) : fd;
 }
 
 static int control(int fd, int command, int64_t owner, struct flock *lock) {

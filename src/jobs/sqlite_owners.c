@@ -8,7 +8,10 @@
  * The lock is taken before the number can be seen by others. It belongs to the open file: a child
  * of fork() that does not exec holds it too, so then the leases end by their time.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <uv.h>
@@ -56,6 +59,24 @@ static void bury_dead(struct uvs__sqlite *s) {
     forget_owner(&s->c, dead);
 }
 
+/* With the permissions of the database: who may open that may open this, too. */
+static int open_owners(const char *path, const char *file) {
+  struct stat st;
+  int fd;
+
+  if (stat(file, &st) != 0)
+    return uv_translate_sys_error(errno);
+  do
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, st.st_mode & 0777);
+  while (fd < 0 && errno == EINTR);
+  if (fd < 0)
+    return uv_translate_sys_error(errno);
+  /* These fail if the file is somebody else's, who has done it. */
+  if (fchmod(fd, st.st_mode & 0777) == 0 && geteuid() == 0)
+    (void)!fchown(fd, st.st_uid, st.st_gid);
+  return fd;
+}
+
 int uvs__sqlite_enter(struct uvs__sqlite *s) {
   const char *file = sqlite3_db_filename(s->c.db, "main"); /* without symbolic links */
   size_t size = strlen(file) + sizeof "-owners";
@@ -65,7 +86,7 @@ int uvs__sqlite_enter(struct uvs__sqlite *s) {
   if (path == NULL)
     return UV_ENOMEM;
   sqlite3_snprintf((int)size, path, "%s-owners", file);
-  s->owners_fd = uvs__owners_open(path);
+  s->owners_fd = open_owners(path, file);
   uvs__jobs_free(path);
   if (s->owners_fd < 0)
     return s->owners_fd;

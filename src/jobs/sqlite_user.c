@@ -104,7 +104,7 @@ static int put(struct call *call, const uvs_job_spec_t *spec, char *ret_id) {
   char rest[27] = "";
   int rc;
 
-  uvs__read_spec(spec, &s); /* it was checked */
+  uvs__read_job_spec(spec, &s); /* it was checked */
   rc = s.id == NULL ? uvs__make_id(&maker, call->c.wall_ns, rest) : 0;
   if (rc != 0)
     return refuse(call, rc, "there are no random numbers for an id");

@@ -35,8 +35,8 @@
  * TIME. Microseconds since 1970, by the store's clock. Due times are below UVS__NEVER_US. The
  * store's now is wall_ns rounded down; it is read once for each batch.
  *
- * NUMBERS. Each new job gets the next number of a counter of the store: a larger number is a later
- * time of put. The job keeps its number and its put_us for ever: when it is moved or retried, as a
+ * NUMBERS. Each new job gets a number above those of all jobs, dead letters and records of ends that
+ * are there: a larger number is a later time of put. The job keeps its number and its put_us for ever: when it is moved or retried, as a
  * dead letter, when it is redriven, and in the record of its end. Lists are ordered by number, and
  * cursors are numbers.
  *
@@ -403,6 +403,8 @@ struct uvs__store_ops {
    * (UVS_EVENT_CANNOT_SHRINK) or 0. */
   int (*idle)(struct uvs__store *store);
   int64_t (*now_us)(struct uvs__store *store);
+  /* The leases that this opener has given end: visible_us is now. A store that several processes
+   * share does the same for a process that has died. */
   void (*close)(struct uvs__store *store);
 };
 
