@@ -117,10 +117,11 @@ uninstall: build-install
 amalgamation: build/build.ninja
 	@meson compile -C build amalgamation
 
-# Debian's list of what the shared library exports, after a public function was added.
+# Debian's lists of what the shared libraries export, after a public function was added.
 symbols: build/build.ninja
 	@meson compile -C build
 	@deploy/symbols build/src/libuvsched.so
+	@test ! -e build/src/jobs/libuvsched-jobs.so || deploy/symbols build/src/jobs/libuvsched-jobs.so
 
 # The reference of the public headers: build/docs/html/index.html.
 docs:

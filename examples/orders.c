@@ -17,6 +17,7 @@
 
 #define ORDERS 20
 #define DAY_MS 50
+#define DAY_NS UVS_MS(DAY_MS)
 
 /* ----------------------------------------------------------------- the shop --- */
 
@@ -34,7 +35,7 @@ static int confirm(uvs_job_t *job) {
   double days;
 
   EXPECT(uv_gettimeofday(&now) == 0);
-  days = (double)(UVS_SEC(now.tv_sec) + UVS_US(now.tv_usec) - job->put_ns) / UVS_MS(DAY_MS);
+  days = (double)(UVS_SEC(now.tv_sec) + UVS_US(now.tv_usec) - job->put_ns) / DAY_NS;
   EXPECT(days >= 15); /* never early */
   printf("confirmed %.*s %.1f\n", (int)job->payload_size, (const char *)job->payload, days);
   uv_sleep(DAY_MS);
@@ -52,9 +53,9 @@ static void take_order(uv_timer_t *timer) {
   uvs_job_spec_init(&spec);
   spec.name = "confirm-order";
   spec.id = number; /* a customer who got no answer orders again: this is still one job */
+  spec.delay_ns = 15 * DAY_NS;
   spec.payload = number;
   spec.payload_size = strlen(number);
-  spec.delay_ns = 15 * UVS_MS(DAY_MS);
   EXPECT(uvs_jobs_put(shop.jobs, &spec, on_put, NULL) == 0);
 }
 
@@ -116,7 +117,7 @@ static struct {
 } story;
 
 static void tell(const char *what, int order, const char *more) {
-  printf("day %5.1f   ", (double)(uv_hrtime() - story.began_ns) / UVS_MS(DAY_MS));
+  printf("day %5.1f   ", (double)(uv_hrtime() - story.began_ns) / DAY_NS);
   printf(what, order);
   printf("%s\n", more);
 }

@@ -131,7 +131,7 @@ static void answered(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
 
     run->asked = false;
     if (b->items[i].op != UVS__EXTEND) {
-      uvs__run_settled(run, one, ask->unknown);
+      run->settled(run, one, ask->unknown);
       continue;
     }
     extended(run, one);
