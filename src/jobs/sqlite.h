@@ -74,6 +74,8 @@ enum uvs__sql {
   UVS__SQL_CLAIM,
   UVS__SQL_PENDING_AGAIN,
   UVS__SQL_EXTEND,
+  UVS__SQL_ACK,
+  UVS__SQL_ACK_AND_KEEP,
   UVS__SQL_DIE,
   UVS__SQL_SETTLED_RESULT,
   UVS__SQL_SETTLED_EXTEND,
@@ -118,6 +120,7 @@ struct uvs__db {
   int64_t wall_ns, now_us; /* of the transaction */
   int64_t owner;           /* who claims */
   bool events;             /* the transaction has made some */
+  bool acks_keep;          /* the last ACK has left a record: the next one probably will, too */
 
   /* The queue that was looked up last, in this transaction. */
   char queue_name[UVS_JOB_NAME_MAX + 1];

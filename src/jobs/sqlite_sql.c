@@ -12,6 +12,11 @@
   "SELECT seq, queue, class, visible_us, due_us, put_us, keep_us, failures, crashes, fence," \
   " priority, cancelled, big, rest, key FROM uvs_jobs "
 
+/* A plain job that runs: its end needs nothing but its row. */
+#define PLAIN_RUN \
+  " WHERE seq = ?1 AND fence = ?2 AND rest = ?3 AND queue = ?4 AND class = 3 AND key IS NULL" \
+  " AND keep_us <= 0 AND big = 0"
+
 #define INFO_COLUMNS \
   "SELECT j.seq, j.class, j.state, j.fence, q.name, j.rest, ifnull(j.name, q.name), j.key," \
   " j.priority, j.visible_us, j.due_us, j.put_us, j.ended_us, j.failures, j.crashes," \
@@ -109,6 +114,11 @@ static const char *const texts[UVS__SQL_STATEMENTS] = {
         " error = CASE WHEN ?5 THEN ?6 ELSE error END, fence = 0, owner = 0 WHERE seq = ?1",
     [UVS__SQL_EXTEND] =
         "UPDATE uvs_jobs SET visible_us = ?2, progress = ifnull(?3, progress) WHERE seq = ?1",
+    [UVS__SQL_ACK] = "DELETE FROM uvs_jobs" PLAIN_RUN " AND put_us <= ?5",
+    [UVS__SQL_ACK_AND_KEEP] =
+        "UPDATE uvs_jobs SET class = 7, visible_us = put_us + ?6, state = ?7, ended_us = ?8,"
+        " failures = failures + 1, result = ?9, fence = 0, owner = 0, cancelled = 0, error = NULL,"
+        " progress = NULL, meta = NULL, payload = NULL" PLAIN_RUN " AND put_us > ?5",
     [UVS__SQL_DIE] =
         "UPDATE uvs_jobs SET class = 5, visible_us = ?2, state = ?3, ended_us = ?2,"
         " failures = ?4, error = ?5, fence = 0, owner = 0, cancelled = 0, progress = NULL"
