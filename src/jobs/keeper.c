@@ -412,7 +412,8 @@ static int nudge(uvs_jobs_t *jobs) {
 }
 
 int uvs_jobs_wake(uvs_jobs_t *jobs) {
-  return nudge(jobs);
+  /* A thread that wakes again and again must not keep the store from ending. */
+  return jobs != NULL && atomic_load(&jobs->closing) ? UV_ESHUTDOWN : nudge(jobs);
 }
 
 int uvs_jobs_clock_changed(uvs_jobs_t *jobs) {

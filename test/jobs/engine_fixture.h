@@ -99,6 +99,7 @@ struct node {
 struct engine {
   uvs_jobs_options_t options; /* may be changed between engine_new and engine_open */
   uvs_options_t scheduler;
+  bool real_clock; /* for tests with threads; then only open, run_until and close */
   struct vclock clock;
   uv_loop_t loop;
   uvs_t *s;
@@ -125,6 +126,8 @@ struct engine *engine_start(void);      /* engine_new and engine_open */
 void engine_reopen(struct engine *f, int node);
 /* Closes a node, and finishes its held runs with UV_ECANCELED when the grace is over. */
 void engine_close_node(struct engine *f, int node, int64_t grace_ns);
+/* Runs the loop, which sets *ended. */
+void engine_run_until(struct engine *f, const bool *ended);
 /* Only begins it. */
 int engine_begin_close(struct engine *f, int node, int64_t grace_ns);
 /* Closes everything that is open, and frees f. Aborts if a handle is still alive. */
