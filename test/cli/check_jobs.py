@@ -391,7 +391,7 @@ def hostile():
            b"--cursor=99999999999999999999", b"--at=@99999999999999", b"--in=9999999999999w", b"--state=dead", b"--rate=1/1ns",
            b"--rate=99999999999999999999999999999/1s", b"--name=x", b"--in=1h", b"--payload=\x1b[2J\xff", b"--priority=\n",
            b"--payload-file=/dev/null", b"--key=\t", b"--id=" + b"x" * 97, b"--store=", b"--exec=true", b"--until-empty",
-           b"--revision=0", b"--zone=../../etc/passwd", b"add", b"rm", b"ls", b"--max-missed=0", b"--concurrency=1000000000"]
+           b"--revision=0", b"--zone=../../etc/passwd", b"add", b"rm", b"ls", b"--max-missed=0", b"--concurrency=1000000000", *[b"a/b"] * 9]
     ends = set()
     put("x")
     for i in range(150):
