@@ -46,17 +46,6 @@ static void enter_span(struct walk *w, int64_t at_s) {
     w->first_pass_s = w->z.end_s - (next.before_s - next.offset_s);
 }
 
-/* How many local times of the expression are in [from, to). */
-static uint32_t count_matches(const struct uvs__expression *e, int64_t from, int64_t to) {
-  uint32_t n = 0;
-
-  while ((from = uvs__local_next(e, from)) < to) {
-    n++;
-    from++;
-  }
-  return n;
-}
-
 /* Sets the flag and the rule of the entry at at_s, where the local time matches the expression. */
 static void judge(const struct walk *w, int64_t at_s, uvs_occurrence_t *o) {
   const uvs_calendar_t *c = w->c;
@@ -89,7 +78,7 @@ static bool list_gap(const struct walk *w, uvs_occurrence_t *ret) {
   if (skipped == UVS__LOCAL_MAX)
     return false;
   write_occurrence(w, z->start_s, ret);
-  ret->skipped = count_matches(&c->e, skipped, z->start_s + z->offset_s);
+  ret->skipped = (uint32_t)uvs__local_count(&c->e, skipped, z->start_s + z->offset_s);
   if (uvs__local_matches(&c->e, z->start_s + z->offset_s)) {
     judge(w, z->start_s, ret);
     return true;

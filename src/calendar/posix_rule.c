@@ -157,6 +157,8 @@ static bool order_changes(struct uvs__posix_rule *r) {
       return false;
     if (next > at)
       lasts[number & 1] = true;
+    else
+      r->cancels = true;
     at = next;
   }
   r->changes = lasts[0] && lasts[1];
@@ -194,7 +196,7 @@ int uvs__posix_rule_parse(const char *text, size_t n, struct uvs__posix_rule *re
 
 void uvs__posix_rule_find(const struct uvs__posix_rule *r, int64_t at_s,
                           struct uvs__zone_span *ret) {
-  int64_t in_cycle, number, last, next, back_s, ahead_s;
+  int64_t in_cycle, number, last_s, next_s;
 
   *ret = (struct uvs__zone_span){INT64_MIN, INT64_MAX, r->offset_s[0], r->offset_s[0]};
   if (!r->changes)
@@ -204,22 +206,30 @@ void uvs__posix_rule_find(const struct uvs__posix_rule *r, int64_t at_s,
   if (in_cycle < 0)
     in_cycle += CYCLE_S;
   number = 2 * (1970 + in_cycle * CYCLE_YEARS / CYCLE_S) + 1; /* near the right number */
-  while (rule_change(r, number) <= in_cycle)
-    number++;
-  while (rule_change(r, number - 1) > in_cycle)
-    number--;
-  last = number - 1;
-  next = number;
+  last_s = rule_change(r, number - 1);
+  next_s = rule_change(r, number);
+  while (next_s <= in_cycle) {
+    last_s = next_s;
+    next_s = rule_change(r, ++number);
+  }
+  while (last_s > in_cycle) {
+    next_s = last_s;
+    last_s = rule_change(r, --number - 1);
+  }
+  ret->offset_s = r->offset_s[(number - 1) & 1];
+  ret->before_s = r->offset_s[number & 1];
   /* Two changes at the same instant cancel each other. Each loop ends: order_changes has found a
    * change that is not cancelled in every cycle. */
-  while (rule_change(r, last) == rule_change(r, last - 1))
-    last -= 2;
-  while (rule_change(r, next) == rule_change(r, next + 1))
-    next += 2;
-  back_s = in_cycle - rule_change(r, last);
-  ahead_s = rule_change(r, next) - in_cycle;
-  ret->start_s = at_s < INT64_MIN + back_s ? INT64_MIN : at_s - back_s;
-  ret->end_s = at_s > INT64_MAX - ahead_s ? INT64_MAX : at_s + ahead_s;
-  ret->offset_s = r->offset_s[last & 1];
-  ret->before_s = r->offset_s[1 - (last & 1)];
+  if (r->cancels) {
+    int64_t last = number - 1, next = number;
+
+    while (rule_change(r, last) == rule_change(r, last - 1))
+      last -= 2;
+    while (rule_change(r, next) == rule_change(r, next + 1))
+      next += 2;
+    last_s = rule_change(r, last);
+    next_s = rule_change(r, next);
+  }
+  ret->start_s = at_s < INT64_MIN + (in_cycle - last_s) ? INT64_MIN : at_s - (in_cycle - last_s);
+  ret->end_s = at_s > INT64_MAX - (next_s - in_cycle) ? INT64_MAX : at_s + (next_s - in_cycle);
 }

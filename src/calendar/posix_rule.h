@@ -26,6 +26,7 @@ struct uvs__rule_date {
 
 struct uvs__posix_rule {
   int32_t changes; /* 0: the offset is always offset_s[0] */
+  int32_t cancels; /* there are changes at the same instant, which cancel each other */
   /* In the order of the year: from date[k] on, the offset is offset_s[k]. */
   struct uvs__rule_date date[2];
   int32_t offset_s[2];

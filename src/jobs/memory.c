@@ -17,7 +17,8 @@ struct memory_store {
   struct uvs__store base;
   struct uvs__memory *m;
   uvs_clock_t clock;
-  uint64_t seen; /* changes that this opener has made, or has been told of */
+  uint64_t owner; /* its number */
+  uint64_t seen;  /* changes that this opener has made, or has been told of */
 };
 
 /* The shared stores of this process. */
@@ -174,6 +175,13 @@ static int carry_out(struct uvs__memory *m, struct uvs__request *r) {
   return UV_ENOTSUP;
 }
 
+/* The lock is held. */
+static void begin(struct memory_store *s) {
+  s->m->wall_ns = wall_ns(s);
+  s->m->now_us = s->m->wall_ns / 1000;
+  s->m->owner = s->owner;
+}
+
 static void run(struct uvs__store *store, struct uvs__request *first) {
   struct memory_store *s = (struct memory_store *)store;
   struct uvs__memory *m = s->m;
@@ -183,8 +191,7 @@ static void run(struct uvs__store *store, struct uvs__request *first) {
   store->trouble[0] = '\0';
   uv_mutex_lock(&m->lock);
   up_to_date = s->seen == m->changes;
-  m->wall_ns = wall_ns(s);
-  m->now_us = m->wall_ns / 1000;
+  begin(s);
   for (r = first; r != NULL; r = r->next) {
     r->status = carry_out(m, r);
     if (r->status == UV_ENOMEM)
@@ -224,6 +231,10 @@ static int64_t now_us(struct uvs__store *store) {
 static void close_store(struct uvs__store *store) {
   struct memory_store *s = (struct memory_store *)store;
 
+  uv_mutex_lock(&s->m->lock);
+  begin(s);
+  uvs__memory_end_leases(s->m, s->owner);
+  uv_mutex_unlock(&s->m->lock);
   release_memory(s->m);
   uvs__jobs_free(s);
 }
@@ -243,6 +254,7 @@ int uvs__memory_open(const struct uvs__store_config *config, struct uvs__store *
   s->base.poll_ms = *config->name == '\0' ? 0 : POLL_MS;
   s->clock = config->clock;
   uv_mutex_lock(&s->m->lock);
+  s->owner = ++s->m->last_owner;
   s->seen = s->m->changes;
   s->base.events = s->m->last_event;
   uv_mutex_unlock(&s->m->lock);

@@ -49,6 +49,7 @@ struct uvs__memory_job {
   int64_t number, visible_us, due_us, put_us, keep_us;
   int64_t ended_us, until_us; /* until_us: of the record of an end */
   uint64_t fence;             /* 0: not claimed */
+  uint64_t owner;             /* the opener that has claimed it last */
   uint32_t failures, crashes;
   bool cancelled; /* it runs, and was cancelled */
   struct uvs__memory_job *successor, *holder;
@@ -91,11 +92,12 @@ struct uvs__memory {
   struct uvs__tree numbers[UVS__MEMORY_KINDS], orders[UVS__MEMORY_KINDS];
   struct uvs__tree queues, crons;
   int64_t last_number;
-  uint64_t last_fence, last_event;
+  uint64_t last_fence, last_event, last_owner;
   uint64_t changes;                 /* raised when claims may find more, or a job has ended */
   struct uvs__memory_event *events; /* number n is at n % UVS__EVENTS_KEPT */
 
   int64_t wall_ns, now_us; /* of this batch */
+  uint64_t owner;          /* whose batch it is */
 };
 
 /* --------------------------------------------------------- memory_index.c --- */
@@ -167,6 +169,7 @@ void uvs__memory_put_pending(struct uvs__memory *m, struct uvs__memory_job *job,
 int uvs__memory_put(struct uvs__memory *m, struct uvs__put_request *r);
 int uvs__memory_alter(struct uvs__memory *m, struct uvs__alter_request *r);
 int uvs__memory_claim(struct uvs__memory *m, struct uvs__claim_request *r);
+void uvs__memory_end_leases(struct uvs__memory *m, uint64_t owner);
 int uvs__memory_settle(struct uvs__memory *m, struct uvs__settle_request *r);
 int uvs__memory_get(struct uvs__memory *m, struct uvs__list_request *r);
 int uvs__memory_list(struct uvs__memory *m, struct uvs__list_request *r);

@@ -168,6 +168,7 @@ static enum step claim(struct walk *w, struct uvs__memory_job *job) {
   c->crashed_now = job->state == UVS_JOB_RUNNING;
   c->crashes = job->crashes += c->crashed_now;
   c->fence = job->fence = w->fence;
+  job->owner = m->owner;
   job->state = UVS_JOB_RUNNING;
   job->class = UVS__CLASS_LEASED;
   job->visible_us =
@@ -249,4 +250,21 @@ int uvs__memory_claim(struct uvs__memory *m, struct uvs__claim_request *r) {
   if (!w.stopped)
     r->next_us = next_visible(&w);
   return w.no_memory && w.handled == 0 ? UV_ENOMEM : 0;
+}
+
+void uvs__memory_end_leases(struct uvs__memory *m, uint64_t owner) {
+  const struct uvs__tree *live = &m->numbers[UVS__MEMORY_LIVE];
+  struct uvs__node *node, *next;
+
+  for (node = uvs__tree_first(live); node != NULL; node = next) {
+    struct uvs__memory_job *job = UVS__AROUND(node, struct uvs__memory_job, by_number);
+
+    next = uvs__tree_after(live, node);
+    if (job->state != UVS_JOB_RUNNING || job->owner != owner || job->visible_us <= m->now_us)
+      continue;
+    uvs__memory_take(m, job);
+    job->visible_us = m->now_us;
+    uvs__memory_add(m, job);
+    m->changes++;
+  }
 }

@@ -46,6 +46,8 @@ enum uvs__sql {
   UVS__SQL_RELEASE,
   UVS__SQL_DATA_VERSION,
   UVS__SQL_COUNT_UP,
+  UVS__SQL_SKIP_FENCES,
+  UVS__SQL_SET_BOOT,
   UVS__SQL_FIND_QUEUE,
   UVS__SQL_ADD_QUEUE,
   UVS__SQL_SET_QUEUE,
@@ -241,6 +243,7 @@ const char *uvs__network_fs_of(const char *path);
 int uvs__owners_open(const char *path);       /* a file descriptor, or a code of libuv */
 bool uvs__owners_lock(int fd, int64_t owner); /* false: somebody else has the lock */
 bool uvs__owners_alive(int fd, int64_t owner);
+int64_t uvs__boot_id(void); /* another number after each start of the system; 0: not known */
 
 /* sqlite_user.c: what uvs_jobs_sqlite_done does, for a job that is known by its id and fence. */
 int uvs__sqlite_done(sqlite3 *db, const char *id, uint64_t fence, char *text, size_t size);
@@ -252,8 +255,8 @@ struct uvs__row {
   uint64_t fence; /* 0: not claimed */
   int class, priority;
   bool cancelled, big;
-  bool keyed; /* has a key */
-  char queue_name[UVS_JOB_NAME_MAX + 1];
+  bool keyed;             /* has a key */
+  const char *queue_name; /* the caller's */
   char rest[UVS__REST_MAX + 1];
   char key[UVS__REST_MAX + 1];
 };

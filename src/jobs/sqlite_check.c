@@ -110,7 +110,8 @@ no_memory:
 /* Reads from each table and each index, so that a damaged page at their root is found now. */
 static const char touch_all[] =
     "SELECT 1 FROM uvs_meta LIMIT 1;"
-    "SELECT 1 FROM uvs_queues LIMIT 1;"
+    "SELECT 1 FROM uvs_queues NOT INDEXED LIMIT 1;"
+    "SELECT name FROM uvs_queues ORDER BY name LIMIT 1;"
     "SELECT 1 FROM uvs_jobs NOT INDEXED LIMIT 1;"
     "SELECT 1 FROM uvs_jobs INDEXED BY uvs_ids LIMIT 1;"
     "SELECT 1 FROM uvs_jobs INDEXED BY uvs_due WHERE class < 5 LIMIT 1;"
@@ -119,7 +120,8 @@ static const char touch_all[] =
     "SELECT 1 FROM uvs_jobs INDEXED BY uvs_ended WHERE class >= 5 LIMIT 1;"
     "SELECT 1 FROM uvs_jobs INDEXED BY uvs_kept WHERE class = 6 LIMIT 1;"
     "SELECT 1 FROM uvs_payloads LIMIT 1;"
-    "SELECT 1 FROM uvs_crons LIMIT 1;"
+    "SELECT 1 FROM uvs_crons NOT INDEXED LIMIT 1;"
+    "SELECT name FROM uvs_crons ORDER BY name LIMIT 1;"
     "SELECT 1 FROM uvs_events LIMIT 1;"
     "SELECT 1 FROM uvs_owners LIMIT 1;";
 

@@ -6,8 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/vfs.h>
-
-#include <uv.h>
+#include <unistd.h>
 
 #include "jobs/sqlite.h"
 
@@ -39,15 +38,6 @@ const char *uvs__network_fs_of(const char *path) {
   return statfs(path, &fs) == 0 ? uvs__network_fs((uint64_t)fs.f_type) : NULL;
 }
 
-int uvs__owners_open(const char *path) {
-  int fd;
-
-  do
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  while (fd < 0 && errno == EINTR);
-  return fd < 0 ? uv_translate_sys_error(errno) : fd;
-}
-
 static int control(int fd, int command, int64_t owner, struct flock *lock) {
   int rc;
 
@@ -72,4 +62,17 @@ bool uvs__owners_alive(int fd, int64_t owner) {
   struct flock lock;
 
   return control(fd, F_OFD_GETLK, owner, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+int64_t uvs__boot_id(void) {
+  uint64_t id = 0;
+  char text[64]; /* hexadecimal digits, and - between */
+  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  ssize_t size = fd < 0 ? 0 : read(fd, text, sizeof text), i;
+
+  if (fd >= 0)
+    close(fd);
+  for (i = 0; i < size; i++)
+    id = (id ^ (unsigned char)text[i]) * UINT64_C(1099511628211);
+  return (int64_t)(id >> 1);
 }

@@ -8,13 +8,28 @@
  * The lock is taken before the number can be seen by others. It belongs to the open file: a child
  * of fork() that does not exec holds it too, so then the leases end by their time.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <uv.h>
 
 #include "jobs/alloc.h"
 #include "jobs/sqlite.h"
+
+/* More than the claims between two syncs of the log. */
+#define FENCES_SKIPPED (1 << 20)
+
+/* A power failure may undo claims. Their fences must not be drawn again: a handler may have handed
+ * them on to others, who refuse older ones. */
+static void skip_fences(struct uvs__db *c) {
+  int64_t boot = uvs__boot_id();
+
+  uvs__do(c, UVS__SQL_SKIP_FENCES, UVS__ARGS(uvs__int(FENCES_SKIPPED), uvs__int(boot)));
+  uvs__do(c, UVS__SQL_SET_BOOT, UVS__ARGS(uvs__int(boot)));
+}
 
 /* In a transaction. A number whose lock somebody holds is passed over: the file was restored. */
 static void take_number(struct uvs__sqlite *s) {
@@ -56,6 +71,24 @@ static void bury_dead(struct uvs__sqlite *s) {
     forget_owner(&s->c, dead);
 }
 
+/* With the permissions of the database: who may open that may open this, too. */
+static int open_owners(const char *path, const char *file) {
+  struct stat st;
+  int fd;
+
+  if (stat(file, &st) != 0)
+    return uv_translate_sys_error(errno);
+  do
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, st.st_mode & 0777);
+  while (fd < 0 && errno == EINTR);
+  if (fd < 0)
+    return uv_translate_sys_error(errno);
+  /* These fail if the file is somebody else's, who has done it. */
+  if (fchmod(fd, st.st_mode & 0777) == 0 && geteuid() == 0)
+    (void)!fchown(fd, st.st_uid, st.st_gid);
+  return fd;
+}
+
 int uvs__sqlite_enter(struct uvs__sqlite *s) {
   const char *file = sqlite3_db_filename(s->c.db, "main"); /* without symbolic links */
   size_t size = strlen(file) + sizeof "-owners";
@@ -65,7 +98,7 @@ int uvs__sqlite_enter(struct uvs__sqlite *s) {
   if (path == NULL)
     return UV_ENOMEM;
   sqlite3_snprintf((int)size, path, "%s-owners", file);
-  s->owners_fd = uvs__owners_open(path);
+  s->owners_fd = open_owners(path, file);
   uvs__jobs_free(path);
   if (s->owners_fd < 0)
     return s->owners_fd;
@@ -73,6 +106,7 @@ int uvs__sqlite_enter(struct uvs__sqlite *s) {
   if (status != 0)
     return status;
   take_number(s);
+  skip_fences(&s->c);
   bury_dead(s);
   return uvs__sqlite_commit(s);
 }

@@ -32,6 +32,10 @@ static const char *const texts[UVS__SQL_STATEMENTS] = {
     [UVS__SQL_RELEASE] = "RELEASE uvs_step",
     [UVS__SQL_DATA_VERSION] = "PRAGMA main.data_version",
     [UVS__SQL_COUNT_UP] = "UPDATE uvs_meta SET value = value + 1 WHERE name = ?1 RETURNING value",
+    [UVS__SQL_SKIP_FENCES] =
+        "UPDATE uvs_meta SET value = value + ?1 WHERE name = 'fence' AND value > 0 AND (?2 = 0"
+        " OR NOT EXISTS (SELECT 1 FROM uvs_meta WHERE name = 'boot' AND value = ?2))",
+    [UVS__SQL_SET_BOOT] = "INSERT OR REPLACE INTO uvs_meta VALUES ('boot', ?1)",
 
     /* queues */
     [UVS__SQL_FIND_QUEUE] =
@@ -296,11 +300,18 @@ int64_t uvs__col(struct uvs__db *c, enum uvs__sql which, int column) {
 }
 
 bool uvs__col_copy(struct uvs__db *c, enum uvs__sql which, int column, char *to, size_t size) {
-  const char *text = (const char *)sqlite3_column_text(c->statements[which], column);
+  const unsigned char *text = sqlite3_column_text(c->statements[which], column);
+  size_t length = 0;
 
   if (text == NULL && sqlite3_column_type(c->statements[which], column) != SQLITE_NULL)
     uvs__db_failed(c, SQLITE_NOMEM);
-  sqlite3_snprintf((int)size, to, "%s", text == NULL ? "" : text);
+  if (text != NULL) {
+    length = (size_t)sqlite3_column_bytes(c->statements[which], column);
+    if (length >= size) /* nothing that we wrote is so long */
+      length = size - 1;
+    memcpy(to, text, length);
+  }
+  to[length] = '\0';
   return text != NULL;
 }
 

@@ -212,6 +212,15 @@ static const struct listed {
     unsigned skipped;
   } list[6];
 } lists[] = {
+    /* a gap of one day, with 12 times in each minute */
+    {"0-59/5 0-59 0-23 30 12 *",
+     "Pacific/Apia",
+     RUN_AFTER,
+     FIRST,
+     "2011-12-30 00:00",
+     "2011-12-31 00:00",
+     {{"2011-12-30 10:00", "2011-12-31 00:00:00 6", "2011-12-30 00:00:00 5", 840,
+       UVS_OCCURRENCE_MOVED, UVS_RULE_FIXED_TIME, 17280}}},
     {"30 2 * * *",
      "America/New_York",
      RUN_AFTER,

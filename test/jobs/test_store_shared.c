@@ -6,10 +6,6 @@
 
 #include <string.h>
 
-#define SKIP_IF_IT_FORGETS() \
-  if (!store_kind->keeps) \
-  SKIPm("this store is gone when it is closed")
-
 static bool poll(struct store_fixture *f, struct uvs__store *store) {
   (void)f;
   return store->ops->poll(store);
@@ -143,7 +139,6 @@ TEST everything_is_there_after_the_store_was_closed(void) {
   uvs_job_queue_t q = store_queue("q");
   uint64_t fence;
 
-  SKIP_IF_IT_FORGETS();
   store_init(&f);
   job.payload.data = "pay";
   job.payload.size = 3;
@@ -180,24 +175,25 @@ TEST everything_is_there_after_the_store_was_closed(void) {
   PASS();
 }
 
-TEST numbers_are_not_used_again_after_the_newest_job_has_gone(void) {
+TEST closing_an_opener_ends_the_leases_that_it_has_given(void) {
   struct store_fixture f;
-  uvs_job_filter_t filter;
 
   store_init(&f);
-  uvs_job_filter_init(&filter);
   EQ(0, store_put_simple(&f, "q", "a"));
   EQ(0, store_put_simple(&f, "q", "b"));
   EQ(0, store_put_simple(&f, "q", "c"));
-  SAYS("a b", store_list(&f, &filter, 0, 2)); /* the cursor is b's number */
-  store_advance(&f, UVS__REPEAT_US);
-  EQ(0, store_cancel(&f, "q", "c"));
-  EQ(0, store_cancel(&f, "q", "b"));
-  EQ(UV_ENOENT, store_get(&f, "q", "b"));
-  if (store_kind->keeps)
-    EQ(0, store_reopen(&f));
-  EQ(0, store_put_simple(&f, "q", "d"));
-  SAYS("d", store_list(&f, &filter, f.cursor, 2));
+  SAYS("a", store_claim(&f, "q", 1));
+  EQ(0, store_open_second(&f));
+  SAYS("b", store_claim(&f, "q", 1));
+  store_advance(&f, SEC);
+  f.second->ops->close(f.second);
+  f.second = NULL;
+  f.at = f.first;
+  EQ(UVS_JOB_RUNNING, store_state(&f, "q", "b"));
+  EQ(store_now(&f) * 1000, f.infos->due_ns);
+  EQ(true, poll(&f, f.first));
+  SAYS("b c", store_claim(&f, "q", 9)); /* not a */
+  EQ(true, f.claimed[0]->crashed_now);
   store_close(&f);
   PASS();
 }
@@ -211,7 +207,7 @@ SUITE(shared) {
   RUN_TEST(polling_says_that_there_are_new_events);
   RUN_TEST(a_store_has_a_now_and_a_rate_of_polling);
   RUN_TEST(everything_is_there_after_the_store_was_closed);
-  RUN_TEST(numbers_are_not_used_again_after_the_newest_job_has_gone);
+  RUN_TEST(closing_an_opener_ends_the_leases_that_it_has_given);
 }
 
 TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(shared)));

@@ -1709,7 +1709,7 @@ int model_run_now(struct model *m, uvs_id_t id) {
     return UV_EBUSY;
   if (!off_grid(k)) {
     k->extra = true;
-    k->saved = k->owed ? UVS_NEVER : k->due;
+    k->saved = k->due; /* a calendar: UVS_NEVER if it is not worked out yet */
   }
   k->owed = false;
   k->at_once = true;

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory runs out, in the library or inside SQLite: each allocation fails once. What was answered
+ * with success is there, what was refused is not, and the store goes on.
+ */
+#include "sqlite_fixture.h"
+
+#include <string.h>
+
+#include "jobs/sqlite.h"
+
+/* The allocation with this number fails; 0: none. Counted down. */
+static long fails_in;
+static bool failed;
+
+static bool must_fail(void) {
+  if (fails_in == 0 || --fails_in > 0)
+    return false;
+  failed = true;
+  return true;
+}
+
+/* These replace src/jobs/alloc.c. */
+void *uvs__jobs_alloc(size_t size) {
+  return must_fail() ? NULL : calloc(1, size == 0 ? 1 : size);
+}
+
+void *uvs__jobs_realloc(void *old, size_t size) {
+  return must_fail() ? NULL : realloc(old, size == 0 ? 1 : size);
+}
+
+void uvs__jobs_free(void *p) {
+  free(p);
+}
+
+/* Under SQLite's own allocator. */
+static sqlite3_mem_methods real;
+
+static void *sqlite_alloc(int size) {
+  return must_fail() ? NULL : real.xMalloc(size);
+}
+
+static void *sqlite_realloc(void *old, int size) {
+  return must_fail() ? NULL : real.xRealloc(old, size);
+}
+
+static void replace_allocator_of_sqlite(void) {
+  sqlite3_mem_methods methods;
+
+  sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real);
+  methods = real;
+  methods.xMalloc = sqlite_alloc;
+  methods.xRealloc = sqlite_realloc;
+  sqlite3_config(SQLITE_CONFIG_MALLOC, &methods);
+}
+
+static void fail_in(long n) {
+  failed = false;
+  fails_in = n;
+}
+
+static bool is_sound(const char *file) {
+  return sql_number(file, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check ="
+                          " 'ok'") == 1;
+}
+
+/* --------------------------------------------------------------------- open --- */
+
+TEST open_fails_cleanly_and_can_be_repeated(void) {
+  struct sqlite_folder f;
+  uint64_t random = test_seed;
+  unsigned refused = 0;
+  bool all_tried;
+  long n = 1;
+
+  folder_init(&f);
+  do {
+    int rc;
+
+    if (test_random_below(&random, 4) == 0)
+      remove(f.file);
+    fail_in(n);
+    rc = folder_try(&f);
+    all_tried = !failed;
+    fail_in(0);
+    if (rc != 0) {
+      refused++;
+      EQ(UV_ENOMEM, rc);
+      ASSERT(strstr(f.text, "memory") != NULL);
+      EQ(0, folder_try(&f));
+    }
+    n += 1 + (long)test_random_below(&random, 100);
+  } while (!all_tried);
+  ASSERT(refused > 10);
+  ASSERT(is_sound(f.file));
+  folder_remove(&f);
+  PASS();
+}
+
+/* ----------------------------------------------------------------- requests --- */
+
+/* May an answer be this one when memory runs out? UVS_EUNKNOWN: in the commit. */
+static bool is_refusal(int rc) {
+  return rc == UV_ENOMEM || rc == UVS_EUNKNOWN;
+}
+
+/* Carries out `step` with each allocation failing, until none fails. */
+#define EACH_ALLOCATION(f, n, rc, step) \
+  for (long n = 1, done_ = 0; !done_; n++) { \
+    int rc; \
+    fail_in(n); \
+    rc = (step); \
+    done_ = !failed; \
+    fail_in(0); \
+    if (rc != 0 && !is_refusal(rc)) { \
+      printf("allocation %ld: %d, %s\n", n, rc, (f)->first->trouble); \
+      FAILm("an answer that is neither success nor ENOMEM"); \
+    } \
+    AFTER(n, rc); \
+  }
+
+static char bytes[20000];
+
+static int put_number(struct store_fixture *f, long n, size_t size, const char *key, int policy) {
+  struct uvs__record job = store_job("q", NULL);
+  char rest[30];
+
+  snprintf(rest, sizeof rest, "j%ld-%zu-%s", n, size, key == NULL ? "" : key);
+  job.rest = rest;
+  job.key = key;
+  job.key_policy = policy;
+  job.payload.data = bytes;
+  job.payload.size = size;
+  return store_put(f, &job);
+}
+
+static bool has(struct store_fixture *f, long n, size_t size, const char *key) {
+  char rest[30];
+
+  snprintf(rest, sizeof rest, "j%ld-%zu-%s", n, size, key == NULL ? "" : key);
+  return store_state(f, "q", rest) != 0;
+}
+
+TEST a_put_is_there_or_was_refused(void) {
+  struct store_fixture f;
+
+  sqlite_only();
+  store_init(&f);
+#define AFTER(n, rc) \
+  if (rc != UVS_EUNKNOWN) \
+  ASSERT_EQ(rc == 0, has(&f, n, 100, NULL))
+  EACH_ALLOCATION(&f, n, rc, put_number(&f, n, 100, NULL, 0));
+#undef AFTER
+#define AFTER(n, rc) \
+  if (rc != UVS_EUNKNOWN) \
+  ASSERT_EQ(rc == 0, has(&f, n, 20000, NULL))
+  EACH_ALLOCATION(&f, n, rc, put_number(&f, n, 20000, NULL, 0));
+#undef AFTER
+#define AFTER(n, rc) \
+  if (rc != UVS_EUNKNOWN) \
+  ASSERT_EQ(rc == 0, has(&f, n, 10, "k"))
+  EACH_ALLOCATION(&f, n, rc, put_number(&f, n, 10, "k", UVS_KEY_REPLACE));
+#undef AFTER
+  ASSERT(is_sound(f.name));
+  store_close(&f);
+  PASS();
+}
+
+/* -1: an answer that makes no sense. */
+static int claim_one(struct store_fixture *f) {
+  if (strcmp(store_claim(f, "q", 1), "error") == 0)
+    return UV_ENOMEM;
+  return f->n_claimed == 1 ? 0 : -1;
+}
+
+TEST a_job_is_claimed_and_settled_or_stays_as_it_is(void) {
+  struct store_fixture f;
+
+  sqlite_only();
+  store_init(&f);
+  EQ(0, put_number(&f, 1, 20000, NULL, 0));
+#define AFTER(n, rc) \
+  if (rc == 0) \
+    EQ(0, store_release(&f, 0, 0)); \
+  store_advance(&f, f.lease_us)
+  EACH_ALLOCATION(&f, n, rc, claim_one(&f));
+#undef AFTER
+  SAYS("j1-20000-", store_claim(&f, "q", 1));
+#define AFTER(n, rc) \
+  if (rc == 0) { \
+    EQ(UVS_JOB_PENDING, store_state(&f, "q", "j1-20000-")); \
+    SAYS("j1-20000-", store_claim(&f, "q", 1)); \
+  } else if (rc == UV_ENOMEM) { \
+    EQ(UVS_JOB_RUNNING, store_state(&f, "q", "j1-20000-")); \
+  }
+  EACH_ALLOCATION(&f, n, rc, store_retry(&f, 0, 0));
+#undef AFTER
+  EQ(0, store_ack(&f, 0));
+  ASSERT(is_sound(f.name));
+  store_close(&f);
+  PASS();
+}
+
+static int list_all(struct store_fixture *f) {
+  return strcmp(store_list_state(f, 0), "error") == 0 ? UV_ENOMEM : 0;
+}
+
+static int read_events(struct store_fixture *f) {
+  return strcmp(store_events(f), "error") == 0 ? UV_ENOMEM : 0;
+}
+
+TEST reading_answers_or_is_refused(void) {
+  struct uvs__cron cron = store_cron("nightly", 1);
+  struct store_fixture f;
+
+  sqlite_only();
+  store_init(&f);
+  EQ(0, put_number(&f, 1, 20000, "k", UVS_KEY_KEEP));
+  EQ(0, put_number(&f, 2, 10, "k", UVS_KEY_REPLACE));
+  EQ(0, store_set_cron(&f, &cron));
+#define AFTER(n, rc) (void)0
+  EACH_ALLOCATION(&f, n, rc, store_get(&f, "q", "j2-10-k"));
+  EACH_ALLOCATION(&f, n, rc, list_all(&f));
+  EACH_ALLOCATION(&f, n, rc, store_crons(&f));
+  EACH_ALLOCATION(&f, n, rc, read_events(&f));
+#undef AFTER
+  store_close(&f);
+  PASS();
+}
+
+SUITE(memory) {
+  RUN_TEST(open_fails_cleanly_and_can_be_repeated);
+  RUN_TEST(a_put_is_there_or_was_refused);
+  RUN_TEST(a_job_is_claimed_and_settled_or_stays_as_it_is);
+  RUN_TEST(reading_answers_or_is_refused);
+}
+
+TEST_MAIN(replace_allocator_of_sqlite(); RUN_SUITE(memory));
