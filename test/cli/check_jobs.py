@@ -681,6 +681,10 @@ def run_limits():
     until("the group is ended", lambda: not is_alive(int(read("pid"))))
     check("the reason", [r["error"] for r in rows("dead")], ["it took longer than --limit"])
 
+    id = put("limit")
+    run_all("limit", "trap 'exit 0' TERM; sleep 300 & wait", "--limit", "100ms", "--max-attempts", "1", "--quiet")
+    check("a command that is ended at its limit has failed, whatever it says", show(id)["state"], "dead")
+
     put("behind")
     run_all("behind", "sleep 300 & echo $! > behind", "--quiet")
     check("what a command leaves behind is ended", is_alive(int(read("behind"))), False)
