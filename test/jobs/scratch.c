@@ -22,8 +22,13 @@ void scratch_make(void) {
   uv_fs_req_cleanup(&req);
 }
 
-void scratch_path(char ret[SCRATCH_PATH], const char *name) {
+void scratch_file(char ret[SCRATCH_PATH], const char *name) {
+  FILE *file;
+
   snprintf(ret, SCRATCH_PATH, "%s/%s", folder, name);
+  file = fopen(ret, "w");
+  if (file == NULL || fclose(file) != 0)
+    abort();
 }
 
 void scratch_remove(void) {
@@ -33,7 +38,7 @@ void scratch_remove(void) {
 
   if (uv_fs_scandir(NULL, &list, folder, 0, NULL) >= 0) {
     while (uv_fs_scandir_next(&list, &entry) == 0) {
-      scratch_path(path, entry.name);
+      snprintf(path, sizeof path, "%s/%s", folder, entry.name);
       uv_fs_unlink(NULL, &req, path, NULL);
       uv_fs_req_cleanup(&req);
     }

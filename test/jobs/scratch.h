@@ -8,7 +8,7 @@
 #define SCRATCH_PATH 300
 
 void scratch_make(void);
-void scratch_path(char ret[SCRATCH_PATH], const char *name); /* of a file in it */
+void scratch_file(char ret[SCRATCH_PATH], const char *name); /* makes an empty file in it */
 void scratch_remove(void);
 
 #endif
