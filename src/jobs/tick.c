@@ -62,12 +62,14 @@ static void collect(const struct uvs__cron *cron, const uvs_calendar_t *c, int64
   int64_t us = newest_until(c, cron->last_us, now_us);
 
   while (us > cron->last_us && ret->dropped < COUNTED_MAX) {
-    if (now_us - us <= MISFIRED_US)
-      ret->us[ret->n++] = us;
-    else if (allowed > 0 && allowed-- > 0)
-      ret->us[ret->n++] = us;
-    else
+    bool is_misfire = now_us - us > MISFIRED_US;
+
+    if (is_misfire && allowed == 0)
       ret->dropped++;
+    else
+      ret->us[ret->n++] = us;
+    if (is_misfire && allowed > 0)
+      allowed--;
     us = newest_until(c, cron->last_us, us - 1);
   }
 }
