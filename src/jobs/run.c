@@ -166,11 +166,20 @@ static void count_time(const struct uvs__run *run) {
   uvs__histogram_add(&stats->run, run->end_ns - start_ns);
 }
 
+/* The message of the end may come before the timer of the limit fires. */
+static void check_limit(struct uvs__run *run) {
+  int64_t start_ns = atomic_load(&run->start_ns), limit_ns = run->handler->options.limit_ns;
+
+  if (limit_ns > 0 && start_ns != 0 && run->end_ns - start_ns > limit_ns)
+    atomic_fetch_or(&run->stop, UVS__STOP_LIMIT);
+}
+
 static void on_ended(struct uvs__message *m, void *to) {
   struct uvs__run *run = UVS__OWNER(m, struct uvs__run, ended);
 
   (void)to;
   count_time(run);
+  check_limit(run);
   decide(run);
   uvs__worker_place_free(run->worker);
 }
@@ -321,9 +330,37 @@ static void give_back_unknown(struct uvs__run *run) {
   end_at_once(run, UVS__RELEASE, UNKNOWN_NAME_US + jitter_us, NULL);
 }
 
+/* One run at a time has a crash behind it. Two workers may have claimed one each, in one batch. */
+static bool may_start(struct uvs__run *run) {
+  struct uvs__keeper *k = &run->jobs->keeper;
+
+  if (run->claimed->crashes == 0)
+    return true;
+  if (k->crashed != NULL)
+    return false;
+  k->crashed = run;
+  return true;
+}
+
+static void start_or_end(struct uvs__run *run) {
+  const struct uvs__claimed *c = run->claimed;
+
+  run->handler = find_handler(run->worker, c->name);
+  if (run->handler == NULL)
+    give_back_unknown(run);
+  else if (c->crashed_now && run->handler->options.max_crashes != 0 &&
+           c->crashes >= run->handler->options.max_crashes)
+    end_at_once(run, UVS__DEAD, 0, "crashed too often: its leases ended without a result");
+  else if (may_start(run))
+    start_handler(run);
+  else
+    end_at_once(run, UVS__RELEASE, 0, NULL);
+}
+
+static void settled(struct uvs__run *run, int status, bool unknown);
+
 void uvs__run_start(struct uvs__run *run, uvs_jobs_t *jobs, struct uvs__worker *w,
                     struct uvs__claimed *c, int64_t now_us) {
-  struct uvs__keeper *k = &jobs->keeper;
   bool runs_here = find_run(jobs, c->queue, c->rest) != NULL;
 
   run->jobs = jobs;
@@ -333,31 +370,23 @@ void uvs__run_start(struct uvs__run *run, uvs_jobs_t *jobs, struct uvs__worker *
   run->late_at_claim_ns = (now_us - c->due_us) * 1000;
   run->lease_us = w->lease_us;
   run->ended.receive = on_ended;
+  run->settled = settled;
   run->puts_end = &run->puts;
   atomic_store(&run->users, 1);
   fill_job(run);
-  k->running++;
-  if (c->crashes > 0)
-    k->crashed++;
+  jobs->keeper.running++;
   if (w->handlers == NULL) {
     uvs__cron_tick(jobs, run, now_us);
     uvs__worker_place_free(w);
     return;
   }
   told_crashed(run);
-  run->handler = find_handler(w, c->name);
   if (runs_here) { /* its lease has ended, but its handler has not */
     end_at_once(run, UVS__RELEASE, w->lease_us, NULL);
     return;
   }
   file_run(run);
-  if (run->handler == NULL)
-    give_back_unknown(run);
-  else if (c->crashed_now && run->handler->options.max_crashes != 0 &&
-           c->crashes >= run->handler->options.max_crashes)
-    end_at_once(run, UVS__DEAD, 0, "crashed too often: its leases ended without a result");
-  else
-    start_handler(run);
+  start_or_end(run);
 }
 
 /* ------------------------------------------------------------------- stop --- */
@@ -428,7 +457,7 @@ static void on_settle_again(struct uvs__timer *t, int64_t now_ns) {
   uvs__settle_end(UVS__OWNER(t, struct uvs__run, extend));
 }
 
-void uvs__run_settled(struct uvs__run *run, int status, bool unknown) {
+static void settled(struct uvs__run *run, int status, bool unknown) {
   uvs_jobs_t *jobs = run->jobs;
   struct uvs__keeper *k = &jobs->keeper;
 
@@ -441,15 +470,18 @@ void uvs__run_settled(struct uvs__run *run, int status, bool unknown) {
     count_end(run);
   } else if (status == UVS__SETTLE_CANCELLED) {
     k->stats.cancelled++;
-  } else if (!run->lost) {
+  } else if (!run->lost && run->filed) { /* not the tick of a cron */
     k->stats.lost_leases++;
     uvs__tell(jobs, UVS_EVENT_LOST, run->id, "the result came too late");
   }
   uvs__run_end_extenders(run);
   unfile_run(run);
   k->running--;
-  if (run->claimed->crashes > 0 && --k->crashed == 0)
-    uvs__workers_due(jobs); /* claims that came before this had to leave other such jobs alone */
+  if (k->crashed == run) {
+    k->crashed = NULL;
+    uvs__workers_due(jobs); /* others have left such jobs alone */
+  }
+  uvs__worker_settled(run->worker);
   uvs__run_release(run);
 }
 

@@ -203,6 +203,8 @@ int uvs__sqlite_recover(struct uvs__sqlite *s); /* after an error of the disk: o
 /* sqlite_check.c: 0, or a code and a text; nothing was changed. ret_path is allocated. */
 int uvs__sqlite_check_path(const char *name, char **ret_path, char *text, size_t size);
 int uvs__sqlite_check_file(sqlite3 *db, const char *path, char *text, size_t size);
+/* Syncs the names in the folder of a file. The result of SQLite. */
+int uvs__sync_folder(const char *path);
 /* The code and the text for an error of SQLite while a file is opened. */
 int uvs__sqlite_open_error(sqlite3 *db, const char *path, int rc, char *text, size_t size);
 
@@ -232,6 +234,10 @@ int uvs__sqlite_commit(struct uvs__sqlite *s);
 /* sqlite_log.c */
 #define UVS__LOG_MAX_BYTES (64 << 20)
 void uvs__sqlite_checkpoint(struct uvs__sqlite *s); /* if the log is long enough */
+/* Writes the log again, with the bytes that it has, and syncs it and its name. After a failed sync,
+ * Linux may show bytes that are not on the disk and never will be. If the power fails in the middle
+ * of a checkpoint of such a log, the file is damaged. The result of SQLite. */
+int uvs__sqlite_rewrite_log(sqlite3 *db);
 int uvs__sqlite_idle(struct uvs__store *store);
 
 /* sqlite_owners.c */

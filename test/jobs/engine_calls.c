@@ -155,6 +155,7 @@ uvs_job_spec_t engine_spec(const char *name, const char *id) {
   uvs_job_spec_init(&spec);
   spec.name = name;
   spec.id = id;
+  spec.keep_done_ns = UVS_DAY(1);
   return spec;
 }
 

@@ -92,13 +92,14 @@ struct node {
   struct engine *f;
   int number;
   uvs_jobs_t *jobs;
-  bool stopped, closing, closed;
+  bool stopped, closed;
   int close_calls;
 };
 
 struct engine {
   uvs_jobs_options_t options; /* may be changed between engine_new and engine_open */
   uvs_options_t scheduler;
+  bool real_clock; /* for tests with threads; then only open, run_until and close */
   struct vclock clock;
   uv_loop_t loop;
   uvs_t *s;
@@ -111,7 +112,7 @@ struct engine {
   int n_probes;
   struct run runs[RUNS_MAX];
   int n_runs, n_told;
-  char events[TEXT_MAX]; /* of all nodes; a node's number is in front if it is not 0 */
+  char events[TEXT_MAX]; /* the first ones; a node's number is in front if it is not 0 */
   char text[TEXT_MAX];   /* of engine_ran, and texts of errors */
   uint64_t activity;     /* changes with each callback */
   struct answer last;    /* of the last call */
@@ -121,8 +122,12 @@ struct engine *engine_new(void); /* not open yet: options may be changed */
 void engine_open(struct engine *f);
 int engine_open_node(struct engine *f); /* its number */
 struct engine *engine_start(void);      /* engine_new and engine_open */
+/* Closes a node and opens it again, in the same place. Its handlers are gone. */
+void engine_reopen(struct engine *f, int node);
 /* Closes a node, and finishes its held runs with UV_ECANCELED when the grace is over. */
 void engine_close_node(struct engine *f, int node, int64_t grace_ns);
+/* Runs the loop, which sets *ended. */
+void engine_run_until(struct engine *f, const bool *ended);
 /* Only begins it. */
 int engine_begin_close(struct engine *f, int node, int64_t grace_ns);
 /* Closes everything that is open, and frees f. Aborts if a handle is still alive. */
@@ -148,7 +153,7 @@ void engine_finish(struct engine *f, int i, int status);
 const char *engine_ran(struct engine *f);
 const char *engine_events(struct engine *f); /* since the last call: "dead n/a reason; lost n/b" */
 
-uvs_job_spec_t engine_spec(const char *name, const char *id); /* due now */
+uvs_job_spec_t engine_spec(const char *name, const char *id); /* due now, kept for a day */
 int engine_put(struct engine *f, const uvs_job_spec_t *spec);
 int engine_put_simple(struct engine *f, const char *name, const char *id, int64_t delay_ns);
 int engine_cancel(struct engine *f, const char *id);

@@ -126,7 +126,7 @@ void store_advance(struct store_fixture *f, int64_t us) {
 
 /* Counts calls in `owner`. */
 void store_done(struct uvs__request *r) {
-  r->owner = (char *)r->owner + 1;
+  r->owner = (void *)((uintptr_t)r->owner + 1);
 }
 
 void store_run(struct store_fixture *f, struct uvs__request *first) {
@@ -139,7 +139,7 @@ void store_run(struct store_fixture *f, struct uvs__request *first) {
   }
   f->at->ops->run(f->at, first);
   for (r = first; r != NULL; r = r->next)
-    must(r->owner == (char *)NULL + 1, "done was not called exactly once");
+    must((uintptr_t)r->owner == 1, "done was not called exactly once");
 }
 
 static int run_one(struct store_fixture *f, struct uvs__request *r) {

@@ -95,18 +95,22 @@ TEST the_specs_of_put_many_lie_a_spec_size_apart(void) {
 TEST a_put_with_the_same_id_answers_exists_while_the_job_is_pending_running_and_done(void) {
   struct engine *f = engine_start();
   struct probe *p = engine_handle(f, "n", NULL);
+  uvs_job_spec_t spec = engine_spec("n", "a");
 
   p->hold = true;
-  EQ(0, engine_put_simple(f, "n", "a", UVS_SEC(1)));
-  EQ(UVS_JOB_EXISTS, engine_put_simple(f, "n", "a", 0));
+  spec.keep_done_ns = 0;
+  spec.delay_ns = UVS_SEC(1);
+  EQ(0, engine_put(f, &spec));
+  EQ(UVS_JOB_EXISTS, engine_put(f, &spec));
   SAYS("n/a", f->last.id);
   engine_advance(f, UVS_SEC(1));
   SAYS("n/a", engine_ran(f));
-  EQ(UVS_JOB_EXISTS, engine_put_simple(f, "n", "a", 0));
+  EQ(UVS_JOB_EXISTS, engine_put(f, &spec));
   engine_finish(f, 0, 0);
-  EQ(UVS_JOB_EXISTS, engine_put_simple(f, "n", "a", 0));
-  engine_advance(f, UVS_SEC(28));
-  EQ(UVS_JOB_EXISTS, engine_put_simple(f, "n", "a", 0));
+  EQ(UVS_JOB_EXISTS, engine_put(f, &spec));
+  engine_advance(f, UVS_SEC(28)); /* 30 s after the put it may be forgotten */
+  EQ(UVS_JOB_EXISTS, engine_put(f, &spec));
+  engine_advance(f, UVS_SEC(20));
   SAYS("", engine_ran(f));
   engine_close(f);
   PASS();
