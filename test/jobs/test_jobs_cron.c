@@ -155,6 +155,7 @@ TEST after_misfires_one_job_is_made_for_the_newest(void) {
   struct engine *f = miss_five_hours(UVS_MISFIRE_ONCE, 0);
 
   SAYS("n/c@2023-11-15T03:00:00Z", engine_ran(f));
+  EQ(START_NS + UVS_SEC(4 * 3600 + 46 * 60 + 40), f->runs[0].due_ns);
   SAYS("misfired c 4 occurrences have passed without a job", engine_events(f));
   engine_advance(f, UVS_HOUR(1));
   SAYS("n/c@2023-11-15T04:00:00Z", engine_ran(f));
