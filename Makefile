@@ -9,7 +9,7 @@ DESTDIR ?=
 # The lines that `make contract` requires: single lines or whole chapters, e.g. REQUIRE='S1-S11 L'.
 REQUIRE ?= S F P D T R J L K
 
-.PHONY: all test demo bench bench-full bench-node bench-calendar proof proof-model soak coverage mutants install uninstall \
+.PHONY: all test demo demo-jobs bench bench-full bench-node bench-calendar bench-jobs proof proof-model soak coverage mutants install uninstall \
   amalgamation symbols docs contract format portability ci clean
 
 all: build/build.ninja
@@ -36,8 +36,14 @@ test: with-tests
 	@.ci/test --node build
 
 demo: build/build.ninja
-	@meson compile -C build demo
+	@meson compile -C build demos
 	@build/examples/demo
+	@test ! -x build/examples/orders || { echo; build/examples/orders; }
+
+# The second part of `make demo`: orders survive the death of the shop. Needs the jobs library.
+demo-jobs: build/build.ninja
+	@meson compile -C build orders
+	@build/examples/orders
 
 # uvsched compared with other libraries, see bench/README.md: small and quick, or everything.
 # Libraries that are not installed are skipped; `.ci/setup bench` installs them.
@@ -56,6 +62,11 @@ bench-calendar: build/build.ninja
 	@meson compile -C build bench-calendar
 	@.ci/cron-peers build/cron-peers
 	@node bench/calendar.mjs build/bench/bench-calendar build/cron-peers
+
+# Durable jobs on SQLite, beside the disk's own rate. The files are made in build/, and removed.
+bench-jobs: build/build.ninja
+	@meson compile -C build bench-jobs
+	@build/bench/bench-jobs build
 
 # Costs of single operations on this machine: make bench-stats, make bench-dispose.
 bench-%: build/build.ninja
@@ -111,10 +122,11 @@ uninstall: build-install
 amalgamation: build/build.ninja
 	@meson compile -C build amalgamation
 
-# Debian's list of what the shared library exports, after a public function was added.
+# Debian's lists of what the shared libraries export, after a public function was added.
 symbols: build/build.ninja
 	@meson compile -C build
 	@deploy/symbols build/src/libuvsched.so
+	@test ! -e build/src/jobs/libuvsched-jobs.so || deploy/symbols build/src/jobs/libuvsched-jobs.so
 
 # The reference of the public headers: build/docs/html/index.html.
 docs:

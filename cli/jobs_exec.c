@@ -35,6 +35,8 @@ struct command {
 
 extern char **environ;
 
+static const char over_limit[] = "it took longer than --limit";
+
 /* ----------------------------------------------------------- environment --- */
 
 #define VARIABLES 6
@@ -129,11 +131,12 @@ static void finish(struct command *c, int64_t exit_status, int signal) {
   char why[120] = "";
   int status = UV_UNKNOWN;
 
-  if (exit_status == 0 && signal == 0) {
+  if (exit_status == 0 && signal == 0 && c->reason != over_limit) {
     status = 0;
     if (!c->runner->quiet)
       report(c, "done", "");
-  } else if (c->reason != NULL && c->runner->stopping && !uvs_job_lost(c->job)) {
+  } else if (c->reason != NULL && c->reason != over_limit && c->runner->stopping &&
+             !uvs_job_lost(c->job)) {
     report(c, "given back", "the runner stops");
     status = uvs_job_retry_at(c->job, jobs_now());
   } else {
@@ -164,16 +167,17 @@ static void on_exit_of_shell(uv_process_t *process, int64_t exit_status, int sig
 
 /* ------------------------------------------------------------------- watch --- */
 
-/* Why must the command end? NULL: it need not. */
+/* Why must the command end? NULL: it need not. (The library knows no limit: it could not say
+ * whether a job is cancelled or has reached its limit.) */
 static const char *reason_to_end(const struct command *c) {
   const struct runner *r = c->runner;
 
   if (uvs_job_lost(c->job))
     return "the lease is lost";
+  if (r->limit_ns > 0 && uvs_now(r->store.scheduler) - c->began_ns >= r->limit_ns)
+    return over_limit;
   if (!uvs_job_cancelled(c->job))
     return NULL;
-  if (r->limit_ns > 0 && uvs_now(r->store.scheduler) - c->began_ns >= r->limit_ns)
-    return "it took longer than --limit";
   return r->stopping ? "the runner stops" : "the job was cancelled";
 }
 

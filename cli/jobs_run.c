@@ -299,7 +299,7 @@ static int run(int argc, char **argv) {
                       0, NULL, &rc))
     return rc;
   if (!jobs_read_duration(argv[0], "--lease", lease, &h.lease_ns) ||
-      !jobs_read_duration(argv[0], "--limit", limit, &h.limit_ns) ||
+      !jobs_read_duration(argv[0], "--limit", limit, &r.limit_ns) ||
       !jobs_read_duration(argv[0], "--grace", grace, &r.grace_ns) ||
       !jobs_read_number(argv[0], "--concurrency", concurrency, &h.concurrency) ||
       !jobs_read_number(argv[0], "--max-attempts", attempts, &max_attempts) ||
@@ -308,7 +308,6 @@ static int run(int argc, char **argv) {
   h.max_attempts = (uint32_t)max_attempts;
   h.max_crashes = (uint32_t)max_crashes;
   h.queue = r.queue;
-  r.limit_ns = h.limit_ns;
   rc = check_run(argv[0], &r, &h);
   if (rc == 0)
     rc = jobs_check_store(argv[0], store, true);

@@ -64,6 +64,7 @@ int jobs_open(struct jobs_store *store, const char *command, const char *name, b
   uvs_jobs_options_t options;
   uvs_options_t scheduler;
   char text[300] = "";
+  uint64_t end_ns;
   int rc = jobs_check_store(command, name, make);
 
   if (rc != 0)
@@ -84,11 +85,14 @@ int jobs_open(struct jobs_store *store, const char *command, const char *name, b
   options.store = name;
   options.on_event = on_event;
   options.arg = arg;
-  rc = uvs_jobs_open(store->scheduler, &options, &store->jobs, text, sizeof text);
+  end_ns = uv_hrtime() + UVS_SEC(2);
+  do /* others may be writing */
+    rc = uvs_jobs_open(store->scheduler, &options, &store->jobs, text, sizeof text);
+  while (rc == UV_EBUSY && uv_hrtime() < end_ns);
   if (rc == 0)
     return 0;
   store->jobs = NULL;
-  cli_complain("%.150s cannot be opened: %s", name, *text == '\0' ? uvs_jobs_strerror(rc) : text);
+  cli_complain("the store cannot be opened: %s", *text == '\0' ? uvs_jobs_strerror(rc) : text);
   return jobs_close(store, CLI_FAILED);
 }
 

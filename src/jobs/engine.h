@@ -12,12 +12,14 @@
  * are named at the fields: the lock protects the notes that a handler makes, and a few atomics are
  * read by anybody.
  *
- * ROOMS, each with its own calls:
- *   open      opens and closes             keeper   the store's thread: one pass, and failures
- *   calls     put, cancel, move, get ...   admin    calls of uvsched/jobs_admin.h
- *   worker    claims jobs of one queue     run      one claimed job, from its start to its end
- *   settle    tells the store of ends      cron     makes jobs of the occurrences of a cron
- *   wait      uvs_jobs_wait                events   tells the user what happened
+ * ROOMS, from the lowest up. A room calls only those above it in this list; what a lower room has
+ * to tell a higher one goes through a callback. tell     hands an event to the user's loop keeper
+ * the store's thread: passes, and failures due      when a worker asks for jobs          call one
+ * call of the user, there and back wait     uvs_jobs_wait                        events   events
+ * that the store remembers settle   tells the store how runs ended       tick     makes jobs of a
+ * cron's occurrences job      what a handler says about its job    run      one claimed job, from
+ * start to end worker   claims the jobs of one queue         calls, cron, admin   the user's calls
+ *   finish   the last steps of a close            open     opens and closes
  */
 #ifndef UVSCHED_JOBS_ENGINE_H
 #define UVSCHED_JOBS_ENGINE_H
@@ -25,6 +27,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include <uvsched/calendar.h>
 #include <uvsched/jobs.h>
 #include <uvsched/jobs_admin.h>
 
@@ -73,12 +76,20 @@ struct uvs__news {
   const char *id, *text; /* behind the struct */
 };
 
+/* What the keeper asks of the rooms above it. */
+struct uvs__keeper_rooms {
+  void (*begin)(uvs_jobs_t *jobs);   /* before the first call */
+  void (*collect)(uvs_jobs_t *jobs); /* before each batch: make requests of what is wanted */
+  void (*changed)(uvs_jobs_t *jobs); /* another process has changed something */
+};
+
 struct uvs__keeper {
   uv_thread_t thread;
   uv_loop_t loop;
   uv_timer_t timer;
   struct uvs__mailbox mail;
   struct uvs__store *store;
+  const struct uvs__keeper_rooms *rooms;
   struct uvs__timers timers;
   struct uvs__list asked[3]; /* settle first, claim last */
   size_t in_flight;          /* requests that have no answer yet */
@@ -163,7 +174,9 @@ int64_t uvs__later_ns(int64_t now_ns, int64_t ns);
 
 /* All of these: keeper's thread, unless said otherwise. */
 
-int uvs__keeper_open(uvs_jobs_t *jobs, struct uvs__store *store); /* loop thread */
+/* Loop thread. */
+int uvs__keeper_open(uvs_jobs_t *jobs, struct uvs__store *store,
+                     const struct uvs__keeper_rooms *rooms);
 /* Carry out a request in this pass, or the next one. */
 void uvs__keeper_ask(uvs_jobs_t *jobs, struct uvs__ask *ask);
 /* Any thread. False: the keeper has ended. */
@@ -171,6 +184,9 @@ bool uvs__keeper_send(uvs_jobs_t *jobs, struct uvs__message *m);
 
 /* Loop thread. The close goes on when the keeper and all tasks have ended. */
 void uvs__close_if_ended(uvs_jobs_t *jobs);
+void uvs__on_keeper_ended(struct uvs__message *m, void *to);
+/* Frees a struct without mailboxes. */
+void uvs__jobs_destroy(uvs_jobs_t *jobs);
 
 /* ----------------------------------------------------------------- worker --- */
 
@@ -197,6 +213,9 @@ void uvs__settle_collect(uvs_jobs_t *jobs);
 
 /* An occurrence is due: decide what is put, and when the next tick is. The run is settled. */
 void uvs__cron_tick(uvs_jobs_t *jobs, struct uvs__run *run, int64_t now_us);
+/* The first occurrence after now_us and last_us. The grid of @every begins at last_us. */
+int64_t uvs__cron_next_us(const uvs_calendar_t *c, int64_t last_us, int64_t now_us);
+#define UVS__MISSED_MAX 1000 /* the largest max_missed */
 
 /* ------------------------------------------------------------------ wait --- */
 

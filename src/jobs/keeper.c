@@ -204,7 +204,7 @@ static void look_outside(uvs_jobs_t *jobs) {
   if (!jobs->keeper.store->ops->poll(jobs->keeper.store))
     return;
   uvs__workers_due(jobs);
-  uvs__waits_look(jobs);
+  jobs->keeper.rooms->changed(jobs);
 }
 
 static void keep_house(uvs_jobs_t *jobs, int64_t now_ns) {
@@ -270,9 +270,7 @@ static bool run_batch(uvs_jobs_t *jobs) {
   k->retry_awaited = k->retry_ns > uvs__mono_ns(jobs);
   if (k->retry_awaited)
     return false;
-  uvs__workers_claim(jobs);
-  uvs__settle_collect(jobs);
-  uvs__events_look(jobs);
+  k->rooms->collect(jobs);
   batch = take_batch(k);
   if (batch == NULL)
     return false;
@@ -342,7 +340,7 @@ static void run_keeper(void *arg) {
   uvs_jobs_t *jobs = arg;
   struct uvs__keeper *k = &jobs->keeper;
 
-  uvs__events_look(jobs);           /* before the first call: what happens from now on is told */
+  k->rooms->begin(jobs);
   uv_run(&k->loop, UV_RUN_DEFAULT); /* until `quit` */
   uvs__workers_free(jobs);
   k->store->ops->close(k->store);
@@ -350,7 +348,8 @@ static void run_keeper(void *arg) {
   uvs__mailbox_send(&jobs->user, &jobs->keeper_ended_message);
 }
 
-int uvs__keeper_open(uvs_jobs_t *jobs, struct uvs__store *store) {
+int uvs__keeper_open(uvs_jobs_t *jobs, struct uvs__store *store,
+                     const struct uvs__keeper_rooms *rooms) {
   struct uvs__keeper *k = &jobs->keeper;
   int rc = uv_loop_init(&k->loop);
 
@@ -363,6 +362,7 @@ int uvs__keeper_open(uvs_jobs_t *jobs, struct uvs__store *store) {
   UVS__MUST(uv_timer_init(&k->loop, &k->timer) == 0); /* cannot fail */
   k->timer.data = jobs;
   k->store = store;
+  k->rooms = rooms;
   for (int i = 0; i < 3; i++)
     k->asked[i].end = &k->asked[i].first;
   k->to_settle_end = &k->to_settle;

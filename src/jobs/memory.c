@@ -18,7 +18,7 @@ struct memory_store {
   struct uvs__memory *m;
   uvs_clock_t clock;
   uint64_t owner; /* its number */
-  uint64_t seen; /* changes that this opener has made, or has been told of */
+  uint64_t seen;  /* changes that this opener has made, or has been told of */
 };
 
 /* The shared stores of this process. */

@@ -177,7 +177,9 @@ int uvs__memory_crons(struct uvs__memory *m, struct uvs__cron_request *r) {
 
     if (!uvs__copy_cron(&r->arena, &c->cron, &r->crons[n]))
       return UV_ENOMEM;
-    r->crons[n++].tick_us = tick == NULL ? UVS__NEVER_US : tick->visible_us;
+    r->crons[n++].tick_us = tick == NULL || uvs__memory_kind(tick) != UVS__MEMORY_LIVE
+                                ? UVS__NEVER_US
+                                : tick->visible_us;
   }
   r->n = n;
   return 0;

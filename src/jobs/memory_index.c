@@ -228,7 +228,6 @@ static void hand_on(struct uvs__memory *m, struct uvs__memory_job *job) {
     uvs__memory_make_pending(m, successor, successor->due_us);
   }
   job->holder = job->successor = NULL;
-  job->cancelled = false;
   job->fence = 0;
   free_blob(&job->progress);
   m->changes++;

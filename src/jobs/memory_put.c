@@ -152,12 +152,12 @@ static int put_one(struct uvs__memory *m, struct uvs__put *put, struct uvs__memo
 
   if (old != NULL && !uvs__memory_is_past(m, old))
     return refuse(put, spare, old->rest, UVS_JOB_EXISTS);
+  if (old != NULL)
+    uvs__memory_forget(m, old);
   holder = record->key == NULL ? NULL : uvs__memory_find_key(m, record->queue, record->key);
   if (holder != NULL && record->key_policy != UVS_KEY_REPLACE)
     return refuse(put, spare, holder->rest,
                   record->key_policy == UVS_KEY_KEEP ? UVS_JOB_EXISTS : UV_EEXIST);
-  if (old != NULL)
-    uvs__memory_forget(m, old);
   put->due_us = due_us;
   if (holder != NULL && holder->state == UVS_JOB_RUNNING) {
     hold(m, spare, holder, due_us);

@@ -68,8 +68,6 @@ static void on_user_mail(uv_async_t *async) {
   uvs__mailbox_receive(&jobs->user, jobs, MESSAGES_A_TURN);
 }
 
-static void on_keeper_ended(struct uvs__message *m, void *to);
-
 /* A new struct, without mailbox and keeper. */
 static int make(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret) {
   uvs_jobs_t *jobs = uvs__jobs_alloc(sizeof *jobs);
@@ -87,7 +85,7 @@ static int make(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret) {
   jobs->s = s;
   jobs->options = *o;
   jobs->options.store = NULL;
-  jobs->keeper_ended_message.receive = on_keeper_ended;
+  jobs->keeper_ended_message.receive = uvs__on_keeper_ended;
   *ret = jobs;
   return 0;
 
@@ -98,17 +96,21 @@ free_jobs:
   return rc;
 }
 
-static void free_jobs(uvs_jobs_t *jobs) {
-  uv_mutex_destroy(&jobs->lock);
-  uvs__jobs_free(jobs);
-}
-
 static void on_failed_open(uv_handle_t *async) {
   uvs_jobs_t *jobs = async->data;
 
   uvs__mailbox_destroy(&jobs->user);
-  free_jobs(jobs);
+  uvs__jobs_destroy(jobs);
 }
+
+/* Claims come last: places that become free by a settlement can be taken at once. */
+static void collect(uvs_jobs_t *jobs) {
+  uvs__settle_collect(jobs);
+  uvs__events_look(jobs);
+  uvs__workers_claim(jobs);
+}
+
+static const struct uvs__keeper_rooms rooms = {uvs__events_look, collect, uvs__waits_look};
 
 int uvs_jobs_open(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret, char *text,
                   size_t size) {
@@ -137,7 +139,7 @@ int uvs_jobs_open(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret, char 
   if (rc != 0)
     goto close_store;
   jobs->user.async.data = jobs;
-  rc = uvs__keeper_open(jobs, store);
+  rc = uvs__keeper_open(jobs, store, &rooms);
   if (rc == 0) {
     *ret = jobs;
     return 0;
@@ -149,7 +151,7 @@ int uvs_jobs_open(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret, char 
 close_store:
   store->ops->close(store);
 free_jobs:
-  free_jobs(jobs);
+  uvs__jobs_destroy(jobs);
 explain:
   if (text[0] == '\0')
     snprintf(text, size, "%s", uvs_jobs_strerror(rc));
@@ -165,42 +167,6 @@ void *uvs_jobs_data(const uvs_jobs_t *jobs) {
 }
 
 /* ------------------------------------------------------------------ close --- */
-
-static void on_closed(uv_handle_t *async) {
-  uvs_jobs_t *jobs = async->data;
-
-  if (jobs->close_cb != NULL)
-    jobs->close_cb(jobs, jobs->close_arg);
-  /* Not before: until the callback, any thread may call, and gets UV_ESHUTDOWN. */
-  uvs__mailbox_destroy(&jobs->keeper.mail);
-  uvs__mailbox_destroy(&jobs->user);
-  while (jobs->handlers != NULL) {
-    struct uvs__handler *h = jobs->handlers;
-
-    jobs->handlers = h->next;
-    uvs__jobs_free(h);
-  }
-  free_jobs(jobs);
-}
-
-void uvs__close_if_ended(uvs_jobs_t *jobs) {
-  if (!jobs->keeper_ended || atomic_load(&jobs->tasks) > 0)
-    return;
-  jobs->keeper_ended = false; /* only once */
-  uvs__mailbox_shut(&jobs->user);
-  /* The keeper's last message came after all others. */
-  UVS__MUST(!uvs__mailbox_receive(&jobs->user, jobs, 1));
-  uv_close((uv_handle_t *)&jobs->user.async, on_closed);
-}
-
-static void on_keeper_ended(struct uvs__message *m, void *to) {
-  uvs_jobs_t *jobs = to;
-
-  (void)m;
-  UVS__MUST(uv_thread_join(&jobs->keeper.thread) == 0);
-  jobs->keeper_ended = true;
-  uvs__close_if_ended(jobs);
-}
 
 static void on_grace_over(struct uvs__timer *t, int64_t now_ns) {
   struct uvs__keeper *k = UVS__OWNER(t, struct uvs__keeper, grace);

@@ -357,6 +357,8 @@ static void start_or_end(struct uvs__run *run) {
     end_at_once(run, UVS__RELEASE, 0, NULL);
 }
 
+static void settled(struct uvs__run *run, int status, bool unknown);
+
 void uvs__run_start(struct uvs__run *run, uvs_jobs_t *jobs, struct uvs__worker *w,
                     struct uvs__claimed *c, int64_t now_us) {
   bool runs_here = find_run(jobs, c->queue, c->rest) != NULL;
@@ -368,6 +370,7 @@ void uvs__run_start(struct uvs__run *run, uvs_jobs_t *jobs, struct uvs__worker *
   run->late_at_claim_ns = (now_us - c->due_us) * 1000;
   run->lease_us = w->lease_us;
   run->ended.receive = on_ended;
+  run->settled = settled;
   run->puts_end = &run->puts;
   atomic_store(&run->users, 1);
   fill_job(run);
@@ -454,7 +457,7 @@ static void on_settle_again(struct uvs__timer *t, int64_t now_ns) {
   uvs__settle_end(UVS__OWNER(t, struct uvs__run, extend));
 }
 
-void uvs__run_settled(struct uvs__run *run, int status, bool unknown) {
+static void settled(struct uvs__run *run, int status, bool unknown) {
   uvs_jobs_t *jobs = run->jobs;
   struct uvs__keeper *k = &jobs->keeper;
 

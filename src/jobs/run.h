@@ -60,7 +60,9 @@ struct uvs__run {
   bool extend_wanted, end_wanted;
   bool listed; /* in the list of runs to settle */
   bool asked;  /* a request to the store is on its way */
-  bool lost;   /* the store has refused an extension */
+  /* The store has answered the end; status as in struct uvs__settle. */
+  void (*settled)(struct uvs__run *run, int status, bool unknown);
+  bool lost; /* the store has refused an extension */
   struct uvs__run *next_to_settle;
   struct uvs__settle end; /* how the run ends */
   void *progress_sent;    /* owned until the answer */
@@ -96,8 +98,6 @@ void uvs__settle_end(struct uvs__run *run);
 void uvs__settle_extend(struct uvs__run *run);
 /* The first heartbeat of a run. */
 void uvs__settle_extend_later(struct uvs__run *run);
-/* The store has answered the end of a run; status as in struct uvs__settle. */
-void uvs__run_settled(struct uvs__run *run, int status, bool unknown);
 
 /* ---------------------------------------------------------------- worker --- */
 
@@ -128,5 +128,13 @@ struct uvs__worker {
   struct uvs__ask ask;
   struct uvs__claim_request request;
 };
+
+/* NULL: the process does not claim from this queue. */
+struct uvs__worker *uvs__worker_find(uvs_jobs_t *jobs, const char *queue);
+/* Ask again after this time; at this instant of the store's clock, which reads now_us; at this
+ * instant of the monotonic clock, if it would ask later. */
+void uvs__worker_sleep_for(struct uvs__worker *w, int64_t ns);
+void uvs__worker_sleep_until(struct uvs__worker *w, int64_t now_us, int64_t due_us);
+void uvs__worker_wake_at(struct uvs__worker *w, int64_t due_ns);
 
 #endif

@@ -131,7 +131,7 @@ static void answered(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
 
     run->asked = false;
     if (b->items[i].op != UVS__EXTEND) {
-      uvs__run_settled(run, one, ask->unknown);
+      run->settled(run, one, ask->unknown);
       continue;
     }
     extended(run, one);
@@ -144,7 +144,7 @@ static void answered(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
 
 static struct batch *make_batch(size_t n) {
   size_t items = n * sizeof(struct uvs__settle);
-  struct batch *b = uvs__jobs_alloc(sizeof *b + items + n * sizeof *b->runs);
+  struct batch *b = uvs__jobs_alloc(sizeof *b + items + n * sizeof(struct uvs__run *));
 
   if (b == NULL)
     return NULL;

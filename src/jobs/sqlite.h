@@ -46,6 +46,8 @@ enum uvs__sql {
   UVS__SQL_RELEASE,
   UVS__SQL_DATA_VERSION,
   UVS__SQL_COUNT_UP,
+  UVS__SQL_SKIP_FENCES,
+  UVS__SQL_SET_BOOT,
   UVS__SQL_FIND_QUEUE,
   UVS__SQL_ADD_QUEUE,
   UVS__SQL_SET_QUEUE,
@@ -72,6 +74,8 @@ enum uvs__sql {
   UVS__SQL_CLAIM,
   UVS__SQL_PENDING_AGAIN,
   UVS__SQL_EXTEND,
+  UVS__SQL_ACK,
+  UVS__SQL_ACK_AND_KEEP,
   UVS__SQL_DIE,
   UVS__SQL_SETTLED_RESULT,
   UVS__SQL_SETTLED_EXTEND,
@@ -116,6 +120,7 @@ struct uvs__db {
   int64_t wall_ns, now_us; /* of the transaction */
   int64_t owner;           /* who claims */
   bool events;             /* the transaction has made some */
+  bool acks_keep;          /* the last ACK has left a record: the next one probably will, too */
 
   /* The queue that was looked up last, in this transaction. */
   char queue_name[UVS_JOB_NAME_MAX + 1];
@@ -198,6 +203,8 @@ int uvs__sqlite_recover(struct uvs__sqlite *s); /* after an error of the disk: o
 /* sqlite_check.c: 0, or a code and a text; nothing was changed. ret_path is allocated. */
 int uvs__sqlite_check_path(const char *name, char **ret_path, char *text, size_t size);
 int uvs__sqlite_check_file(sqlite3 *db, const char *path, char *text, size_t size);
+/* Syncs the names in the folder of a file. The result of SQLite. */
+int uvs__sync_folder(const char *path);
 /* The code and the text for an error of SQLite while a file is opened. */
 int uvs__sqlite_open_error(sqlite3 *db, const char *path, int rc, char *text, size_t size);
 
@@ -227,6 +234,10 @@ int uvs__sqlite_commit(struct uvs__sqlite *s);
 /* sqlite_log.c */
 #define UVS__LOG_MAX_BYTES (64 << 20)
 void uvs__sqlite_checkpoint(struct uvs__sqlite *s); /* if the log is long enough */
+/* Writes the log again, with the bytes that it has, and syncs it and its name. After a failed sync,
+ * Linux may show bytes that are not on the disk and never will be. If the power fails in the middle
+ * of a checkpoint of such a log, the file is damaged. The result of SQLite. */
+int uvs__sqlite_rewrite_log(sqlite3 *db);
 int uvs__sqlite_idle(struct uvs__store *store);
 
 /* sqlite_owners.c */
@@ -241,6 +252,7 @@ const char *uvs__network_fs_of(const char *path);
 int uvs__owners_open(const char *path);       /* a file descriptor, or a code of libuv */
 bool uvs__owners_lock(int fd, int64_t owner); /* false: somebody else has the lock */
 bool uvs__owners_alive(int fd, int64_t owner);
+int64_t uvs__boot_id(void); /* another number after each start of the system; 0: not known */
 
 /* sqlite_user.c: what uvs_jobs_sqlite_done does, for a job that is known by its id and fence. */
 int uvs__sqlite_done(sqlite3 *db, const char *id, uint64_t fence, char *text, size_t size);
@@ -252,8 +264,8 @@ struct uvs__row {
   uint64_t fence; /* 0: not claimed */
   int class, priority;
   bool cancelled, big;
-  bool keyed; /* has a key */
-  char queue_name[UVS_JOB_NAME_MAX + 1];
+  bool keyed;             /* has a key */
+  const char *queue_name; /* the caller's */
   char rest[UVS__REST_MAX + 1];
   char key[UVS__REST_MAX + 1];
 };

@@ -105,6 +105,23 @@ no_memory:
   return UV_ENOMEM;
 }
 
+/* A folder that cannot be opened, or that cannot be synced, is left: SQLite does the same. */
+int uvs__sync_folder(const char *path) {
+  char *folder = folder_of(path);
+  int fd, rc = SQLITE_OK;
+
+  if (folder == NULL)
+    return SQLITE_NOMEM;
+  fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  uvs__jobs_free(folder);
+  if (fd < 0)
+    return SQLITE_OK;
+  if (fsync(fd) != 0 && errno == EIO)
+    rc = SQLITE_IOERR_DIR_FSYNC;
+  close(fd);
+  return rc;
+}
+
 /* ------------------------------------------------------------------ content --- */
 
 /* Reads from each table and each index, so that a damaged page at their root is found now. */

@@ -54,7 +54,7 @@ static void read_row(struct uvs__db *c, enum uvs__sql which, const char *queue,
   ret->big = uvs__col(c, which, 12) != 0;
   uvs__col_copy(c, which, 13, ret->rest, sizeof ret->rest);
   ret->keyed = uvs__col_copy(c, which, 14, ret->key, sizeof ret->key);
-  sqlite3_snprintf(sizeof ret->queue_name, ret->queue_name, "%s", queue);
+  ret->queue_name = queue;
   uvs__end_rows(c, which);
 }
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "jobs/sqlite.h"
 
@@ -61,4 +62,17 @@ bool uvs__owners_alive(int fd, int64_t owner) {
   struct flock lock;
 
   return control(fd, F_OFD_GETLK, owner, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+int64_t uvs__boot_id(void) {
+  uint64_t id = 0;
+  char text[64]; /* hexadecimal digits, and - between */
+  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  ssize_t size = fd < 0 ? 0 : read(fd, text, sizeof text), i;
+
+  if (fd >= 0)
+    close(fd);
+  for (i = 0; i < size; i++)
+    id = (id ^ (unsigned char)text[i]) * UINT64_C(1099511628211);
+  return (int64_t)(id >> 1);
 }

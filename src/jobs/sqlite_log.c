@@ -4,10 +4,54 @@
  * itself, after it has answered: SQLite's own ones come inside a commit and keep silent about a
  * failed sync.
  */
+#include "jobs/alloc.h"
 #include "jobs/sqlite.h"
 
+#define COPY_BYTES 65536
 #define CHECKPOINT_FRAMES 4000            /* 16 MB; see docs/jobs.md for what was measured */
 #define BLOCKED_LONG_US INT64_C(60000000) /* then it is worth an event */
+
+/* -------------------------------------------------------------- write again --- */
+
+static int rewrite(sqlite3_file *file) {
+  const sqlite3_io_methods *methods = file->pMethods;
+  sqlite3_int64 size, at;
+  void *bytes;
+  int rc = methods->xFileSize(file, &size);
+
+  if (rc != SQLITE_OK || size == 0)
+    return rc;
+  bytes = uvs__jobs_alloc(COPY_BYTES);
+  if (bytes == NULL)
+    return SQLITE_NOMEM;
+  for (at = 0; rc == SQLITE_OK && at < size; at += COPY_BYTES) {
+    int n = size - at < COPY_BYTES ? (int)(size - at) : COPY_BYTES;
+
+    rc = methods->xRead(file, bytes, n, at);
+    if (rc == SQLITE_OK)
+      rc = methods->xWrite(file, bytes, n, at);
+  }
+  uvs__jobs_free(bytes);
+  return rc == SQLITE_OK ? methods->xSync(file, SQLITE_SYNC_NORMAL) : rc;
+}
+
+int uvs__sqlite_rewrite_log(sqlite3 *db) {
+  sqlite3_file *log = NULL;
+  int rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL); /* Nobody else writes now. */
+
+  if (rc != SQLITE_OK)
+    return rc;
+  rc = sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+  if (rc == SQLITE_OK && log != NULL && log->pMethods != NULL) {
+    rc = rewrite(log);
+    if (rc == SQLITE_OK)
+      rc = uvs__sync_folder(sqlite3_db_filename(db, "main"));
+  }
+  sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+  return rc;
+}
+
+/* -------------------------------------------------------------- checkpoints --- */
 
 /* Returns true if the whole log was copied. */
 static bool checkpoint(struct uvs__sqlite *s, int mode) {

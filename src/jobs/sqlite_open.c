@@ -103,6 +103,8 @@ static int set_up(struct uvs__sqlite *s, char *text, size_t size) {
   rc = sqlite3_exec(db, pragmas, NULL, NULL, NULL);
   s->full = true;
   if (rc == SQLITE_OK)
+    rc = uvs__sqlite_rewrite_log(db); /* An earlier process may have had a failed sync, too. */
+  if (rc == SQLITE_OK)
     rc = uvs__sqlite_migrate(db, uvs__sqlite_migrations);
   if (rc == SQLITE_OK)
     rc = uvs__db_prepare(&s->c);

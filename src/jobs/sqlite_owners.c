@@ -19,6 +19,18 @@
 #include "jobs/alloc.h"
 #include "jobs/sqlite.h"
 
+/* More than the claims between two syncs of the log. */
+#define FENCES_SKIPPED (1 << 20)
+
+/* A power failure may undo claims. Their fences must not be drawn again: a handler may have handed
+ * them on to others, who refuse older ones. */
+static void skip_fences(struct uvs__db *c) {
+  int64_t boot = uvs__boot_id();
+
+  uvs__do(c, UVS__SQL_SKIP_FENCES, UVS__ARGS(uvs__int(FENCES_SKIPPED), uvs__int(boot)));
+  uvs__do(c, UVS__SQL_SET_BOOT, UVS__ARGS(uvs__int(boot)));
+}
+
 /* In a transaction. A number whose lock somebody holds is passed over: the file was restored. */
 static void take_number(struct uvs__sqlite *s) {
   struct uvs__db *c = &s->c;
@@ -94,6 +106,7 @@ int uvs__sqlite_enter(struct uvs__sqlite *s) {
   if (status != 0)
     return status;
   take_number(s);
+  skip_fences(&s->c);
   bury_dead(s);
   return uvs__sqlite_commit(s);
 }

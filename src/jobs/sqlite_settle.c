@@ -98,11 +98,34 @@ static void refuse_puts(struct uvs__db *c, struct uvs__settle *s, struct uvs__ar
   }
 }
 
+/* ACK of a plain job, in one statement. keep: it was put less than UVS__REPEAT_US ago, so it leaves
+ * a record. False: it is no plain job, or not one of these, or not claimed. */
+static bool ack_plain(struct uvs__db *c, const struct uvs__settle *s, bool keep) {
+  int64_t queue = uvs__find_queue(c, s->queue), since_us = c->now_us - UVS__REPEAT_US, n;
+
+  if (keep)
+    n = uvs__do(c, UVS__SQL_ACK_AND_KEEP,
+                UVS__ARGS(uvs__int(s->row), uvs__int((int64_t)s->fence), uvs__text(s->rest),
+                          uvs__int(queue), uvs__int(since_us), uvs__int(UVS__REPEAT_US),
+                          uvs__int(UVS_JOB_DONE), uvs__int(c->now_us), uvs__blob(s->result)));
+  else
+    n = uvs__do(c, UVS__SQL_ACK,
+                UVS__ARGS(uvs__int(s->row), uvs__int((int64_t)s->fence), uvs__text(s->rest),
+                          uvs__int(queue), uvs__int(since_us)));
+  if (n > 0)
+    c->acks_keep = keep;
+  return n > 0;
+}
+
 void uvs__settle_item(struct uvs__db *c, struct uvs__settle *s, struct uvs__arena *a) {
   struct uvs__row job;
 
   s->status = UVS_ELOST;
-  if (find_item(c, s->queue, s->rest, s->row, &job) && job.fence == s->fence && job.fence != 0) {
+  if (s->op == UVS__ACK && s->row != 0 && s->fence != 0 &&
+      (ack_plain(c, s, c->acks_keep) || ack_plain(c, s, !c->acks_keep))) {
+    s->status = 0;
+  } else if (find_item(c, s->queue, s->rest, s->row, &job) && job.fence == s->fence &&
+             job.fence != 0) {
     if (job.class == UVS__CLASS_LEASED) {
       s->status = settle_run(c, &job, s);
     } else {

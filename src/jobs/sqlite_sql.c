@@ -12,6 +12,11 @@
   "SELECT seq, queue, class, visible_us, due_us, put_us, keep_us, failures, crashes, fence," \
   " priority, cancelled, big, rest, key FROM uvs_jobs "
 
+/* A plain job that runs: its end needs nothing but its row. */
+#define PLAIN_RUN \
+  " WHERE seq = ?1 AND fence = ?2 AND rest = ?3 AND queue = ?4 AND class = 3 AND key IS NULL" \
+  " AND keep_us <= 0 AND big = 0"
+
 #define INFO_COLUMNS \
   "SELECT j.seq, j.class, j.state, j.fence, q.name, j.rest, ifnull(j.name, q.name), j.key," \
   " j.priority, j.visible_us, j.due_us, j.put_us, j.ended_us, j.failures, j.crashes," \
@@ -32,6 +37,10 @@ static const char *const texts[UVS__SQL_STATEMENTS] = {
     [UVS__SQL_RELEASE] = "RELEASE uvs_step",
     [UVS__SQL_DATA_VERSION] = "PRAGMA main.data_version",
     [UVS__SQL_COUNT_UP] = "UPDATE uvs_meta SET value = value + 1 WHERE name = ?1 RETURNING value",
+    [UVS__SQL_SKIP_FENCES] =
+        "UPDATE uvs_meta SET value = value + ?1 WHERE name = 'fence' AND value > 0 AND (?2 = 0"
+        " OR NOT EXISTS (SELECT 1 FROM uvs_meta WHERE name = 'boot' AND value = ?2))",
+    [UVS__SQL_SET_BOOT] = "INSERT OR REPLACE INTO uvs_meta VALUES ('boot', ?1)",
 
     /* queues */
     [UVS__SQL_FIND_QUEUE] =
@@ -105,6 +114,11 @@ static const char *const texts[UVS__SQL_STATEMENTS] = {
         " error = CASE WHEN ?5 THEN ?6 ELSE error END, fence = 0, owner = 0 WHERE seq = ?1",
     [UVS__SQL_EXTEND] =
         "UPDATE uvs_jobs SET visible_us = ?2, progress = ifnull(?3, progress) WHERE seq = ?1",
+    [UVS__SQL_ACK] = "DELETE FROM uvs_jobs" PLAIN_RUN " AND put_us <= ?5",
+    [UVS__SQL_ACK_AND_KEEP] =
+        "UPDATE uvs_jobs SET class = 7, visible_us = put_us + ?6, state = ?7, ended_us = ?8,"
+        " failures = failures + 1, result = ?9, fence = 0, owner = 0, cancelled = 0, error = NULL,"
+        " progress = NULL, meta = NULL, payload = NULL" PLAIN_RUN " AND put_us > ?5",
     [UVS__SQL_DIE] =
         "UPDATE uvs_jobs SET class = 5, visible_us = ?2, state = ?3, ended_us = ?2,"
         " failures = ?4, error = ?5, fence = 0, owner = 0, cancelled = 0, progress = NULL"
@@ -296,11 +310,18 @@ int64_t uvs__col(struct uvs__db *c, enum uvs__sql which, int column) {
 }
 
 bool uvs__col_copy(struct uvs__db *c, enum uvs__sql which, int column, char *to, size_t size) {
-  const char *text = (const char *)sqlite3_column_text(c->statements[which], column);
+  const unsigned char *text = sqlite3_column_text(c->statements[which], column);
+  size_t length = 0;
 
   if (text == NULL && sqlite3_column_type(c->statements[which], column) != SQLITE_NULL)
     uvs__db_failed(c, SQLITE_NOMEM);
-  sqlite3_snprintf((int)size, to, "%s", text == NULL ? "" : text);
+  if (text != NULL) {
+    length = (size_t)sqlite3_column_bytes(c->statements[which], column);
+    if (length >= size) /* nothing that we wrote is so long */
+      length = size - 1;
+    memcpy(to, text, length);
+  }
+  to[length] = '\0';
   return text != NULL;
 }
 

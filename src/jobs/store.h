@@ -35,10 +35,10 @@
  * TIME. Microseconds since 1970, by the store's clock. Due times are below UVS__NEVER_US. The
  * store's now is wall_ns rounded down; it is read once for each batch.
  *
- * NUMBERS. Each new job gets a number above those of all jobs, dead letters and records of ends that
- * are there: a larger number is a later time of put. The job keeps its number and its put_us for ever: when it is moved or retried, as a
- * dead letter, when it is redriven, and in the record of its end. Lists are ordered by number, and
- * cursors are numbers.
+ * NUMBERS. Each new job gets a number above those of all jobs, dead letters and records of ends
+ * that are there: a larger number is a later time of put. The job keeps its number and its put_us
+ * for ever: when it is moved or retried, as a dead letter, when it is redriven, and in the record
+ * of its end. Lists are ordered by number, and cursors are numbers.
  *
  * EVENTS are written in the order of the steps that make them. `id` is the whole id of a job, the
  * name of a queue (QUEUE_CHANGED), or NULL (DEAD_DROPPED). `text` is the reason of a dead letter,
@@ -215,10 +215,10 @@ struct uvs__claim_request {
  *   RETRY    pending again, due at `when`; failures + 1; with the error
  *   EXTEND   the lease ends at now + when.delay_us; with the progress, if its size is not 0
  *   RELEASE  pending again, due at `when`; nothing is counted. The tick of a cron is settled this
- *            way: if tick_last_us is later than the cron's `last`, it becomes the `last`, and
- *            `puts` are put. Otherwise each of them answers UVS_JOB_EXISTS.
+ *            way, never with ACK or DEAD. If tick_last_us is later than the cron's `last`, it is
+ *            the new `last`, and `puts` are put. Otherwise each of them answers UVS_JOB_EXISTS.
  *   DEAD     becomes a dead letter with the error as reason
- * The jobs in `puts` are written only if status is 0; only ACK, and RELEASE with a tick_last_us,
+ * The jobs in `puts` are written only if status is 0. Only ACK, and RELEASE with a tick_last_us,
  * have some. An item is carried out in this order: the job ends or becomes pending, its successor
  * takes its place, the puts are put one by one. So they may use the key of the job that has ended.
  *
@@ -365,8 +365,8 @@ struct uvs__events_request {
   struct uvs__arena arena;
 };
 
-/* TRIM, up to `limit`, in this order, each oldest end first (then by number):
- *   1. records of ends that are past their time
+/* TRIM, up to `limit`, in this order; 2 to 4 oldest end first, then by number:
+ *   1. records of ends that are past their time, in any order
  *   2. if more than max_done are `kept` (see COUNT): the oldest of these, but none before put_us +
  *      UVS__REPEAT_US
  *   3. dead letters that ended more than dead_age_us ago

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * worker: claims the jobs of one queue, as many as there are free places. A worker sleeps until the
- * head of its queue is due. To wake it up too early, or twice, costs one empty claim; so each sleep
- * is also cut off at 30 s, and the store is asked again.
+ * worker: claims the jobs of one queue, as many as there are free places.
  *
  * Memory for the runs is taken before the claim, so that what was claimed can always be settled.
  */
@@ -14,79 +12,10 @@
 
 #include "jobs/alloc.h"
 
-#define LONGEST_SLEEP_NS UVS_SEC(30)
 #define AFTER_FAILURE_NS UVS_SEC(1)
 #define CLAIM_MAX 500
 #define CRON_PLACES 16
 #define CRON_LEASE_US INT64_C(30000000)
-
-/* ------------------------------------------------------------------ when --- */
-
-static void on_due(struct uvs__timer *t, int64_t now_ns) {
-  (void)now_ns;
-  UVS__OWNER(t, struct uvs__worker, due)->wanted = true;
-}
-
-static void sleep_for(struct uvs__worker *w, int64_t ns) {
-  uvs_jobs_t *jobs = w->jobs;
-
-  if (!uvs__clock_is_replaced(jobs) && ns > LONGEST_SLEEP_NS)
-    ns = LONGEST_SLEEP_NS;
-  uvs__timer_set(&jobs->keeper.timers, &w->due, uvs__later_ns(uvs__mono_ns(jobs), ns), on_due);
-}
-
-/* Until this instant of the store's clock, which reads now_us. */
-static void sleep_until(struct uvs__worker *w, int64_t now_us, int64_t due_us) {
-  if (due_us <= now_us)
-    w->wanted = true;
-  else if (due_us < UVS__NEVER_US)
-    sleep_for(w, (due_us - now_us) * 1000);
-  else if (!uvs__clock_is_replaced(w->jobs))
-    sleep_for(w, LONGEST_SLEEP_NS);
-}
-
-/* At this instant of the monotonic clock, or earlier. */
-static void wake_at(struct uvs__worker *w, int64_t due_ns) {
-  if (w->due.fire == NULL || due_ns < w->due.due_ns)
-    uvs__timer_set(&w->jobs->keeper.timers, &w->due, due_ns, on_due);
-}
-
-static struct uvs__worker *find(uvs_jobs_t *jobs, const char *queue) {
-  struct uvs__worker *w = jobs->keeper.workers;
-
-  while (w != NULL && strcmp(w->queue, queue) != 0)
-    w = w->next;
-  return w;
-}
-
-void uvs__worker_due(uvs_jobs_t *jobs, const char *queue, int64_t due_us) {
-  struct uvs__store *store = jobs->keeper.store;
-  struct uvs__worker *w = find(jobs, queue);
-  int64_t now_us, due_ns;
-
-  if (w == NULL || w->wanted)
-    return;
-  now_us = store->ops->now_us(store);
-  due_ns = uvs__later_ns(uvs__mono_ns(jobs), due_us <= now_us ? 0 : (due_us - now_us) * 1000);
-  if (w->due.fire == NULL || due_ns < w->due.due_ns)
-    sleep_until(w, now_us, due_us);
-}
-
-void uvs__workers_due(uvs_jobs_t *jobs) {
-  for (struct uvs__worker *w = jobs->keeper.workers; w != NULL; w = w->next)
-    w->wanted = true;
-}
-
-void uvs__worker_place_free(struct uvs__worker *w) {
-  w->running--;
-  w->wanted = true;
-}
-
-/* Claims are carried out after settlements, so usually a claim is on its way that finds the job. */
-void uvs__worker_settled(struct uvs__worker *w) {
-  if (!w->asking)
-    w->wanted = true;
-}
 
 /* ------------------------------------------------------------------ claim --- */
 
@@ -106,7 +35,8 @@ static void claimed(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
   w->asking = false;
   if (status != 0) {
     if (!jobs->keeper.closing)
-      sleep_for(w, AFTER_FAILURE_NS); /* if the store is down: its return wakes all workers */
+      uvs__worker_sleep_for(
+          w, AFTER_FAILURE_NS); /* if the store is down: its return wakes all workers */
     return;
   }
   while (r->claimed != NULL) {
@@ -118,9 +48,9 @@ static void claimed(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
   }
   if (jobs->keeper.closing)
     return;
-  sleep_until(w, r->now_us, r->next_us);
+  uvs__worker_sleep_until(w, r->now_us, r->next_us);
   if (r->pending_only) /* expired leases were left alone */
-    wake_at(w, jobs->keeper.expired_allowed_ns);
+    uvs__worker_wake_at(w, jobs->keeper.expired_allowed_ns);
 }
 
 /* As many as can be had, up to n. */
@@ -144,7 +74,7 @@ static void claim(uvs_jobs_t *jobs, struct uvs__worker *w) {
 
   w->wanted = false;
   if (max == 0) {
-    sleep_for(w, AFTER_FAILURE_NS); /* no memory */
+    uvs__worker_sleep_for(w, AFTER_FAILURE_NS); /* no memory */
     return;
   }
   memset(r, 0, sizeof *r);
@@ -170,22 +100,6 @@ void uvs__workers_claim(uvs_jobs_t *jobs) {
       claim(jobs, w);
 }
 
-void uvs__workers_stop(uvs_jobs_t *jobs) {
-  for (struct uvs__worker *w = jobs->keeper.workers; w != NULL; w = w->next)
-    uvs__timer_clear(&jobs->keeper.timers, &w->due);
-}
-
-void uvs__workers_free(uvs_jobs_t *jobs) {
-  while (jobs->keeper.workers != NULL) {
-    struct uvs__worker *w = jobs->keeper.workers;
-
-    jobs->keeper.workers = w->next;
-    while (w->spare != NULL)
-      uvs__jobs_free(take_spare(w));
-    uvs__jobs_free(w);
-  }
-}
-
 /* --------------------------------------------------------------- handlers --- */
 
 static void add_worker(uvs_jobs_t *jobs, struct uvs__worker *w, const char *queue) {
@@ -196,7 +110,7 @@ static void add_worker(uvs_jobs_t *jobs, struct uvs__worker *w, const char *queu
 }
 
 void uvs__worker_for_crons(uvs_jobs_t *jobs) {
-  struct uvs__worker *w = find(jobs, UVS__CRON_QUEUE);
+  struct uvs__worker *w = uvs__worker_find(jobs, UVS__CRON_QUEUE);
 
   if (w == NULL) {
     w = uvs__jobs_alloc(sizeof *w);
@@ -211,7 +125,7 @@ void uvs__worker_for_crons(uvs_jobs_t *jobs) {
 
 static void take_over(struct uvs__message *m, void *to) {
   struct uvs__handler *h = UVS__OWNER(m, struct uvs__handler, message);
-  struct uvs__worker *w = find(to, h->queue);
+  struct uvs__worker *w = uvs__worker_find(to, h->queue);
   int64_t lease_us = h->options.lease_ns / 1000;
 
   if (w == NULL) {

@@ -9,6 +9,7 @@ they have not held for a minute.
 import base64
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -278,14 +279,13 @@ def no_store():
         refuses(f"{command} without a file", 1, ["jobs", *command, *STORE],
                 "uvsched: there is no store sqlite:jobs.db: `uvsched jobs put` makes one\n")
     check("no file was made", os.listdir("."), [])
-    status, out, err = run("jobs", "put", "--name", "a", "--store", "sqlite:no/such/folder/jobs.db")
-    check("a folder that is not there", (status, out, err.startswith(b"uvsched: sqlite:no/such/folder/jobs.db cannot be "
-                                                                     b"opened: ")), (1, b"", True))
+    refuses("a folder that is not there", 1, ["jobs", "put", "--name", "a", "--store", "sqlite:no/such/folder/jobs.db"],
+            "uvsched: the store cannot be opened: ./no/such/folder: the folder cannot be used: no such file or directory\n")
     with open("text.db", "w", encoding="ascii") as f:
         f.write("no database\n" * 1000)
     before = read("text.db")
-    status, out, err = run("jobs", "put", "--name", "a", "--store", "sqlite:text.db")
-    check(f"a file that is no database ({err})", (status, out, b"cannot be opened: " in err), (1, b"", True))
+    refuses("a file that is no database", 1, ["jobs", "put", "--name", "a", "--store", "sqlite:text.db"],
+            "uvsched: the store cannot be opened: ./text.db: is not a SQLite database\n")
     check("the file is unchanged", (read("text.db"), os.listdir(".")), (before, ["text.db"]))
 
 
@@ -366,6 +366,45 @@ def payloads():
     check("show indents text, and prints no control characters", "payload   12 bytes\n  one\n  two?[31m\n" in text)
     text = must("show", put("p", "--payload-file", "payload", "--in", "1h"))
     check("show of bytes", "payload   2 bytes, not text: --json shows them in base64\n" in text)
+
+
+def locked():
+    """Another program keeps the file locked."""
+    id = put("a", "--in", "1h")
+    db = sqlite3.connect("jobs.db", isolation_level=None)
+    db.execute("BEGIN IMMEDIATE")
+    refuses("put", 1, ["jobs", "put", "--name", "a", "--id", "1", *STORE],
+            "uvsched: the store cannot be opened: ./jobs.db: another program has locked the database\n")
+    with open("out", "wb") as out:
+        p = subprocess.Popen([UVSCHED, "jobs", "put", "--name", "a", "--id", "2", "--in", "1h", *STORE], stdout=out, env=ENV)
+    time.sleep(0.1)
+    db.execute("ROLLBACK")
+    check("put waits a moment for others", (p.wait(), read("out")), (0, "a/2\n"))
+    check("what was put", ids(), [id, "a/2"])
+
+
+def hostile():
+    """Odd arguments: the program ends with 0, 1 or 2, and what it prints cannot harm a terminal."""
+    chosen = random.Random(18)
+    odd = [b"", b"-", b"--", b"%s%n", b"\xff\xfe", b"\x1b]0;x\x07", "é".encode(), b"a/b", b"/", b"a/", b"a" * 5000, b"--all",
+           b"--json", b"--name", b"--queue=\x1b[2J", b"--limit=-1", b"--limit=99999999999999999999", b"--cursor=1",
+           b"--cursor=99999999999999999999", b"--at=@99999999999999", b"--in=9999999999999w", b"--state=dead", b"--rate=1/1ns",
+           b"--rate=99999999999999999999999999999/1s", b"--name=x", b"--in=1h", b"--payload=\x1b[2J\xff", b"--priority=\n",
+           b"--payload-file=/dev/null", b"--key=\t", b"--id=" + b"x" * 97, b"--store=", b"--exec=true", b"--until-empty",
+           b"--revision=0", b"--zone=../../etc/passwd", b"add", b"rm", b"ls", b"--max-missed=0", b"--concurrency=1000000000", *[b"a/b"] * 9]
+    ends = set()
+    put("x")
+    for i in range(150):
+        command = chosen.choice(list(COMMANDS))
+        args = [b"jobs", command.encode(), *(a.encode() for a in STORE)]
+        args += [chosen.choice(odd) for _ in range(chosen.randrange(4))]
+        if command == "run":
+            args.append(b"--until-empty")
+        status, out, err = run(*args)
+        ends.add(status)
+        check(f"hostile {i}: {[a[:60] for a in args]}: {status} {out[:200]} {err[:500]}",
+              status in (0, 1, 2) and bool(re.fullmatch(rb"[\n\x20-\x7e]*", err + out)))
+    check("hostile arguments reach all exit statuses", ends, {0, 1, 2})
 
 
 # ------------------------------------------------------------------- list ---
@@ -642,6 +681,10 @@ def run_limits():
     until("the group is ended", lambda: not is_alive(int(read("pid"))))
     check("the reason", [r["error"] for r in rows("dead")], ["it took longer than --limit"])
 
+    id = put("limit")
+    run_all("limit", "trap 'exit 0' TERM; sleep 300 & wait", "--limit", "100ms", "--max-attempts", "1", "--quiet")
+    check("a command that is ended at its limit has failed, whatever it says", show(id)["state"], "dead")
+
     put("behind")
     run_all("behind", "sleep 300 & echo $! > behind", "--quiet")
     check("what a command leaves behind is ended", is_alive(int(read("behind"))), False)
@@ -812,6 +855,19 @@ def run_shared():
     check("each job ran once", sorted(lines("share")), sorted(f"share/{i}" for i in range(n)))
 
 
+def run_elsewhere():
+    """A job that runs in another process keeps --until-empty."""
+    put("e", "--id", "1")
+    with Runner("e", "echo >> here; sleep 300") as first:
+        until("the job runs in the one", lambda: read("here"))
+        with Runner("e", "echo $UVS_JOB_ID", "--until-empty") as second:
+            until("the other is ready", lambda: "running jobs" in second.text())
+            time.sleep(0.1)  # it looks at the queue after 50 ms
+            first.p.kill()
+            second.ends("the other", 0)
+    check("the other has run the job", (ids(), "uvsched: e/1: done, " in second.text()), ([], True))
+
+
 def run_paused():
     put("p")
     must("pause", "p")
@@ -853,8 +909,8 @@ def page():
 if run("jobs", "--help")[0] != 0:
     print("skipped: this program has no jobs")
     sys.exit(77)
-parts = (help_pages, usage, no_store, put_times, put_ids_and_keys, payloads, listing, change, queues, crons, run_jobs,
-         run_failures, run_limits, run_cancel, run_stop, run_killed, run_many_killed, run_lost, run_guardian, run_shared, run_paused,
+parts = (help_pages, usage, no_store, put_times, put_ids_and_keys, payloads, locked, hostile, listing, change, queues, crons, run_jobs,
+         run_failures, run_limits, run_cancel, run_stop, run_killed, run_many_killed, run_lost, run_guardian, run_shared, run_elsewhere, run_paused,
          run_without_descriptors, writing, page)
 for part in parts:
     if len(sys.argv) > 3 and part.__name__ not in sys.argv[3:]:

@@ -42,6 +42,7 @@ extern const struct store_kind *store_kind;
   }
 
 struct store_fixture {
+  const struct store_kind *kind;
   int64_t wall_ns; /* the clock of all openers */
   char folder[200], name[300];
   struct uvs__store *first, *second; /* two openers of one store; second is NULL at first */
@@ -71,9 +72,11 @@ struct store_fixture {
   char text[8000];
 };
 
-void store_init(struct store_fixture *f);
+void store_init(struct store_fixture *f);       /* of store_kind */
 int store_open_second(struct store_fixture *f); /* and makes it the one that requests go to */
-int store_reopen(struct store_fixture *f);      /* the only opener */
+/* Closes the first opener, and opens the store again. A store in memory is opened again before it
+ * is closed. */
+int store_reopen(struct store_fixture *f);
 void store_close(struct store_fixture *f);
 int64_t store_now(const struct store_fixture *f);
 void store_advance(struct store_fixture *f, int64_t us);

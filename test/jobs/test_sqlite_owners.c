@@ -182,6 +182,44 @@ TEST openers_through_a_symbolic_link_share_the_owners(void) {
   PASS();
 }
 
+/* A power failure may undo the last claims. The file is replaced by an older copy from an earlier
+ * start of the system, as if there had been one. */
+TEST fences_that_a_power_failure_has_undone_are_not_drawn_again(void) {
+  struct store_fixture f;
+  struct file_copy copy;
+  uint64_t last;
+  int i;
+
+  sqlite_only();
+  store_init(&f);
+  EQ(0, store_put_simple(&f, "q", "a"));
+  SAYS("a", store_claim(&f, "q", 1));
+  EQ(0, store_release(&f, 0, 0));
+  sql_run(f.name, "UPDATE uvs_meta SET value = value + 1 WHERE name = 'boot'");
+  EQ(0, f.first->ops->idle(f.first)); /* everything is in the file */
+  copy = file_read(f.name);
+  for (i = 0; i < 100; i++) {
+    SAYS("a", store_claim(&f, "q", 1));
+    EQ(0, store_release(&f, 0, 0));
+  }
+  last = f.claimed[0]->fence;
+  f.first->ops->close(f.first);
+  file_write(f.name, copy.data, copy.size);
+  free(copy.data);
+  EQ(0, store_open_second(&f));
+  f.first = f.second;
+  f.second = NULL;
+  SAYS("a", store_claim(&f, "q", 1));
+  ASSERT(f.claimed[0]->fence > last);
+  last = f.claimed[0]->fence;
+  EQ(0, store_release(&f, 0, 0));
+  EQ(0, store_reopen(&f)); /* and once only */
+  SAYS("a", store_claim(&f, "q", 1));
+  EQ(last + 1, f.claimed[0]->fence);
+  store_close(&f);
+  PASS();
+}
+
 SUITE(owners) {
   RUN_TEST(the_leases_of_a_killed_process_end_at_once);
   RUN_TEST(a_process_that_opens_the_file_ends_the_leases_of_the_dead);
@@ -189,6 +227,7 @@ SUITE(owners) {
   RUN_TEST(what_a_dead_process_had_finished_stays_finished);
   RUN_TEST(numbers_of_owners_are_not_used_again);
   RUN_TEST(a_number_whose_lock_is_taken_is_passed_over);
+  RUN_TEST(fences_that_a_power_failure_has_undone_are_not_drawn_again);
   RUN_TEST(openers_through_a_symbolic_link_share_the_owners);
 }
 

@@ -6,10 +6,6 @@
 
 #include <string.h>
 
-#define SKIP_IF_IT_FORGETS() \
-  if (!store_kind->keeps) \
-  SKIPm("this store is gone when it is closed")
-
 static bool poll(struct store_fixture *f, struct uvs__store *store) {
   (void)f;
   return store->ops->poll(store);
@@ -143,7 +139,6 @@ TEST everything_is_there_after_the_store_was_closed(void) {
   uvs_job_queue_t q = store_queue("q");
   uint64_t fence;
 
-  SKIP_IF_IT_FORGETS();
   store_init(&f);
   job.payload.data = "pay";
   job.payload.size = 3;

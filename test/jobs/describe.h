@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Requests, answers and the whole content of a store as text, to compare stores and to print what
+ * differs.
+ */
+#ifndef TEST_DESCRIBE_H
+#define TEST_DESCRIBE_H
+
+#include <stdio.h>
+
+#include "jobs/store.h"
+
+void describe_question(FILE *to, const struct uvs__request *r);
+/* What store.h promises, so without rows, and without the cursors of pages. */
+void describe_answer(FILE *to, const struct uvs__request *r);
+
+/* Everything that requests can read, line by line. */
+void describe_store(FILE *to, struct uvs__store *store);
+
+/* Frees what the answer has in arenas, and claimed jobs. */
+void free_answer(struct uvs__request *r);
+
+#endif

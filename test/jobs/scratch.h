@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * scratch: a folder of its own for a test program, which is removed with what is in it.
+ */
+#ifndef TEST_JOBS_SCRATCH_H
+#define TEST_JOBS_SCRATCH_H
+
+#define SCRATCH_PATH 300
+
+void scratch_make(void);
+void scratch_file(char ret[SCRATCH_PATH], const char *name); /* makes an empty file in it */
+void scratch_remove(void);
+
+#endif
