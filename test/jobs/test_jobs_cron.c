@@ -279,6 +279,8 @@ TEST a_clock_that_is_set_back_doubles_no_occurrence(void) {
   engine_advance(f, UVS_MIN(20)); /* 22:33:20 */
   SAYS("n/c@2023-11-14T22:20:00Z n/c@2023-11-14T22:30:00Z", engine_ran(f));
   engine_step_wall(f, -UVS_MIN(20)); /* 22:13:20 */
+  EQ(0, engine_crons(f));
+  EQ(START_NS + UVS_SEC(26 * 60 + 40), f->last.next);
   engine_advance(f, UVS_MIN(26));
   SAYS("", engine_ran(f));
   engine_advance(f, UVS_MIN(2)); /* 22:41:20 */
