@@ -195,6 +195,7 @@ static void look_at_wall_clock(uvs_jobs_t *jobs, int64_t now_ns) {
   if (step_ns > -CLOCK_STEP_NS && step_ns < CLOCK_STEP_NS)
     return;
   spare_expired_leases(jobs, now_ns);
+  k->rooms->clock_set(jobs);
   uvs__tell(jobs, UVS_EVENT_CLOCK_SET, NULL, step_ns > 0 ? "forward" : "back");
   uvs__workers_due(jobs);
 }
@@ -269,6 +270,7 @@ static bool run_batch(uvs_jobs_t *jobs) {
 
   if (k->retry_ns > uvs__mono_ns(jobs))
     return false;
+  look_at_wall_clock(jobs, uvs__mono_ns(jobs)); /* before leases seem to have ended by it */
   k->rooms->collect(jobs);
   batch = take_batch(k);
   if (batch == NULL)
