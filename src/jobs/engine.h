@@ -78,9 +78,10 @@ struct uvs__news {
 
 /* What the keeper asks of the rooms above it. */
 struct uvs__keeper_rooms {
-  void (*begin)(uvs_jobs_t *jobs);   /* before the first call */
-  void (*collect)(uvs_jobs_t *jobs); /* before each batch: make requests of what is wanted */
-  void (*changed)(uvs_jobs_t *jobs); /* another process has changed something */
+  void (*begin)(uvs_jobs_t *jobs);     /* before the first call */
+  void (*collect)(uvs_jobs_t *jobs);   /* before each batch: make requests of what is wanted */
+  void (*changed)(uvs_jobs_t *jobs);   /* another process has changed something */
+  void (*clock_set)(uvs_jobs_t *jobs); /* leases count by the clock that was set */
 };
 
 struct uvs__keeper {
