@@ -124,7 +124,7 @@ enum uvs__op {
 };
 
 /* The head of each request. status: 0; UV_EAGAIN (the store is busy or down: nothing was done, ask
- * again later); UVS_EUNKNOWN (it may have been done: ask again, no request does harm when it is done
+ * again later); UVS_EUNKNOWN (it may have been done: ask again, no request does harm if it is done
  * twice); UV_ENOSPC, UV_ENOMEM (nothing was done); others: nothing was done, and to ask again is
  * no use. */
 struct uvs__request {
