@@ -20,7 +20,8 @@
 #define TRIM_BATCH 1000
 #define RETRY_FIRST_NS UVS_MS(50)
 #define RETRY_LONGEST_NS UVS_MS(250)
-#define BATCH_PUTS 4000 /* jobs in one transaction, so that heartbeats come through */
+#define UNKNOWN_NS UVS_SEC(20) /* well below UVS__REPEAT_US */
+#define BATCH_PUTS 4000        /* jobs in one transaction, so that heartbeats come through */
 #define CLOCK_STEP_NS UVS_MS(500)
 #define MESSAGES_A_PASS 10000
 
@@ -99,7 +100,7 @@ static void spare_expired_leases(uvs_jobs_t *jobs, int64_t now_ns) {
 static void store_works(uvs_jobs_t *jobs, int64_t now_ns) {
   struct uvs__keeper *k = &jobs->keeper;
 
-  if (k->retry_ns == 0 || k->retry_ns > now_ns)
+  if ((k->retry_ns == 0 && !k->told_down) || k->retry_ns > now_ns)
     return;
   k->retry_ns = 0;
   if (k->told_down) {
@@ -110,13 +111,18 @@ static void store_works(uvs_jobs_t *jobs, int64_t now_ns) {
   uvs__workers_due(jobs);
 }
 
-/* May a request that failed be carried out later? */
+/* May a request that failed be carried out later? A put that may have been written must not be
+ * repeated when its job may have run already and be forgotten. */
 static bool may_wait(uvs_jobs_t *jobs, const struct uvs__ask *ask, int64_t now_ns) {
+  int64_t timeout_ns = jobs->options.put_timeout_ns;
+
   if (ask->repeat == UVS__ONCE)
     return false;
   if (ask->repeat == UVS__UNTIL_CLOSE && !jobs->keeper.closing)
     return true;
-  return now_ns - ask->failing_since_ns < jobs->options.put_timeout_ns;
+  if (ask->unknown && timeout_ns > UNKNOWN_NS)
+    timeout_ns = UNKNOWN_NS;
+  return now_ns - ask->failing_since_ns < timeout_ns;
 }
 
 static void on_done(struct uvs__request *r) {
@@ -271,8 +277,10 @@ static bool run_batch(uvs_jobs_t *jobs) {
     return false;
   k->rooms->collect(jobs);
   batch = take_batch(k);
-  if (batch == NULL)
+  if (batch == NULL) {
+    k->retry_ns = 0; /* nothing waits: the next request tries the store at once */
     return false;
+  }
   k->idle = UVS__BUSY;
   k->stats.transactions++;
   k->store->ops->run(k->store, batch);
