@@ -106,6 +106,7 @@ struct uvs__keeper {
   /* A store that fails. */
   int64_t retry_ns;      /* 0: it works; else when to try again */
   int64_t retry_wait_ns; /* the wait before that */
+  bool retry_awaited;    /* the last pass came before retry_ns: wake up then */
   bool told_down;
 
   /* Clock. */
