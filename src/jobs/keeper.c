@@ -20,8 +20,9 @@
 #define TRIM_BATCH 1000
 #define RETRY_FIRST_NS UVS_MS(50)
 #define RETRY_LONGEST_NS UVS_MS(250)
-#define CLAIMS 2        /* their list in `asked` */
-#define BATCH_PUTS 4000 /* jobs in one transaction, so that heartbeats come through */
+#define CLAIMS 2               /* their list in `asked` */
+#define UNKNOWN_NS UVS_SEC(20) /* well below UVS__REPEAT_US */
+#define BATCH_PUTS 4000        /* jobs in one transaction, so that heartbeats come through */
 #define CLOCK_STEP_NS UVS_MS(500)
 #define MESSAGES_A_PASS 10000
 
@@ -112,13 +113,18 @@ static void store_works(uvs_jobs_t *jobs, int64_t now_ns) {
   uvs__workers_due(jobs);
 }
 
-/* May a request that failed be carried out later? */
+/* May a request that failed be carried out later? A put that may have been written must not be
+ * repeated when its job may have run already and be forgotten. */
 static bool may_wait(uvs_jobs_t *jobs, const struct uvs__ask *ask, int64_t now_ns) {
+  int64_t timeout_ns = jobs->options.put_timeout_ns;
+
   if (ask->repeat == UVS__ONCE)
     return false;
   if (ask->repeat == UVS__UNTIL_CLOSE && !jobs->keeper.closing)
     return true;
-  return now_ns - ask->failing_since_ns < jobs->options.put_timeout_ns;
+  if (ask->unknown && timeout_ns > UNKNOWN_NS)
+    timeout_ns = UNKNOWN_NS;
+  return now_ns - ask->failing_since_ns < timeout_ns;
 }
 
 static void on_done(struct uvs__request *r) {
