@@ -9,7 +9,7 @@ DESTDIR ?=
 # The lines that `make contract` requires: single lines or whole chapters, e.g. REQUIRE='S1-S11 L'.
 REQUIRE ?= S F P D T R J L K
 
-.PHONY: all test demo demo-jobs bench bench-full bench-node bench-calendar proof proof-model soak coverage mutants install uninstall \
+.PHONY: all test demo demo-jobs bench bench-full bench-node bench-calendar bench-jobs proof proof-model soak coverage mutants install uninstall \
   amalgamation symbols docs contract format portability ci clean
 
 all: build/build.ninja
@@ -62,6 +62,11 @@ bench-calendar: build/build.ninja
 	@meson compile -C build bench-calendar
 	@.ci/cron-peers build/cron-peers
 	@node bench/calendar.mjs build/bench/bench-calendar build/cron-peers
+
+# Durable jobs on SQLite, beside the disk's own rate. The files are made in build/, and removed.
+bench-jobs: build/build.ninja
+	@meson compile -C build bench-jobs
+	@build/bench/bench-jobs build
 
 # Costs of single operations on this machine: make bench-stats, make bench-dispose.
 bench-%: build/build.ninja

@@ -115,6 +115,7 @@ struct uvs__keeper {
   /* A store that fails. */
   int64_t retry_ns;      /* when to try again; 0: the store works */
   int64_t retry_wait_ns; /* the wait before that try */
+  bool retry_awaited;    /* the last pass came before retry_ns: wake up then */
   bool told_down;
 
   /* Clock. */

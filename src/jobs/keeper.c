@@ -232,7 +232,7 @@ static void keep_house(uvs_jobs_t *jobs, int64_t now_ns) {
 static int64_t next_ns(const struct uvs__keeper *k) {
   int64_t next_ns = uvs__timers_next(&k->timers);
 
-  if (k->retry_ns != 0 && k->retry_ns < next_ns)
+  if (k->retry_awaited && k->retry_ns < next_ns)
     next_ns = k->retry_ns;
   return k->housekeeping_ns < next_ns ? k->housekeeping_ns : next_ns;
 }
@@ -267,7 +267,8 @@ static bool run_batch(uvs_jobs_t *jobs) {
   struct uvs__keeper *k = &jobs->keeper;
   struct uvs__request *batch;
 
-  if (k->retry_ns > uvs__mono_ns(jobs))
+  k->retry_awaited = k->retry_ns > uvs__mono_ns(jobs);
+  if (k->retry_awaited)
     return false;
   k->rooms->collect(jobs);
   batch = take_batch(k);

@@ -155,6 +155,7 @@ TEST after_misfires_one_job_is_made_for_the_newest(void) {
   struct engine *f = miss_five_hours(UVS_MISFIRE_ONCE, 0);
 
   SAYS("n/c@2023-11-15T03:00:00Z", engine_ran(f));
+  EQ(START_NS + UVS_SEC(4 * 3600 + 46 * 60 + 40), f->runs[0].due_ns);
   SAYS("misfired c 4 occurrences have passed without a job", engine_events(f));
   engine_advance(f, UVS_HOUR(1));
   SAYS("n/c@2023-11-15T04:00:00Z", engine_ran(f));
@@ -278,6 +279,8 @@ TEST a_clock_that_is_set_back_doubles_no_occurrence(void) {
   engine_advance(f, UVS_MIN(20)); /* 22:33:20 */
   SAYS("n/c@2023-11-14T22:20:00Z n/c@2023-11-14T22:30:00Z", engine_ran(f));
   engine_step_wall(f, -UVS_MIN(20)); /* 22:13:20 */
+  EQ(0, engine_crons(f));
+  EQ(START_NS + UVS_SEC(26 * 60 + 40), f->last.next);
   engine_advance(f, UVS_MIN(26));
   SAYS("", engine_ran(f));
   engine_advance(f, UVS_MIN(2)); /* 22:41:20 */

@@ -331,6 +331,9 @@ TEST a_moved_job_starts_at_its_new_time(void) {
   SAYS("n/sooner", engine_ran(f));
   engine_advance(f, UVS_SEC(5));
   SAYS("n/later", engine_ran(f));
+  EQ(0, engine_put_simple(f, "n", "now", UVS_HOUR(1)));
+  EQ(0, engine_move(f, "n/now", 0, 0));
+  SAYS("n/now", engine_ran(f)); /* although the clock stands still */
   EQ(UV_ENOENT, engine_move(f, "n/later", 0, 0));
   EQ(UV_ENOENT, engine_move(f, "n/none", 0, 0));
   engine_close(f);

@@ -250,6 +250,25 @@ static int finish_and_return_pending(struct probe *p, uvs_job_t *job) {
   return UVS_PENDING;
 }
 
+static int finish_and_fail(struct probe *p, uvs_job_t *job) {
+  (void)p;
+  uvs_job_finish(job, 0);
+  return UV_EIO;
+}
+
+TEST the_first_end_of_a_run_counts(void) {
+  struct engine *f = engine_start();
+
+  engine_handle(f, "n", NULL)->act = finish_and_fail;
+  EQ(0, engine_put_simple(f, "n", "a", 0));
+  EQ(UVS_JOB_DONE, engine_state(f, "n/a"));
+  EQ(0, engine_stats(f));
+  EQ(0, f->last.stats.failed);
+  EQ(1, f->last.stats.done);
+  engine_close(f);
+  PASS();
+}
+
 static void finish_on_thread(void *job) {
   uvs_job_finish(job, UVS_JOB_GIVE_UP);
 }
@@ -395,6 +414,7 @@ SUITE(retry) {
   RUN_TEST(a_run_that_asks_for_another_instant_is_not_counted);
   RUN_TEST(an_instant_after_2255_counts_as_a_failure);
   RUN_TEST(a_pending_run_ends_with_uvs_job_finish);
+  RUN_TEST(the_first_end_of_a_run_counts);
   RUN_TEST(a_pending_run_may_finish_before_its_handler_returns_and_on_any_thread);
   RUN_TEST(a_run_beyond_its_limit_is_asked_to_stop_and_has_failed_even_if_it_succeeds);
   RUN_TEST(a_success_after_the_limit_has_failed_even_if_nobody_has_noticed_the_limit);

@@ -221,7 +221,63 @@ TEST a_close_that_races_with_puts_answers_each_accepted_one(void) {
   PASS();
 }
 
+struct slow {
+  uv_sem_t may_return;
+  bool closed;
+};
+
+static int finish_and_stay(uvs_job_t *job) {
+  struct slow *slow = job->arg;
+
+  uvs_job_finish(job, 0);
+  uv_sem_wait(&slow->may_return);
+  return UVS_PENDING;
+}
+
+static void on_slow_closed(uvs_jobs_t *jobs, void *arg) {
+  struct slow *slow = arg;
+
+  (void)jobs;
+  slow->closed = true;
+}
+
+static void on_finished(uvs_jobs_t *jobs, int status, const uvs_job_info_t *info, void *arg) {
+  bool *finished = arg;
+
+  (void)jobs;
+  (void)info;
+  *finished = status == 0;
+}
+
+TEST a_close_waits_for_a_handler_that_has_finished_its_run_but_not_returned(void) {
+  struct engine *f = start();
+  uvs_jobs_t *jobs = f->nodes[0].jobs;
+  uvs_job_spec_t spec = engine_spec("n", "a");
+  struct slow slow = {.closed = false};
+  bool finished = false;
+  int64_t due_ns;
+
+  EQ(0, uv_sem_init(&slow.may_return, 0));
+  EQ(0, uvs_jobs_handle(jobs, "n", finish_and_stay, &slow, NULL));
+  EQ(0, uvs_jobs_put(jobs, &spec, NULL, NULL));
+  EQ(0, uvs_jobs_wait(jobs, "n/a", UVS_NEVER, on_finished, &finished));
+  engine_run_until(f, &finished);
+  EQ(0, uvs_jobs_close(jobs, 0, on_slow_closed, &slow));
+  while (uvs_jobs_next_due(jobs, &due_ns) == 0)
+    ;
+  for (int i = 0; i < 1000; i++)
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+  ASSERT_FALSE(slow.closed);
+  uv_sem_post(&slow.may_return);
+  engine_run_until(f, &slow.closed);
+  f->nodes[0].closed = true;
+  uv_sem_destroy(&slow.may_return);
+  engine_close(f);
+  PASS();
+}
+
 SUITE(threads) {
+  RUN_TEST(a_close_waits_for_a_handler_that_has_finished_its_run_but_not_returned);
   RUN_TEST(calls_from_many_threads_lose_no_job_and_run_none_twice);
   RUN_TEST(a_close_that_races_with_puts_answers_each_accepted_one);
 }

@@ -197,6 +197,35 @@ TEST tables_of_a_newer_version_are_refused(void) {
   PASS();
 }
 
+/* The version is in the log that a killed process has left. Neither the file nor the log changes.
+ */
+TEST a_refused_database_keeps_its_log(void) {
+  struct sqlite_folder f, left;
+  char log[400], left_log[400];
+  struct file_copy copy, before;
+  sqlite3 *db;
+
+  folder_init(&f);
+  folder_init(&left);
+  folder_file(&f, "jobs.db-wal", log);
+  folder_file(&left, "jobs.db-wal", left_log);
+  EQ(0, folder_try(&f));
+  db = sql_open(f.file);
+  sql_do(db, "UPDATE uvs_meta SET value = 99 WHERE name = 'version'");
+  copy = file_read(f.file);
+  file_write(left.file, copy.data, copy.size);
+  free(copy.data);
+  before = file_read(log);
+  ASSERT(before.size > 0);
+  file_write(left_log, before.data, before.size);
+  sqlite3_close(db);
+  REFUSES(&left, UV_ENOTSUP, "version 99");
+  ASSERT(file_is_as_before(left_log, &before));
+  folder_remove(&left);
+  folder_remove(&f);
+  PASS();
+}
+
 TEST tables_without_a_version_are_refused(void) {
   struct sqlite_folder f;
 
@@ -359,6 +388,7 @@ SUITE(refused) {
   RUN_TEST(a_truncated_file_is_refused);
   RUN_TEST(a_file_with_a_damaged_table_or_index_is_refused);
   RUN_TEST(tables_of_a_newer_version_are_refused);
+  RUN_TEST(a_refused_database_keeps_its_log);
   RUN_TEST(tables_without_a_version_are_refused);
   RUN_TEST(a_missing_table_is_refused);
   RUN_TEST(a_missing_folder_is_refused_and_not_made);
