@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * keeper: the thread that has the store. A pass receives messages, fires timers, collects requests
- * and lets the store carry them out as one batch: settlements first, claims last. So what arrives
- * while one batch is being written becomes the next one, and shares its transaction.
+ * keeper: the thread that calls the store. A pass receives messages, fires timers, collects
+ * requests and lets the store carry them out as one batch: settles first, claims last. Requests
+ * that arrive while a batch is being written form the next batch, and share its transaction.
  *
  * A store that fails is asked again after 50 ms, then 100, then each 250 ms. Meanwhile requests
- * wait in their lists. Those that may not wait longer are answered.
+ * wait in their lists. Requests whose time-out has passed are answered with an error.
  */
 #include "jobs/engine.h"
 
@@ -20,7 +20,7 @@
 #define TRIM_BATCH 1000
 #define RETRY_FIRST_NS UVS_MS(50)
 #define RETRY_LONGEST_NS UVS_MS(250)
-#define BATCH_PUTS 4000 /* jobs in one transaction, so that heartbeats come through */
+#define BATCH_PUTS 4000 /* most jobs in one transaction: heartbeats must not wait for long */
 #define CLOCK_STEP_NS UVS_MS(500)
 #define MESSAGES_A_PASS 10000
 
@@ -86,7 +86,7 @@ static void store_failed(uvs_jobs_t *jobs, int64_t now_ns) {
   }
 }
 
-/* For a third of the longest lease, holders can extend what has expired meanwhile. */
+/* For a third of the longest lease, processes can extend their leases that have ended meanwhile. */
 static void spare_expired_leases(uvs_jobs_t *jobs, int64_t now_ns) {
   int64_t longest_us = 0;
 
@@ -110,7 +110,7 @@ static void store_works(uvs_jobs_t *jobs, int64_t now_ns) {
   uvs__workers_due(jobs);
 }
 
-/* May a request that failed be carried out later? */
+/* May a request that failed be tried again later? */
 static bool may_wait(uvs_jobs_t *jobs, const struct uvs__ask *ask, int64_t now_ns) {
   if (ask->repeat == UVS__ONCE)
     return false;
@@ -244,7 +244,7 @@ static void arm(uvs_jobs_t *jobs) {
   int64_t due_ns = next_ns(k), wait_ms;
 
   if (uvs__clock_is_replaced(jobs))
-    return; /* the program moves the clock, and says so */
+    return; /* the program moves the clock, and calls uvs_jobs_clock_changed */
   uv_update_time(&k->loop);
   wait_ms = (due_ns - uvs__mono_ns(jobs) + 999999) / 1000000; /* housekeeping is always due */
   uv_timer_start(&k->timer, on_timer, wait_ms < 1 ? 1 : (uint64_t)wait_ms, 0);

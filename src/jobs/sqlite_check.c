@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * sqlite_check: is the file one that the store can use? All of this happens before anything is
- * changed. The file is never opened here, except by SQLite: to close it would drop the locks that
- * other connections of this process hold on it.
+ * sqlite_check: checks that a file can be used, before anything is changed. Only SQLite opens the
+ * file: if this file opened and closed it, the close would drop the locks that other connections of
+ * this process hold on it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -105,7 +105,7 @@ no_memory:
   return UV_ENOMEM;
 }
 
-/* A folder that cannot be opened, or that cannot be synced, is left: SQLite does the same. */
+/* If the folder cannot be opened or synced, that is no error: SQLite ignores it too. */
 int uvs__sync_folder(const char *path) {
   char *folder = folder_of(path);
   int fd, rc = SQLITE_OK;

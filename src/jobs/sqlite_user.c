@@ -42,7 +42,7 @@ static int code_of(int rc) {
   }
 }
 
-/* Are the tables there, in a version that is known? */
+/* Checks that the tables exist, in a version that is known. */
 static int check_tables(struct call *call) {
   int rc, version = uvs__sqlite_version(call->c.db, &rc);
 
