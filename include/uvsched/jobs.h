@@ -332,7 +332,8 @@ UVS_API int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec);
 
 /* Extend the lease so that it ends lease_ns from now or later, and wait until the store has done
  * it. For handlers that are about to stop the whole process for longer than a third of the lease.
- * Returns 0; UV_EINVAL; UVS_ELOST; UVS_EDOWN, UVS_EUNKNOWN and UV_ENOSPC (the store failed). */
+ * Returns 0; UV_EINVAL; UV_ETIMEDOUT (limit_ns has passed); UVS_ELOST; UVS_EDOWN, UVS_EUNKNOWN and
+ * UV_ENOSPC (the store failed). */
 UVS_API int uvs_job_extend(uvs_job_t *job, int64_t lease_ns);
 
 /* Run the job again at this instant, without counting an attempt: return uvs_job_retry_at(job, t)

@@ -87,9 +87,10 @@ struct uvs__news {
 
 /* Callbacks of the keeper, for the files below it in the list above. */
 struct uvs__keeper_rooms {
-  void (*begin)(uvs_jobs_t *jobs);   /* before the first call */
-  void (*collect)(uvs_jobs_t *jobs); /* before each batch: ask for what is wanted now */
-  void (*changed)(uvs_jobs_t *jobs); /* another process has changed something */
+  void (*begin)(uvs_jobs_t *jobs);     /* before the first call */
+  void (*collect)(uvs_jobs_t *jobs);   /* before each batch: ask for what is wanted now */
+  void (*changed)(uvs_jobs_t *jobs);   /* another process has changed something */
+  void (*clock_set)(uvs_jobs_t *jobs); /* leases count by the clock that was set */
 };
 
 struct uvs__keeper {

@@ -26,7 +26,9 @@ static void on_noted(struct uvs__message *m, void *to) {
   uv_mutex_lock(&jobs->lock);
   run->noted_sent = false;
   uv_mutex_unlock(&jobs->lock);
-  if (!run->end_wanted)
+  if (atomic_load(&run->stop) & UVS__STOP_LIMIT)
+    uvs__run_end_extenders(run, UV_ETIMEDOUT);
+  else if (!run->end_wanted)
     uvs__settle_extend(run);
 }
 
@@ -80,7 +82,7 @@ int uvs_job_extend(uvs_job_t *job, int64_t lease_ns) {
   return e.status;
 }
 
-void uvs__run_end_extenders(struct uvs__run *run) {
+void uvs__run_end_extenders(struct uvs__run *run, int status) {
   struct uvs__extender *e;
 
   uv_mutex_lock(&run->jobs->lock);
@@ -90,7 +92,7 @@ void uvs__run_end_extenders(struct uvs__run *run) {
   while (e != NULL) {
     struct uvs__extender *next = e->next;
 
-    e->status = UVS_ELOST;
+    e->status = status;
     uv_sem_post(&e->done);
     e = next;
   }

@@ -20,7 +20,9 @@
 #define TRIM_BATCH 1000
 #define RETRY_FIRST_NS UVS_MS(50)
 #define RETRY_LONGEST_NS UVS_MS(250)
-#define BATCH_PUTS 4000 /* most jobs in one transaction: heartbeats must not wait for long */
+#define CLAIMS 2               /* index of the list of claims in `asked` */
+#define UNKNOWN_NS UVS_SEC(20) /* well below UVS__REPEAT_US */
+#define BATCH_PUTS 4000        /* most jobs in one transaction: heartbeats must not wait for long */
 #define CLOCK_STEP_NS UVS_MS(500)
 #define MESSAGES_A_PASS 10000
 
@@ -40,10 +42,11 @@ static void append(struct uvs__list *list, struct uvs__request *r) {
 }
 
 static struct uvs__list *list_of(struct uvs__keeper *k, enum uvs__op op) {
-  return &k->asked[op == UVS__SETTLE ? 0 : op == UVS__CLAIM ? 2 : 1];
+  return &k->asked[op == UVS__SETTLE ? 0 : op == UVS__CLAIM ? CLAIMS : 1];
 }
 
-/* Requests for one batch, as a list. */
+/* Requests for one batch, as a list. Claims are always among them: there is one of each worker at
+ * most, and a flood of puts must not keep jobs from starting. */
 static struct uvs__request *take_batch(struct uvs__keeper *k) {
   struct uvs__request *first = NULL, **end = &first;
   size_t puts = 0;
@@ -51,7 +54,7 @@ static struct uvs__request *take_batch(struct uvs__keeper *k) {
   for (int i = 0; i < 3; i++) {
     struct uvs__list *list = &k->asked[i];
 
-    while (list->first != NULL && puts < BATCH_PUTS) {
+    while (list->first != NULL && (puts < BATCH_PUTS || i == CLAIMS)) {
       struct uvs__request *r = list->first;
 
       list->first = r->next;
@@ -110,13 +113,18 @@ static void store_works(uvs_jobs_t *jobs, int64_t now_ns) {
   uvs__workers_due(jobs);
 }
 
-/* May a request that failed be tried again later? */
+/* May a request that failed be tried again later? A put that may have been written must not be
+ * repeated after UNKNOWN_NS: by then its job may have run, and its record may be gone. */
 static bool may_wait(uvs_jobs_t *jobs, const struct uvs__ask *ask, int64_t now_ns) {
+  int64_t timeout_ns = jobs->options.put_timeout_ns;
+
   if (ask->repeat == UVS__ONCE)
     return false;
   if (ask->repeat == UVS__UNTIL_CLOSE && !jobs->keeper.closing)
     return true;
-  return now_ns - ask->failing_since_ns < jobs->options.put_timeout_ns;
+  if (ask->unknown && timeout_ns > UNKNOWN_NS)
+    timeout_ns = UNKNOWN_NS;
+  return now_ns - ask->failing_since_ns < timeout_ns;
 }
 
 static void on_done(struct uvs__request *r) {
@@ -195,6 +203,7 @@ static void look_at_wall_clock(uvs_jobs_t *jobs, int64_t now_ns) {
   if (step_ns > -CLOCK_STEP_NS && step_ns < CLOCK_STEP_NS)
     return;
   spare_expired_leases(jobs, now_ns);
+  k->rooms->clock_set(jobs);
   uvs__tell(jobs, UVS_EVENT_CLOCK_SET, NULL, step_ns > 0 ? "forward" : "back");
   uvs__workers_due(jobs);
 }
@@ -270,6 +279,7 @@ static bool run_batch(uvs_jobs_t *jobs) {
   k->retry_awaited = k->retry_ns > uvs__mono_ns(jobs);
   if (k->retry_awaited)
     return false;
+  look_at_wall_clock(jobs, uvs__mono_ns(jobs)); /* before leases seem to have ended by it */
   k->rooms->collect(jobs);
   batch = take_batch(k);
   if (batch == NULL)

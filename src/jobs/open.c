@@ -110,7 +110,8 @@ static void collect(uvs_jobs_t *jobs) {
   uvs__workers_claim(jobs);
 }
 
-static const struct uvs__keeper_rooms rooms = {uvs__events_look, collect, uvs__waits_look};
+static const struct uvs__keeper_rooms rooms = {uvs__events_look, collect, uvs__waits_look,
+                                               uvs__settle_extend_all};
 
 int uvs_jobs_open(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret, char *text,
                   size_t size) {

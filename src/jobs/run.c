@@ -263,6 +263,8 @@ static void on_limit(struct uvs__timer *t, int64_t now_ns) {
   }
   uvs__timer_clear(timers, &run->extend);
   atomic_fetch_or(&run->stop, UVS__STOP_LIMIT);
+  run->extend_wanted = false;
+  uvs__run_end_extenders(run, UV_ETIMEDOUT);
 }
 
 static const struct uvs__handler *find_handler(const struct uvs__worker *w, const char *name) {
@@ -475,7 +477,7 @@ static void settled(struct uvs__run *run, int status, bool unknown) {
     k->stats.lost_leases++;
     uvs__tell(jobs, UVS_EVENT_LOST, run->id, "the result came too late");
   }
-  uvs__run_end_extenders(run);
+  uvs__run_end_extenders(run, UVS_ELOST);
   unfile_run(run);
   k->running--;
   if (k->crashed == run) {

@@ -57,6 +57,7 @@ struct uvs__run {
   int64_t claimed_ns; /* monotonic */
   int64_t late_at_claim_ns;
   int64_t lease_us;
+  int64_t least_end_ns; /* monotonic; uvs_job_extend has asked that the lease ends no earlier */
   bool extend_wanted, end_wanted;
   bool listed; /* in the list of runs to settle */
   bool asked;  /* a request to the store is on its way */
@@ -90,13 +91,15 @@ void uvs__run_release(struct uvs__run *run);
 void uvs__run_cancelled(uvs_jobs_t *jobs, const char *queue, const char *rest);
 void uvs__runs_stop(uvs_jobs_t *jobs, unsigned why);
 
-/* The run has ended: threads that still wait in uvs_job_extend get UVS_ELOST. */
-void uvs__run_end_extenders(struct uvs__run *run);
+/* The lease is not extended any more: threads that still wait in uvs_job_extend get this status. */
+void uvs__run_end_extenders(struct uvs__run *run, int status);
 
 /* run->end says how the run ends: the store is told in the next batch. */
 void uvs__settle_end(struct uvs__run *run);
 /* Extends the lease in the next batch, and writes the progress. */
 void uvs__settle_extend(struct uvs__run *run);
+/* All runs: the clock by which leases count was set. */
+void uvs__settle_extend_all(uvs_jobs_t *jobs);
 /* Sets the timer of the next heartbeat. */
 void uvs__settle_extend_later(struct uvs__run *run);
 

@@ -18,6 +18,7 @@ enum mode {
   DOWN,       /* nothing is done: UV_EAGAIN */
   REPLY_LOST, /* what writes is done, and answers UVS_EUNKNOWN; claims: nothing is done */
   NO_RESULTS, /* settlements are not done: UV_EAGAIN */
+  NO_PUTS,    /* puts are not done: UV_EAGAIN */
   FULL        /* what writes answers UV_ENOSPC, and is not done */
 };
 
@@ -25,6 +26,7 @@ struct between {
   struct uvs__store base;
   struct uvs__store *real;
   _Atomic int mode;
+  _Atomic int puts; /* requests of the largest batch */
 };
 static struct between *opened[NODES_MAX]; /* of the last fixture, in order */
 static int n_opened;
@@ -67,10 +69,16 @@ static void run(struct uvs__store *store, struct uvs__request *first) {
   struct between *b = (struct between *)(void *)store;
   int mode = atomic_load(&b->mode);
   struct uvs__request *next;
+  int puts = 0;
 
+  for (const struct uvs__request *r = first; r != NULL; r = r->next)
+    puts += r->op == UVS__PUT;
+  if (puts > atomic_load(&b->puts))
+    atomic_store(&b->puts, puts);
   for (; first != NULL; first = next) {
     next = first->next;
     if (mode == DOWN || (mode == NO_RESULTS && first->op == UVS__SETTLE) ||
+        (mode == NO_PUTS && first->op == UVS__PUT) ||
         (mode == REPLY_LOST && first->op == UVS__CLAIM))
       run_one(b, first, false, UV_EAGAIN);
     else if (mode == REPLY_LOST && writes(first->op))
@@ -237,6 +245,49 @@ TEST a_put_whose_answers_were_all_lost_is_unknown_and_may_be_repeated_with_its_i
   EQ(UVS_JOB_EXISTS, engine_put_simple(f, "n", a.id + 2, 0));
   engine_handle(f, "n", NULL);
   EQ(1, f->n_runs);
+  engine_close(f);
+  PASS();
+}
+
+/* The record of an end lasts until 30 s after the put. A put that may have been written must not be
+ * repeated for as long as that, whatever put_timeout_ns is: its job would run again. */
+TEST a_put_that_may_have_been_written_is_not_repeated_when_its_job_may_be_forgotten(void) {
+  struct engine *f = engine_new();
+  uvs_job_spec_t spec = engine_spec("n", "a");
+  struct answer a;
+
+  n_opened = 0;
+  f->options.put_timeout_ns = UVS_MIN(5);
+  engine_open(f);
+  engine_handle(f, "n", NULL);
+  set_mode(f, 0, REPLY_LOST);
+  spec.keep_done_ns = 0;
+  answer_init(&a, f);
+  EQ(0, uvs_jobs_put(f->nodes[0].jobs, &spec, answer_put, &a));
+  set_mode(f, 0, NO_PUTS);
+  engine_advance(f, UVS_SEC(40));
+  SAYS("n/a", engine_ran(f));
+  set_mode(f, 0, WORKS);
+  engine_advance(f, UVS_SEC(5));
+  SAYS("", engine_ran(f));
+  EQ(1, a.calls);
+  EQ(UVS_EUNKNOWN, a.status);
+  engine_close(f);
+  PASS();
+}
+
+TEST puts_that_wait_together_are_one_batch_and_each_is_answered(void) {
+  static struct answer a[100]; /* too large for the stack */
+  struct engine *f = start();
+
+  set_mode(f, 0, DOWN);
+  for (int i = 0; i < 100; i++)
+    EQ(0, begin_put(f, &a[i], i < 2 ? "same" : NULL));
+  set_mode(f, 0, WORKS);
+  engine_advance(f, UVS_MS(250));
+  EQ(100, opened[0]->puts);
+  for (int i = 0; i < 100; i++)
+    EQ(i == 1 ? UVS_JOB_EXISTS : 0, a[i].status);
   engine_close(f);
   PASS();
 }
@@ -474,6 +525,8 @@ SUITE(down) {
   RUN_TEST(a_put_fails_when_the_store_was_down_for_too_long_and_nothing_was_done);
   RUN_TEST(a_put_whose_answer_was_lost_is_repeated_and_puts_one_job);
   RUN_TEST(a_put_whose_answers_were_all_lost_is_unknown_and_may_be_repeated_with_its_id);
+  RUN_TEST(a_put_that_may_have_been_written_is_not_repeated_when_its_job_may_be_forgotten);
+  RUN_TEST(puts_that_wait_together_are_one_batch_and_each_is_answered);
   RUN_TEST(a_put_into_a_full_store_answers_enospc_and_nothing_waits);
   RUN_TEST(other_calls_answer_down_or_unknown);
   RUN_TEST(a_result_is_kept_until_the_store_is_back);

@@ -402,6 +402,25 @@ TEST the_lease_of_a_run_beyond_its_limit_is_not_extended_any_more(void) {
   PASS();
 }
 
+TEST what_a_run_beyond_its_limit_says_does_not_extend_its_lease(void) {
+  struct engine *f = engine_start();
+  uvs_job_handler_t h = engine_handler();
+  int64_t start_ns = engine_wall(f);
+
+  h.limit_ns = UVS_SEC(5);
+  h.lease_ns = UVS_SEC(9);
+  engine_handle(f, "n", &h)->hold = true;
+  EQ(0, engine_put_simple(f, "n", "a", 0));
+  engine_advance(f, UVS_SEC(6));
+  EQ(0, uvs_job_progress(f->runs[0].job, "half", 4));
+  EQ(UV_ETIMEDOUT, uvs_job_extend(f->runs[0].job, UVS_MIN(1)));
+  EQ(UVS_JOB_RUNNING, engine_state(f, "n/a"));
+  EQ(start_ns + UVS_SEC(3 + 9), f->last.info.due_ns); /* one heartbeat, after 3 s */
+  engine_finish(f, 0, 0);
+  engine_close(f);
+  PASS();
+}
+
 SUITE(retry) {
   RUN_TEST(the_wait_doubles_with_each_failure_up_to_its_bound);
   RUN_TEST(jitter_shortens_waits_within_its_range);
@@ -420,6 +439,7 @@ SUITE(retry) {
   RUN_TEST(a_success_after_the_limit_has_failed_even_if_nobody_has_noticed_the_limit);
   RUN_TEST(the_limit_counts_from_the_start_of_the_handler);
   RUN_TEST(the_lease_of_a_run_beyond_its_limit_is_not_extended_any_more);
+  RUN_TEST(what_a_run_beyond_its_limit_says_does_not_extend_its_lease);
 }
 
 TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(retry)));

@@ -451,6 +451,27 @@ TEST an_extended_lease_outlives_a_pause_of_the_whole_node(void) {
   PASS();
 }
 
+TEST neither_a_heartbeat_nor_progress_shortens_a_lease_that_was_extended(void) {
+  struct engine *f = engine_start();
+  int64_t end_ns;
+
+  engine_handle(f, "n", NULL)->hold = true;
+  EQ(0, engine_put_simple(f, "n", "a", 0));
+  EQ(0, uvs_job_extend(f->runs[0].job, UVS_MIN(10)));
+  end_ns = engine_wall(f) + UVS_MIN(10);
+  engine_advance(f, UVS_SEC(15));
+  EQ(0, uvs_job_progress(f->runs[0].job, "half", 4));
+  EQ(UVS_JOB_RUNNING, engine_state(f, "n/a"));
+  EQ(end_ns, f->last.info.due_ns);
+  engine_advance(f, UVS_MIN(10));
+  EQ(UVS_JOB_RUNNING, engine_state(f, "n/a"));
+  ASSERT(f->last.info.due_ns > engine_wall(f));
+  ASSERT(f->last.info.due_ns <= engine_wall(f) + UVS_SEC(30));
+  engine_finish(f, 0, 0);
+  engine_close(f);
+  PASS();
+}
+
 TEST an_extension_of_a_lost_lease_answers_lost(void) {
   struct engine *f = engine_start();
 
@@ -486,6 +507,7 @@ SUITE(run) {
   RUN_TEST(jobs_that_a_handler_puts_come_with_its_success_and_not_with_its_failure);
   RUN_TEST(a_lost_run_puts_no_jobs);
   RUN_TEST(an_extended_lease_outlives_a_pause_of_the_whole_node);
+  RUN_TEST(neither_a_heartbeat_nor_progress_shortens_a_lease_that_was_extended);
   RUN_TEST(an_extension_of_a_lost_lease_answers_lost);
 }
 
