@@ -199,7 +199,7 @@ int uvs__sqlite_open(const struct uvs__store_config *config, struct uvs__store *
   int rc;
 
   if (sqlite3_threadsafe() == 0) {
-    snprintf(text, size, "SQLite was built without support of threads");
+    snprintf(text, size, "SQLite was built without support for threads");
     return UV_ENOTSUP;
   }
   s = uvs__jobs_alloc(sizeof *s);

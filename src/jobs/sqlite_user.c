@@ -52,7 +52,8 @@ static int check_tables(struct call *call) {
     return refuse(call, UV_ENOTSUP,
                   "the database has no tables of uvsched: open it as a store first");
   if (version != UVS__SQLITE_VERSION)
-    return refuse(call, UV_ENOTSUP, "the tables of uvsched have another version");
+    return refuse(call, UV_ENOTSUP,
+                  "this library does not know the version of the tables of uvsched");
   return 0;
 }
 

@@ -82,7 +82,7 @@ static void claim(uvs_jobs_t *jobs, struct uvs__worker *w) {
   r->queue = w->queue;
   r->max = (uint32_t)max;
   r->max_crashed = w->handlers == NULL ? r->max : jobs->keeper.crashed == NULL ? 1 : 0;
-  /* The first claim of a store that was down must leave them alone, too. */
+  /* The first claim after the store was down must leave expired leases alone too. */
   r->pending_only = jobs->keeper.told_down || uvs__mono_ns(jobs) < jobs->keeper.expired_allowed_ns;
   r->lease_us = w->lease_us;
   w->asking = true;
