@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * job: what a handler can say about its job while the job runs: progress, result, reason of a
- * failure, further jobs, a longer lease. The notes are kept under the lock until the run ends.
+ * job: the functions that a handler calls about its job: progress, result, reason of a failure,
+ * further jobs, a longer lease. The lock protects these notes until the run ends.
  */
 #include "jobs/run.h"
 
@@ -32,8 +32,8 @@ static void on_noted(struct uvs__message *m, void *to) {
     uvs__settle_extend(run);
 }
 
-/* Lock held. One message is on its way at most. The run ends later than it arrives, because the
- * message that reports the end is sent after it. */
+/* Lock held. At most one such message is on its way. It arrives before the run ends, because the
+ * message that reports the end is sent later. */
 static void send_note(struct uvs__run *run) {
   if (run->noted_sent)
     return;

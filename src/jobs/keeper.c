@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * keeper: the thread that has the store. A pass receives messages, fires timers, collects requests
- * and lets the store carry them out as one batch: settlements first, claims last. So what arrives
- * while one batch is being written becomes the next one, and shares its transaction.
+ * keeper: the thread that calls the store. A pass receives messages, fires timers, collects
+ * requests and lets the store carry them out as one batch: settles first, claims last. Requests
+ * that arrive while a batch is being written form the next batch, and share its transaction.
  *
  * A store that fails is asked again after 50 ms, then 100, then each 250 ms. Meanwhile requests
- * wait in their lists. Those that may not wait longer are answered.
+ * wait in their lists. Requests whose time-out has passed are answered with an error.
  */
 #include "jobs/engine.h"
 
@@ -20,9 +20,9 @@
 #define TRIM_BATCH 1000
 #define RETRY_FIRST_NS UVS_MS(50)
 #define RETRY_LONGEST_NS UVS_MS(250)
-#define CLAIMS 2               /* their list in `asked` */
+#define CLAIMS 2               /* index of the list of claims in `asked` */
 #define UNKNOWN_NS UVS_SEC(20) /* well below UVS__REPEAT_US */
-#define BATCH_PUTS 4000        /* jobs in one transaction, so that heartbeats come through */
+#define BATCH_PUTS 4000        /* most jobs in one transaction: heartbeats must not wait for long */
 #define CLOCK_STEP_NS UVS_MS(500)
 #define MESSAGES_A_PASS 10000
 
@@ -89,7 +89,7 @@ static void store_failed(uvs_jobs_t *jobs, int64_t now_ns) {
   }
 }
 
-/* For a third of the longest lease, holders can extend what has expired meanwhile. */
+/* For a third of the longest lease, processes can extend their leases that have ended meanwhile. */
 static void spare_expired_leases(uvs_jobs_t *jobs, int64_t now_ns) {
   int64_t longest_us = 0;
 
@@ -113,8 +113,8 @@ static void store_works(uvs_jobs_t *jobs, int64_t now_ns) {
   uvs__workers_due(jobs);
 }
 
-/* May a request that failed be carried out later? A put that may have been written must not be
- * repeated when its job may have run already and be forgotten. */
+/* May a request that failed be tried again later? A put that may have been written must not be
+ * repeated after UNKNOWN_NS: by then its job may have run, and its record may be gone. */
 static bool may_wait(uvs_jobs_t *jobs, const struct uvs__ask *ask, int64_t now_ns) {
   int64_t timeout_ns = jobs->options.put_timeout_ns;
 
@@ -253,7 +253,7 @@ static void arm(uvs_jobs_t *jobs) {
   int64_t due_ns = next_ns(k), wait_ms;
 
   if (uvs__clock_is_replaced(jobs))
-    return; /* the program moves the clock, and says so */
+    return; /* the program moves the clock, and calls uvs_jobs_clock_changed */
   uv_update_time(&k->loop);
   wait_ms = (due_ns - uvs__mono_ns(jobs) + 999999) / 1000000; /* housekeeping is always due */
   uv_timer_start(&k->timer, on_timer, wait_ms < 1 ? 1 : (uint64_t)wait_ms, 0);

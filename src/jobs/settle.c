@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * settle: tells the store how runs ended, and that leases shall be longer. What collects while the
- * store is busy becomes one request. A request is repeated until the store has answered it.
+ * settle: tells the store how runs ended, and extends leases. Runs that wait while the store is
+ * busy become one request. A request is repeated until the store has answered it.
  */
 #include "jobs/run.h"
 

@@ -285,7 +285,7 @@ def no_store():
         f.write("no database\n" * 1000)
     before = read("text.db")
     refuses("a file that is no database", 1, ["jobs", "put", "--name", "a", "--store", "sqlite:text.db"],
-            "uvsched: the store cannot be opened: ./text.db: is not a SQLite database\n")
+            "uvsched: the store cannot be opened: ./text.db is not a SQLite database\n")
     check("the file is unchanged", (read("text.db"), os.listdir(".")), (before, ["text.db"]))
 
 

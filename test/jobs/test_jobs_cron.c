@@ -103,7 +103,7 @@ TEST a_removed_cron_makes_no_more_jobs_and_may_be_defined_again(void) {
   PASS();
 }
 
-TEST a_zone_counts(void) {
+TEST occurrences_follow_the_zone_of_the_cron(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "0 9 * * *");
 
@@ -116,7 +116,7 @@ TEST a_zone_counts(void) {
   PASS();
 }
 
-TEST every_counts_from_the_definition(void) {
+TEST the_grid_of_every_begins_at_the_definition(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "@every 90s");
 
@@ -170,7 +170,7 @@ TEST misfires_may_be_skipped(void) {
   PASS();
 }
 
-TEST all_misfires_get_a_job_up_to_the_bound_newest_first_to_keep(void) {
+TEST with_all_the_newest_max_missed_misfires_get_a_job(void) {
   struct engine *f = miss_five_hours(UVS_MISFIRE_ALL, 3);
 
   SAYS("n/c@2023-11-15T01:00:00Z n/c@2023-11-15T02:00:00Z n/c@2023-11-15T03:00:00Z", engine_ran(f));
@@ -339,11 +339,11 @@ SUITE(cron) {
   RUN_TEST(a_cron_without_a_handler_here_makes_jobs_all_the_same);
   RUN_TEST(a_definition_that_is_stored_or_older_changes_nothing_and_a_newer_one_replaces_it);
   RUN_TEST(a_removed_cron_makes_no_more_jobs_and_may_be_defined_again);
-  RUN_TEST(a_zone_counts);
-  RUN_TEST(every_counts_from_the_definition);
+  RUN_TEST(occurrences_follow_the_zone_of_the_cron);
+  RUN_TEST(the_grid_of_every_begins_at_the_definition);
   RUN_TEST(after_misfires_one_job_is_made_for_the_newest);
   RUN_TEST(misfires_may_be_skipped);
-  RUN_TEST(all_misfires_get_a_job_up_to_the_bound_newest_first_to_keep);
+  RUN_TEST(with_all_the_newest_max_missed_misfires_get_a_job);
   RUN_TEST(an_occurrence_of_the_last_minute_is_no_misfire);
   RUN_TEST(a_long_absence_makes_a_bounded_number_of_jobs);
   RUN_TEST(with_skip_an_occurrence_during_an_earlier_one_gets_no_job);

@@ -135,7 +135,7 @@ TEST events_of_jobs_reach_all_nodes(void) {
   PASS();
 }
 
-TEST a_node_is_not_told_of_what_was_before_it_opened(void) {
+TEST a_node_gets_no_events_from_before_it_opened(void) {
   struct engine *f = engine_start();
 
   EQ(0, engine_put_simple(f, "n", "a", UVS_HOUR(1)));
@@ -149,7 +149,7 @@ TEST a_node_is_not_told_of_what_was_before_it_opened(void) {
 
 /* ------------------------------------------------------------------ clocks --- */
 
-TEST a_clock_that_is_set_is_told_once_and_the_store_is_looked_at_again(void) {
+TEST each_step_of_the_clock_makes_one_event_and_queues_are_asked_again(void) {
   struct engine *f = engine_start();
 
   engine_handle(f, "n", NULL);
@@ -257,8 +257,8 @@ SUITE(nodes) {
   RUN_TEST(a_node_learns_of_a_job_that_another_one_has_put_when_it_looks);
   RUN_TEST(each_job_is_done_exactly_once_if_no_node_is_away_for_a_lease);
   RUN_TEST(events_of_jobs_reach_all_nodes);
-  RUN_TEST(a_node_is_not_told_of_what_was_before_it_opened);
-  RUN_TEST(a_clock_that_is_set_is_told_once_and_the_store_is_looked_at_again);
+  RUN_TEST(a_node_gets_no_events_from_before_it_opened);
+  RUN_TEST(each_step_of_the_clock_makes_one_event_and_queues_are_asked_again);
   RUN_TEST(a_delay_that_began_before_the_clock_was_set_back_counts_by_the_store_s_clock);
   RUN_TEST(after_the_clock_was_set_forward_live_holders_keep_their_leases);
   RUN_TEST(after_the_clock_was_set_forward_leases_of_the_dead_end_a_third_of_a_lease_later);

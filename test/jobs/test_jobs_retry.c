@@ -205,7 +205,7 @@ static int retry_after_the_end(struct probe *p, uvs_job_t *job) {
   return uvs_job_retry_at(job, UVS_JOBS_END_NS);
 }
 
-TEST an_instant_after_2255_counts_as_a_failure(void) {
+TEST retry_at_an_instant_that_cannot_be_stored_is_a_failure(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
   struct probe *p;
@@ -307,7 +307,7 @@ TEST a_pending_run_may_finish_before_its_handler_returns_and_on_any_thread(void)
 
 /* ------------------------------------------------------------- time limits --- */
 
-TEST a_run_beyond_its_limit_is_asked_to_stop_and_has_failed_even_if_it_succeeds(void) {
+TEST a_run_beyond_its_limit_is_asked_to_stop_and_fails_even_if_it_returns_0(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
 
@@ -338,7 +338,7 @@ static int take_six_seconds(struct probe *p, uvs_job_t *job) {
   return 0;
 }
 
-TEST a_success_after_the_limit_has_failed_even_if_nobody_has_noticed_the_limit(void) {
+TEST a_success_after_the_limit_fails_even_if_the_timer_has_not_fired(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
 
@@ -431,12 +431,12 @@ SUITE(retry) {
   RUN_TEST(without_a_bound_a_job_is_tried_for_ever);
   RUN_TEST(a_job_that_gives_up_becomes_a_dead_letter_at_once);
   RUN_TEST(a_run_that_asks_for_another_instant_is_not_counted);
-  RUN_TEST(an_instant_after_2255_counts_as_a_failure);
+  RUN_TEST(retry_at_an_instant_that_cannot_be_stored_is_a_failure);
   RUN_TEST(a_pending_run_ends_with_uvs_job_finish);
   RUN_TEST(the_first_end_of_a_run_counts);
   RUN_TEST(a_pending_run_may_finish_before_its_handler_returns_and_on_any_thread);
-  RUN_TEST(a_run_beyond_its_limit_is_asked_to_stop_and_has_failed_even_if_it_succeeds);
-  RUN_TEST(a_success_after_the_limit_has_failed_even_if_nobody_has_noticed_the_limit);
+  RUN_TEST(a_run_beyond_its_limit_is_asked_to_stop_and_fails_even_if_it_returns_0);
+  RUN_TEST(a_success_after_the_limit_fails_even_if_the_timer_has_not_fired);
   RUN_TEST(the_limit_counts_from_the_start_of_the_handler);
   RUN_TEST(the_lease_of_a_run_beyond_its_limit_is_not_extended_any_more);
   RUN_TEST(what_a_run_beyond_its_limit_says_does_not_extend_its_lease);

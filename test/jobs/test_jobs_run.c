@@ -145,7 +145,7 @@ TEST the_lease_of_a_queue_is_the_longest_of_its_handlers(void) {
   PASS();
 }
 
-TEST when_a_node_dies_its_job_runs_again_and_the_crash_is_counted_and_told(void) {
+TEST when_a_node_dies_its_job_runs_again_with_one_crash_and_an_event(void) {
   struct engine *f = engine_start();
 
   engine_handle(f, "n", NULL)->hold = true;
@@ -169,7 +169,7 @@ TEST when_a_node_dies_its_job_runs_again_and_the_crash_is_counted_and_told(void)
   PASS();
 }
 
-TEST a_result_after_the_lease_was_lost_is_refused_and_told(void) {
+TEST a_result_after_the_lease_was_lost_is_refused_with_an_event(void) {
   struct engine *f = engine_start();
 
   engine_handle(f, "n", NULL)->hold = true;
@@ -494,8 +494,8 @@ SUITE(run) {
   RUN_TEST(a_job_without_a_handler_in_a_shared_queue_is_given_back_uncounted);
   RUN_TEST(a_lease_is_extended_for_as_long_as_the_handler_runs);
   RUN_TEST(the_lease_of_a_queue_is_the_longest_of_its_handlers);
-  RUN_TEST(when_a_node_dies_its_job_runs_again_and_the_crash_is_counted_and_told);
-  RUN_TEST(a_result_after_the_lease_was_lost_is_refused_and_told);
+  RUN_TEST(when_a_node_dies_its_job_runs_again_with_one_crash_and_an_event);
+  RUN_TEST(a_result_after_the_lease_was_lost_is_refused_with_an_event);
   RUN_TEST(a_handler_learns_from_the_heartbeat_that_its_lease_is_lost);
   RUN_TEST(a_heartbeat_that_is_late_still_extends_if_nobody_has_claimed_the_job);
   RUN_TEST(a_node_never_starts_a_job_that_it_still_runs);
