@@ -131,7 +131,7 @@ TEST no_power_loss_loses_an_acknowledged_job_or_damages_the_file(void) {
 SUITE(power_loss) {
   const char *stress = getenv("UVS_STRESS");
 
-  cuts = stress != NULL && strcmp(stress, "long") == 0 ? 20000 : 200;
+  cuts = stress != NULL && strcmp(stress, "long") == 0 ? 10000 : 200;
   power_vfs_register();
   scratch_make();
   RUN_TEST(no_power_loss_loses_an_acknowledged_job_or_damages_the_file);

@@ -368,7 +368,7 @@ SUITE(power_vfs) {
   const char *stress = getenv("UVS_STRESS");
 
   power_vfs_register();
-  cuts = stress != NULL && strcmp(stress, "long") == 0 ? 5000 : 200;
+  cuts = stress != NULL && strcmp(stress, "long") == 0 ? 2000 : 200;
   RUN_TEST(a_write_is_kept_dropped_or_torn_at_sectors);
   RUN_TEST(a_later_write_can_survive_an_earlier_one);
   RUN_TEST(a_name_is_lost_unless_the_directory_is_synced);
