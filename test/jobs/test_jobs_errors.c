@@ -419,6 +419,7 @@ TEST above_max_queued_calls_are_refused_until_callbacks_have_come(void) {
     EQ(0, uvs_jobs_put(f->nodes[0].jobs, &spec, answer_put, &a));
   EQ(UV_EAGAIN, uvs_jobs_put(f->nodes[0].jobs, &spec, no_put, NULL));
   EQ(UV_EAGAIN, uvs_jobs_cancel(f->nodes[0].jobs, "n/a", NULL, NULL));
+  EQ(0, uvs_jobs_wait(f->nodes[0].jobs, "n/none", UVS_NEVER, NULL, NULL)); /* does not count */
   engine_quiesce(f);
   EQ(10, a.calls);
   for (int i = 0; i < 50; i++)

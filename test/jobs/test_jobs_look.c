@@ -11,7 +11,7 @@
 
 /* ------------------------------------------------------------------ clocks --- */
 
-static _Atomic int64_t now_ns = UVS_SEC(1000);
+static _Atomic int64_t now_ns = UVS_SEC(1000), step_ns; /* step_ns: of the wall clock */
 
 uint64_t __wrap_uv_hrtime(void);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
@@ -21,7 +21,7 @@ uint64_t __wrap_uv_hrtime(void) {
 }
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret) {
-  int64_t ns = clock == CLOCK_REALTIME ? VCLOCK_WALL_NS + now_ns : now_ns;
+  int64_t ns = clock == CLOCK_REALTIME ? VCLOCK_WALL_NS + now_ns + step_ns : now_ns;
 
   *ret = (struct timespec){.tv_sec = (time_t)(ns / UVS_SEC(1)), .tv_nsec = (long)(ns % UVS_SEC(1))};
   return 0;
@@ -130,7 +130,20 @@ TEST a_far_head_does_not_keep_a_queue_from_being_looked_at(void) {
   PASS();
 }
 
+TEST a_clock_that_is_set_is_noticed_within_250_ms(void) {
+  struct engine *f = start(true);
+
+  step_ns += UVS_MS(500);
+  pass(f, UVS_MS(249));
+  SAYS("", engine_events(f));
+  pass(f, UVS_MS(1));
+  SAYS("clock set forward; 1:clock set forward", engine_events(f));
+  engine_close(f);
+  PASS();
+}
+
 SUITE(look) {
+  RUN_TEST(a_clock_that_is_set_is_noticed_within_250_ms);
   RUN_TEST(a_change_by_another_process_is_noticed_within_250_ms);
   RUN_TEST(each_queue_is_looked_at_every_30_s_although_nothing_was_noticed);
   RUN_TEST(a_far_head_does_not_keep_a_queue_from_being_looked_at);

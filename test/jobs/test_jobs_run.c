@@ -125,6 +125,39 @@ TEST a_lease_is_extended_for_as_long_as_the_handler_runs(void) {
   PASS();
 }
 
+static int block_for_ten_leases(struct probe *p, uvs_job_t *job) {
+  struct engine *f = p->f;
+  int64_t due_ns;
+
+  (void)job;
+  for (int i = 0; i < 30; i++) {
+    vclock_advance_ns(&f->clock, UVS_SEC(10));
+    for (int node = 0; node < 2; node++)
+      if (uvs_jobs_clock_changed(f->nodes[node].jobs) != 0 ||
+          uvs_jobs_next_due(f->nodes[node].jobs, &due_ns) != 0)
+        abort();
+  }
+  return 0;
+}
+
+/* Handlers run on the loop here, so nothing but the store's thread can extend the lease. */
+TEST a_lease_is_extended_although_the_handler_blocks_the_loop(void) {
+  struct engine *f = engine_start();
+
+  engine_open_node(f);
+  for (f->to = 0; f->to < 2; f->to++)
+    engine_handle(f, "n", NULL)->act = block_for_ten_leases;
+  f->to = 0;
+  EQ(0, engine_put_simple(f, "n", "a", 0));
+  engine_sync(f);
+  EQ(UVS_JOB_DONE, engine_state(f, "n/a"));
+  EQ(0, f->last.info.crashes);
+  EQ(1, f->n_runs);
+  SAYS("", engine_events(f));
+  engine_close(f);
+  PASS();
+}
+
 TEST the_lease_of_a_queue_is_the_longest_of_its_handlers(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
@@ -493,6 +526,7 @@ SUITE(run) {
   RUN_TEST(a_name_has_one_handler);
   RUN_TEST(a_job_without_a_handler_in_a_shared_queue_is_given_back_uncounted);
   RUN_TEST(a_lease_is_extended_for_as_long_as_the_handler_runs);
+  RUN_TEST(a_lease_is_extended_although_the_handler_blocks_the_loop);
   RUN_TEST(the_lease_of_a_queue_is_the_longest_of_its_handlers);
   RUN_TEST(when_a_node_dies_its_job_runs_again_with_one_crash_and_an_event);
   RUN_TEST(a_result_after_the_lease_was_lost_is_refused_with_an_event);
