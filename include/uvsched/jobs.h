@@ -2,7 +2,7 @@
  *
  * Durable jobs: "confirm the order in 15 days" survives the death of the process. A job is a name,
  * a payload and a due time in a store. The store is a SQLite file, or memory for tests. Any process
- * that has opened the store may run the job.
+ * that has opened the store, and has a handler for the name, may run the job.
  *
  *   store    where the jobs are: "sqlite:FILE" or "memory:"
  *   job      a name, a payload and a due time; an id names it
@@ -11,28 +11,32 @@
  *   handler  your function that runs the jobs of one name, on the scheduler's pool
  *   claim    take a due job for a limited time, the lease. A heartbeat extends the lease while the
  *            handler runs. If the process dies, the lease ends, and the job is claimed again.
- *   fence    a number that is larger for each later claim of a job. The store accepts one result
- *            for each claim, and none from a claim that was followed by another.
- *   dead     a job that was given up is kept as a dead letter, with the reason
+ *   fence    a number that grows with each claim of a job. The store accepts at most one result
+ *            for each claim, and none if a later claim of the job exists.
+ *   crash    a lease that ended without a result, usually because the process died
+ *   dead     given up: the store keeps the job as a dead letter, with the reason
  *
  * THE PROMISE. A job whose put callback reported success runs at least once, and not before its due
  * time by the store's clock, as long as the store keeps its data. SQLite keeps it through any crash
  * of the process and through power loss. A job may run more than once: if its process dies or is
- * stopped for longer than the lease, or if a result is lost in a power failure. So handlers should
- * be idempotent (key: the job's id), or use uvsched/jobs_sqlite.h, where the effect and the result
- * commit together. Within a queue, jobs start by priority, then due time, then time of put.
+ * stopped for longer than the lease, or if a result is lost in a power failure. So a second run of
+ * a handler should do no harm: let it use the job's id to recognize what is done already, or use
+ * uvsched/jobs_sqlite.h, where the effect and the result commit together.
  *
- * IDS. The id of a job is "QUEUE/REST". REST is given by the caller, or made by the library: then
- * ids sort by the time of their put. Names of jobs, queues and crons have 1 to 64 characters of
- * A-Z a-z 0-9 _ . : - and do not begin with "uvs.". REST and keys have 1 to 96 printable ASCII
- * characters without blanks.
+ * ORDER. Within a queue, jobs start by priority, then due time, then time of put. Jobs with crashes
+ * go first, but only one of them at a time in each process.
+ *
+ * IDS. The id of a job is "QUEUE/REST". The caller gives REST, or the library makes it. The ids
+ * that the library makes sort by the time of put. Names of jobs, queues and crons have 1 to 64
+ * characters of A-Z a-z 0-9 _ . : - and do not begin with "uvs.". REST and keys have 1 to 96
+ * printable ASCII characters without blanks.
  *
  * THREADS. Any thread may call any function, unless its comment says "loop thread". All callbacks
  * come on the loop thread of the scheduler, except handlers, which run on its pool. Strings and
  * bytes that are passed in are copied. What a callback gets is valid only during the callback.
  *
  * TIME. Durations and instants are signed nanoseconds; instants count from 1970, UTC. The store
- * counts in microseconds and rounds up. Instants after the year 2255 are refused.
+ * counts in microseconds and rounds up. Instants from UVS_JOBS_END_NS on are refused.
  *
  * uvsched/jobs_admin.h lists jobs, handles dead letters, sets up queues and reads statistics.
  *
@@ -58,7 +62,7 @@ typedef struct uvs_job_s uvs_job_t;   /* a claimed job, as its handler sees it *
 #define UVS_JOB_PROGRESS_MAX 1024 /* bytes of a progress note */
 #define UVS_JOB_ERROR_MAX 500     /* bytes of the reason of a failure; more is cut off */
 #define UVS_JOBS_PUT_MAX 1000     /* jobs in one uvs_jobs_put_many */
-#define UVS_JOBS_END_NS INT64_C(9007199254740992000) /* 2^53 us: instants are below this (2255) */
+#define UVS_JOBS_END_NS INT64_C(9007199254740992000) /* 2^53 us, 2255-06-05: instants are below */
 
 /* Codes that libuv does not have. */
 #define UVS_EUNKNOWN (-3901) /* the store may or may not have done it: repeat, with the same id */
@@ -67,7 +71,7 @@ typedef struct uvs_job_s uvs_job_t;   /* a claimed job, as its handler sees it *
 
 /* ------------------------------------------------------------------ open --- */
 
-/* Things that happen without being asked for. */
+/* What on_event reports. */
 enum {
   UVS_EVENT_DEAD = 1,      /* a job became a dead letter; text is the reason */
   UVS_EVENT_LOST,          /* a result came too late: the job was claimed again meanwhile */
@@ -97,7 +101,7 @@ typedef struct {
   const char *store; /* "sqlite:FILE" or "memory:" */
 
   int64_t put_timeout_ns; /* a call fails if the store has not worked for this long; default 2 s */
-  uint32_t max_queued;    /* calls that may wait for the store; above: UV_EAGAIN; default 65536 */
+  uint32_t max_queued;    /* most calls that wait for the store; then UV_EAGAIN; default 65536 */
 
   uint32_t max_dead;   /* dead letters that are kept; the oldest go first; default 100000 */
   int64_t dead_age_ns; /* how long a dead letter is kept; default 90 days */
@@ -107,7 +111,7 @@ typedef struct {
   void *arg;                  /* of on_event; uvs_jobs_data returns it */
 
   /* A replaced clock, for tests, as in uvs_options_t: the program moves it, and then calls
-   * uvs_jobs_clock_changed. All NULL: the system's. */
+   * uvs_jobs_clock_changed. All NULL: the clocks of the system. */
   uvs_clock_t clock;
 } uvs_jobs_options_t;
 
@@ -142,10 +146,11 @@ UVS_API uvs_t *uvs_jobs_scheduler(const uvs_jobs_t *jobs);
 UVS_API void *uvs_jobs_data(const uvs_jobs_t *jobs);
 
 /**
- * Close: nothing new is accepted (UV_ESHUTDOWN) or claimed. Calls that were accepted are carried
- * out. Handlers that run get grace_ns to finish. Then they are asked to stop (uvs_job_cancelled),
- * and their jobs are given back to the store; this does not count as an attempt. cb comes when all
- * handlers have returned and all callbacks were called. *jobs is freed after cb.
+ * Close: no more calls are accepted (UV_ESHUTDOWN), and no more jobs are claimed. Calls that were
+ * accepted are carried out. Handlers that run get grace_ns to finish. Then they are asked to stop
+ * (uvs_job_cancelled). If such a handler then returns a failure, its job is given back to the
+ * store, and this does not count as an attempt. cb is called when all handlers have returned and
+ * all other callbacks were called. *jobs is freed after cb.
  *
  * Thread:  any.
  * Returns: 0; UV_EALREADY; UV_EINVAL.
@@ -157,21 +162,21 @@ UVS_API const char *uvs_jobs_strerror(int code);
 
 /* ------------------------------------------------------------------- put --- */
 
-/* The key of a new job is in use by another job of the queue that has not ended. What happens?
- *   KEEP     nothing is written; the answer is UVS_JOB_EXISTS with the id of the other job
- *   REPLACE  the new job takes the other's place. If the other is running, the new job waits until
- *            that run has ended; the other job does not run again.
- *   ERROR    nothing is written; the answer is UV_EEXIST with the id of the other job */
+/* What a put does if another job of the queue, which has not ended, has the same key:
+ *   KEEP     It writes nothing, and answers UVS_JOB_EXISTS with the id of the other job.
+ *   REPLACE  The new job replaces the other job, which does not run again. If the other job is
+ *            running, the new job waits until that run has ended.
+ *   ERROR    It writes nothing, and answers UV_EEXIST with the id of the other job. */
 enum { UVS_KEY_KEEP = 0, UVS_KEY_REPLACE, UVS_KEY_ERROR };
 
 typedef struct {
   size_t size;       /* set by the initializer; new fields go at the end */
   const char *name;  /* of the handler */
   const char *queue; /* NULL: the name */
-  const char *id;    /* the part after "QUEUE/"; NULL: made */
+  const char *id;    /* the part after "QUEUE/"; NULL: the library makes one */
 
-  /* When it is due: delay_ns after the store has accepted it, or the instant at_ns if that is not
-   * 0. A past instant means now. */
+  /* When the job is due: delay_ns after the store has accepted it, or at the instant at_ns if that
+   * is not 0. A past instant means now. */
   int64_t delay_ns;
   int64_t at_ns;
 
@@ -180,12 +185,13 @@ typedef struct {
   const void *meta; /* for your own use, such as a trace id; up to UVS_JOB_META_MAX bytes */
   size_t meta_size;
 
-  const char *key; /* unique among the jobs of its queue that have not ended; as REST of an id */
+  const char *key; /* unique among the jobs of its queue that have not ended; NULL: none */
   int key_policy;  /* UVS_KEY_... */
   int priority;    /* UVS_PRIORITY_...; jobs of a higher priority always start first */
 
-  /* How long uvs_jobs_get and uvs_jobs_wait can read how the job ended, and a put with the same id
-   * still answers UVS_JOB_EXISTS. At least 30 s after the put in any case. */
+  /* How long after its end the store keeps a record of how the job ended. With the record,
+   * uvs_jobs_get and uvs_jobs_wait can read the end, and a put with the same id answers
+   * UVS_JOB_EXISTS. Each record is kept until 30 s after the put, even if this is 0. */
   int64_t keep_done_ns;
 } uvs_job_spec_t;
 
@@ -195,24 +201,26 @@ static inline void uvs_job_spec_init(uvs_job_spec_t *spec) {
 }
 
 /* status of a put: 0, UVS_JOB_EXISTS, or an error. */
-#define UVS_JOB_EXISTS 1 /* a job with this id, or this key, is there: nothing was written */
+#define UVS_JOB_EXISTS 1 /* a job with this id, or this key, exists: nothing was written */
 
 typedef struct {
   int status;
-  const char *id; /* the whole id: of the new job, or of the job that is there already */
+  const char *id; /* the whole id: of the new job, or of the job that exists already */
 } uvs_put_result_t;
 
 /* n results, in the order of the specs. */
 typedef void (*uvs_put_cb)(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, void *arg);
 
 /**
- * Put a job into the store. cb (may be NULL) reports 0 only when the job is durable. A put is
- * idempotent: repeated with the same id, it answers UVS_JOB_EXISTS, also if the job has run. The
- * library itself repeats a put until put_timeout_ns. uvs_jobs_put_many puts up to UVS_JOBS_PUT_MAX
- * jobs in one transaction; each is put or refused by itself. The array stride is spec->size.
+ * Put a job into the store. cb (may be NULL) reports 0 only when the job is durable. To repeat a
+ * put with the same id is safe: it answers UVS_JOB_EXISTS, also after the job has run
+ * (keep_done_ns). If the store fails, the library repeats the put for put_timeout_ns, but for at
+ * most 20 s if the job may have been written. uvs_jobs_put_many puts up to UVS_JOBS_PUT_MAX jobs in
+ * one transaction. Each job gets a result of its own: one may be refused while others are put. The
+ * array stride is spec->size.
  *
  * Results: 0; UVS_JOB_EXISTS; UV_EEXIST (UVS_KEY_ERROR); UVS_EUNKNOWN (repeat with the id in the
- *          result); UVS_EDOWN; UV_ENOSPC; UV_ENOMEM.
+ *          result, soon: see keep_done_ns); UVS_EDOWN; UV_ENOSPC; UV_ENOMEM.
  * Returns: 0; UV_EINVAL (uvs_job_check says why); UV_E2BIG (payload or meta); UV_EAGAIN
  *          (max_queued); UV_ENOMEM; UV_ESHUTDOWN.
  */
@@ -220,8 +228,8 @@ UVS_API int uvs_jobs_put(uvs_jobs_t *jobs, const uvs_job_spec_t *spec, uvs_put_c
 UVS_API int uvs_jobs_put_many(uvs_jobs_t *jobs, const uvs_job_spec_t *specs, size_t n,
                               uvs_put_cb cb, void *arg);
 
-/* What is wrong with a spec? Writes one line that names the field; "" if nothing is wrong. Returns
- * 0, UV_EINVAL or UV_E2BIG as uvs_jobs_put would. */
+/* Check a spec. Writes one line that names the field that is wrong, or "" if nothing is wrong.
+ * Returns 0, UV_EINVAL or UV_E2BIG as uvs_jobs_put would. */
 UVS_API int uvs_job_check(const uvs_job_spec_t *spec, char *text, size_t size);
 
 /* --------------------------------------------------------------- handlers --- */
@@ -237,16 +245,20 @@ struct uvs_job_s {
   const void *meta;
   size_t meta_size;
   int priority;
-  uint32_t attempt; /* 1 for the first; counts failures, not crashes */
+  uint32_t attempt; /* 1 plus the failures before this run; crashes do not count */
   uint32_t crashes; /* earlier claims whose lease ended without a result */
-  uint64_t fence;   /* hand it to systems that can refuse an older one */
+  uint64_t fence;   /* pass it to systems that can refuse a smaller one */
   int64_t due_ns;   /* when the job was due */
   int64_t put_ns;   /* when the job was put */
 };
 
-/* What a handler returns: 0 (done), a negative code (failed: retried after a wait, or given up
- * after max_attempts), UVS_PENDING (uvs_job_finish follows), UVS_JOB_GIVE_UP, or what
- * uvs_job_retry_at returned. Any other positive value is a failure. */
+/* What a handler returns:
+ *   0                what it did is done
+ *   a negative code  the run has failed: the job is retried after a wait, or given up after
+ *                    max_attempts failures
+ *   UVS_PENDING      the run goes on until uvs_job_finish
+ *   UVS_JOB_GIVE_UP, or what uvs_job_retry_at returned
+ * Any other positive value is a failure. */
 enum {
   UVS_JOB_GIVE_UP = 16, /* failed for good: becomes a dead letter */
   UVS_JOB_RETRY_AT = 17 /* see uvs_job_retry_at */
@@ -257,7 +269,7 @@ typedef struct {
   size_t size;           /* set by the initializer; new fields go at the end */
   const char *queue;     /* the queue to claim from; NULL: the name */
   int concurrency;       /* most jobs at once in this process; 0: uvs_concurrency, but at least 1 */
-  int64_t lease_ns;      /* 100 ms or more; default 30 s. Extended at each third of it. */
+  int64_t lease_ns;      /* 100 ms or more; default 30 s. A third of it is between heartbeats. */
   uint32_t max_attempts; /* failures that make a job a dead letter; 0: no bound; default 20 */
   uint32_t max_crashes;  /* crashes that make a job a dead letter; 0: no bound; default 5 */
   struct {
@@ -265,8 +277,8 @@ typedef struct {
     int64_t max_wait_ns; /* the longest wait; default 1 h */
     int jitter_percent;  /* each wait is shortened by a random 0 to this many percent; default 20 */
   } retry;
-  /* A run that takes longer is asked to stop (uvs_job_cancelled) and fails with UV_ETIMEDOUT. Its
-   * lease is not extended any more. 0: no limit. */
+  /* A run that takes longer is asked to stop (uvs_job_cancelled) and fails with UV_ETIMEDOUT.
+   * Heartbeats no longer extend its lease. 0: no limit. */
   int64_t limit_ns;
 } uvs_job_handler_t;
 
@@ -282,9 +294,10 @@ static inline void uvs_job_handler_init(uvs_job_handler_t *h) {
 }
 
 /**
- * Run the jobs of this name here. The process claims only as many jobs as it has free places for.
- * Handlers that share a queue share their places: the sum of their concurrency, with the longest
- * of their leases. A job in a claimed queue whose name has no handler here is given back for 30 s.
+ * Run the jobs of this name in this process. A handler has `concurrency` places, and the process
+ * claims only as many jobs as it has free places for. The handlers of one queue share the sum of
+ * their places, and all use the longest of their leases. If the process claims a job whose name has
+ * no handler here, it gives the job back for 30 to 40 s.
  *
  * Owns:    copies *h (NULL: defaults); borrows arg until the callback of uvs_jobs_close.
  * Returns: 0; UV_EINVAL (a field is wrong); UV_EEXIST (the name has a handler); UV_ENOMEM;
@@ -293,51 +306,61 @@ static inline void uvs_job_handler_init(uvs_job_handler_t *h) {
 UVS_API int uvs_jobs_handle(uvs_jobs_t *jobs, const char *name, uvs_job_cb handler, void *arg,
                             const uvs_job_handler_t *h);
 
-/* In a handler, on its thread; with UVS_PENDING on any thread, until uvs_job_finish. */
+/* The following functions are for a handler, on its thread. If it returns UVS_PENDING, any thread
+ * may call them until uvs_job_finish. */
 
 /* 1 if the handler should stop: the job was cancelled, its lease is lost, its time limit has
- * passed, or the store is being closed. Cheap. uvs_job_lost: 1 if the lease is lost, so that the
- * result will not be accepted. */
+ * passed, or the store is being closed. Cheap. uvs_job_lost: 1 if the lease is lost: the store will
+ * not accept the result. */
 UVS_API int uvs_job_cancelled(const uvs_job_t *job);
 UVS_API int uvs_job_lost(const uvs_job_t *job);
 
-/* Write a note that uvs_jobs_get shows while the job runs. Several notes in a row may become one.
- * UV_E2BIG; UV_ENOMEM. */
+/* Write a note that uvs_jobs_get shows while the job runs. A note replaces the note before it,
+ * which may then never be shown. Returns 0; UV_E2BIG; UV_EINVAL; UV_ENOMEM. */
 UVS_API int uvs_job_progress(uvs_job_t *job, const void *data, size_t size);
 
-/* The result, for uvs_jobs_get and uvs_jobs_wait; stored with the end of the job, if it succeeds.
- * The reason of a failure; without it, the text of the code. UV_E2BIG; UV_ENOMEM. */
+/* uvs_job_result: set the result that uvs_jobs_get and uvs_jobs_wait read. It is stored only if the
+ * job succeeds. uvs_job_error: set the reason of a failure; the default is the text of the code.
+ * Both return 0 or UV_ENOMEM; a result that is too long UV_E2BIG; data or a text that is NULL
+ * UV_EINVAL. */
 UVS_API int uvs_job_result(uvs_job_t *job, const void *data, size_t size);
 UVS_API int uvs_job_error(uvs_job_t *job, const char *text);
 
-/* Put another job in the step that ends this one: both happen or neither. Nothing is put if the run
- * fails. Returns as uvs_jobs_put. With an id or a key that exists, nothing is written. */
+/* Put another job in the step that ends this job as done: both happen, or neither. If the run
+ * fails, nothing is put. If the id or the key of the other job is in use, this job still ends as
+ * done, and the other one is put only if its key_policy is UVS_KEY_REPLACE and its id is new.
+ * Returns 0; UV_EINVAL; UV_E2BIG; UV_EAGAIN (UVS_JOBS_PUT_MAX in one run); UV_ENOMEM. */
 UVS_API int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec);
 
 /* Extend the lease so that it ends lease_ns from now or later, and wait until the store has done
  * it. For handlers that are about to stop the whole process for longer than a third of the lease.
- * 0; UVS_ELOST; UVS_EDOWN; UV_EINVAL. */
+ * Returns 0; UV_EINVAL; UV_ETIMEDOUT (limit_ns has passed); UVS_ELOST; UVS_EDOWN, UVS_EUNKNOWN and
+ * UV_ENOSPC (the store failed). */
 UVS_API int uvs_job_extend(uvs_job_t *job, int64_t lease_ns);
 
-/* Run the job again at this instant; does not count as an attempt: return uvs_job_retry_at(job, t).
- * UV_EINVAL (after 2255), which then counts as a failure. */
+/* Run the job again at this instant, without counting an attempt: return uvs_job_retry_at(job, t)
+ * from the handler. An instant that the store cannot keep (0, or from UVS_JOBS_END_NS on) answers
+ * UV_EINVAL: then the run has failed. */
 UVS_API int uvs_job_retry_at(uvs_job_t *job, int64_t at_ns);
 
-/* End a run whose handler returned UVS_PENDING, as if the handler had returned status. The last use
- * of job. 0; UV_EINVAL (UVS_PENDING). */
+/* End a run whose handler returned UVS_PENDING, as if the handler had returned status. Do not use
+ * job afterwards. Returns 0; UV_EINVAL (status is UVS_PENDING). */
 UVS_API int uvs_job_finish(uvs_job_t *job, int status);
 
 /* ---------------------------------------------------------- act on a job --- */
 
 typedef void (*uvs_jobs_cb)(uvs_jobs_t *jobs, int status, void *arg);
 
-/* Cancel a job. status: 0 (it will not run), UVS_JOB_RUNNING (its handler is asked to stop within a
- * third of the lease, and the job does not run again unless it succeeds now), UV_ENOENT (no such
- * job, or it has ended), UVS_EUNKNOWN, UVS_EDOWN. */
+/* Cancel a job. status:
+ *   0                The job will not run.
+ *   UVS_JOB_RUNNING  Its handler is asked to stop, within a third of the lease. The job does not
+ *                    run again: if this run succeeds, it ends as done, otherwise as cancelled.
+ *   UV_ENOENT        There is no such job, or it has ended.
+ *   UVS_EUNKNOWN, UVS_EDOWN */
 UVS_API int uvs_jobs_cancel(uvs_jobs_t *jobs, const char *id, uvs_jobs_cb cb, void *arg);
 
-/* Change when a job is due, as delay_ns and at_ns of a spec. status: 0; UVS_JOB_RUNNING (it runs,
- * nothing has changed); UV_ENOENT; UVS_EUNKNOWN; UVS_EDOWN. */
+/* Change when a job is due; delay_ns and at_ns are as in a spec. status: 0; UVS_JOB_RUNNING (the
+ * job is running, nothing has changed); UV_ENOENT; UVS_EUNKNOWN; UVS_EDOWN. */
 UVS_API int uvs_jobs_move(uvs_jobs_t *jobs, const char *id, int64_t delay_ns, int64_t at_ns,
                           uvs_jobs_cb cb, void *arg);
 
@@ -345,10 +368,10 @@ UVS_API int uvs_jobs_move(uvs_jobs_t *jobs, const char *id, int64_t delay_ns, in
 enum {
   UVS_JOB_PENDING = 1, /* not due, or due and not claimed */
   UVS_JOB_RUNNING,     /* claimed */
-  UVS_JOB_HELD,        /* waits for the run of the job that it replaces */
+  UVS_JOB_HELD,        /* waits until the run of the job that it replaces has ended */
   UVS_JOB_DONE,
   UVS_JOB_DEAD,      /* given up, kept as a dead letter */
-  UVS_JOB_CANCELLED, /* cancelled, and did not succeed before */
+  UVS_JOB_CANCELLED, /* cancelled, or a dead letter that was removed */
   UVS_JOB_REPLACED
 };
 
@@ -362,7 +385,7 @@ typedef struct {
   int64_t put_ns; /* 0: not known any more */
   int64_t ended_ns; /* 0: it has not ended */
   uint32_t attempts, crashes;
-  int cancelling;      /* 1: it runs, and was cancelled */
+  int cancelling;      /* 1: the job is running, and was cancelled */
   const char *error;   /* of the last failure, the reason of a dead letter; "" */
   const void *payload; /* only uvs_jobs_get, and dead letters */
   size_t payload_size;
@@ -379,28 +402,31 @@ typedef void (*uvs_job_info_cb)(uvs_jobs_t *jobs, int status, const uvs_job_info
                                 void *arg);
 UVS_API int uvs_jobs_get(uvs_jobs_t *jobs, const char *id, uvs_job_info_cb cb, void *arg);
 
-/* Wait until a job has ended (also in another process: then it needs keep_done_ns), at most
- * timeout_ns. status: 0 with *info; UV_ETIMEDOUT; UV_ENOENT; UVS_EDOWN; UV_ECANCELED (closed). */
+/* Wait until a job has ended, at most timeout_ns. If another process runs the job, or if the job
+ * has ended already, the wait needs the record of its end (keep_done_ns). status: 0 with *info;
+ * UV_ETIMEDOUT; UV_ENOENT (no such job, or no record); UVS_EDOWN; UV_ECANCELED (closed). */
 UVS_API int uvs_jobs_wait(uvs_jobs_t *jobs, const char *id, int64_t timeout_ns, uvs_job_info_cb cb,
                           void *arg);
 
 /* ------------------------------------------------------------------- cron --- */
 
-/* Occurrences have passed without a job, for longer than a minute. How many of them get a job?
+/* Misfires are occurrences that passed without a job, more than a minute ago. Which of them get a
+ * job, although late?
  *   SKIP  none
- *   ONCE  one, for the newest
+ *   ONCE  the newest
  *   ALL   the newest max_missed */
 enum { UVS_MISFIRE_ONCE = 0, UVS_MISFIRE_SKIP, UVS_MISFIRE_ALL };
 
-/* An occurrence comes while an earlier one has not ended. (One that waits for a retry has not.)
- *   QUEUE  it gets a job like any other
- *   SKIP   it gets no job */
+/* What an occurrence gets while the job of an earlier one has not ended (a job that waits for a
+ * retry has not ended):
+ *   QUEUE  a job like any other
+ *   SKIP   no job */
 enum { UVS_CRON_QUEUE = 0, UVS_CRON_SKIP };
 
 typedef struct {
   size_t size;
   const char *name;       /* of the cron */
-  uint64_t revision;      /* of the definition: 1 or more; the highest one counts */
+  uint64_t revision;      /* of the definition, 1 or more; the store keeps the highest */
   const char *expression; /* docs/calendar.md; also @every */
   const char *zone;       /* NULL: UTC, because processes may differ in their local zone */
   uvs_job_spec_t spec;    /* of each job; without id, key, delay_ns and at_ns */
@@ -417,12 +443,14 @@ static inline void uvs_job_cron_init(uvs_job_cron_t *c) {
 }
 
 /**
- * Define a cron in the store. Each occurrence becomes one job, whichever processes are there: its
- * id is "QUEUE/CRON@INSTANT". A definition with the revision that is stored, or a lower one,
- * changes nothing. A higher one replaces it. Change the revision when you change the definition.
+ * Define a cron in the store. Each occurrence becomes at most one job, however many processes have
+ * opened the store. The id of the job is "QUEUE/CRON@INSTANT". Raise the revision when you change
+ * the definition: a higher revision than the stored one replaces the definition, the same or a
+ * lower one changes nothing. A process makes the jobs of all crons if it has any handler, or has
+ * defined a cron.
  *
  * status:  0; UVS_JOB_EXISTS (nothing changed); UVS_EUNKNOWN; UVS_EDOWN; UV_ENOSPC.
- * Returns: 0; UV_EINVAL (text, which may be NULL, says why); as uvs_jobs_put.
+ * Returns: as uvs_jobs_put; after UV_EINVAL and UV_E2BIG, text (may be NULL) says why.
  */
 UVS_API int uvs_jobs_cron(uvs_jobs_t *jobs, const uvs_job_cron_t *c, uvs_jobs_cb cb, void *arg,
                           char *text, size_t text_size);
@@ -436,8 +464,9 @@ UVS_API int uvs_jobs_remove_cron(uvs_jobs_t *jobs, const char *name, uvs_jobs_cb
  * it, a change by another connection is noticed within 250 ms. */
 UVS_API int uvs_jobs_wake(uvs_jobs_t *jobs);
 
-/* With a replaced clock: read the clock again; and wait until the store's thread has nothing left
- * to do, then tell the instant (of monotonic_ns) at which it next has, or UVS_NEVER. */
+/* For a replaced clock. uvs_jobs_clock_changed: read the clock again. uvs_jobs_next_due: wait until
+ * the store's thread has nothing left to do, and write the instant of monotonic_ns at which it next
+ * has something to do, or UVS_NEVER. */
 UVS_API int uvs_jobs_clock_changed(uvs_jobs_t *jobs);
 UVS_API int uvs_jobs_next_due(uvs_jobs_t *jobs, int64_t *ret_ns);
 

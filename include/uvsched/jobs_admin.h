@@ -15,14 +15,14 @@ extern "C" {
 
 /* -------------------------------------------------------------------- jobs --- */
 
-/* Which jobs? All fields together; NULL or 0: any. */
+/* Which jobs: those that match all fields. A field that is NULL, or overdue 0, matches any job. */
 typedef struct {
   size_t size;
   const char *id; /* exactly this job */
   const char *queue;
   const char *name;
-  int state;   /* PENDING, RUNNING, HELD; DEAD; DONE (every end but DEAD); 0: not ended */
-  int overdue; /* 1: pending, and due already */
+  int state;   /* PENDING, RUNNING, HELD; DEAD; DONE (all ends but DEAD); 0: not ended */
+  int overdue; /* 1: only jobs that are pending and due already */
 } uvs_job_filter_t;
 
 static inline void uvs_job_filter_init(uvs_job_filter_t *f) {
@@ -31,15 +31,17 @@ static inline void uvs_job_filter_init(uvs_job_filter_t *f) {
 }
 
 /* List jobs, in pages of up to `limit` (1 to 1000), by time of put. cursor: 0 for the first page,
- * then what the callback got as next. next 0: that was the last page. */
+ * then the `next` that the callback got. If `next` is 0, that was the last page. A page may be
+ * short, or empty, and not be the last. */
 typedef void (*uvs_job_list_cb)(uvs_jobs_t *jobs, int status, const uvs_job_info_t *list, size_t n,
                                 int64_t next, void *arg);
 UVS_API int uvs_jobs_list(uvs_jobs_t *jobs, const uvs_job_filter_t *f, int64_t cursor,
                           uint32_t limit, uvs_job_list_cb cb, void *arg);
 
-/* Dead letters. redrive: put them back, due now, with no attempts and crashes; a letter whose key
- * is in use stays. purge: remove them (state 0 or DEAD), or the kept ends (state DONE). count: how
- * many. status of redrive with an id: UV_EEXIST (its key is in use), UV_ENOENT. */
+/* uvs_jobs_redrive: put dead letters back as pending jobs, due now, with no attempts and crashes. A
+ * letter whose key is in use stays. uvs_jobs_purge: remove dead letters (state 0 or DEAD), or the
+ * records of how jobs ended (state DONE) if they were put more than 30 s ago. count: how many. If
+ * the filter has an id: UV_ENOENT, and for redrive UV_EEXIST (its key is in use). */
 typedef void (*uvs_jobs_count_cb)(uvs_jobs_t *jobs, int status, uint64_t count, void *arg);
 UVS_API int uvs_jobs_redrive(uvs_jobs_t *jobs, const uvs_job_filter_t *f, uvs_jobs_count_cb cb,
                              void *arg);
@@ -48,7 +50,7 @@ UVS_API int uvs_jobs_purge(uvs_jobs_t *jobs, const uvs_job_filter_t *f, uvs_jobs
 
 /* ------------------------------------------------------------------ queues --- */
 
-/* Settings of a queue, kept in the store, for all processes. -1: leave as it is. */
+/* Settings of a queue. The store keeps them, for all processes. -1: leave as it is. */
 typedef struct {
   size_t size;
   const char *name;
@@ -57,7 +59,7 @@ typedef struct {
   int64_t rate;        /* most claims per rate_ns, in all processes; 0: no bound */
   int64_t rate_ns;     /* default 1 s */
   /* Most claims per second of jobs that are overdue by more than a minute, so that a backlog does
-   * not flood what the handlers call; 0: no bound. */
+   * not overload the systems that handlers call; 0: no bound. */
   int64_t catch_up_rate;
 } uvs_job_queue_t;
 
@@ -76,8 +78,8 @@ UVS_API int uvs_jobs_set_queue(uvs_jobs_t *jobs, const uvs_job_queue_t *q, uvs_j
 typedef struct {
   const char *name, *expression, *zone, *job_name, *queue;
   uint64_t revision;
-  int64_t last_ns; /* the newest occurrence that was dealt with */
-  int64_t next_ns; /* the next one; UVS_NEVER */
+  int64_t last_ns; /* the newest occurrence that was handled; first: when the cron was defined */
+  int64_t next_ns; /* the next occurrence; UVS_NEVER: none */
   int misfire, overlap;
   uint32_t max_missed;
 } uvs_cron_info_t;
@@ -98,7 +100,7 @@ typedef struct {
 
 typedef struct {
   size_t size;
-  /* In the store, now. */
+  /* In the store, now. kept: records of ends that keep_done_ns keeps. */
   uint64_t pending, overdue, running, dead, kept;
   int64_t oldest_overdue_ns;
   const uvs_queue_stats_t *queues;
@@ -106,11 +108,11 @@ typedef struct {
   /* In this process, since uvs_jobs_open. */
   uint64_t put, exists, started, done, failed, retried, given_up, cancelled;
   uint64_t lost_leases, crashes, store_failures, transactions;
-  uvs_histogram_t late; /* from due to the start of the handler */
+  uvs_histogram_t late; /* from the due time to the start of the handler */
   uvs_histogram_t run;  /* how long handlers ran */
 } uvs_jobs_stats_t;
 
-/* status 0, UVS_EDOWN. Counting reads an index of all pending jobs: about 30 ms for a million. */
+/* status: 0; UVS_EDOWN. Counting reads an index of all pending jobs: about 30 ms for a million. */
 typedef void (*uvs_jobs_stats_cb)(uvs_jobs_t *jobs, int status, const uvs_jobs_stats_t *stats,
                                   void *arg);
 UVS_API int uvs_jobs_stats(uvs_jobs_t *jobs, uvs_jobs_stats_cb cb, void *arg);

@@ -3,9 +3,9 @@
  * Durable jobs inside a SQLite transaction of your own. Your tables and the jobs are in one file,
  * so your changes and the jobs commit together, or not at all:
  *
- *   put   "the order is saved, and its confirmation is scheduled": no order without the job
- *   done  the effect of a handler and the end of its job: the effect happens exactly once, even if
- *         the process is killed at any instant
+ *   put   An order and the job that confirms it: neither is there without the other.
+ *   done  The effect of a handler and the end of its job: the effect happens exactly once, even if
+ *         the process is killed at any instant.
  *
  *     sqlite3_exec(db, "BEGIN IMMEDIATE", ...);
  *     ... your own statements ...
@@ -20,13 +20,13 @@
  *     not know each other's locks on the file, and may damage it.
  *   - A write transaction must be open: BEGIN IMMEDIATE, or a statement that has written.
  *   - The result is as durable as your connection makes it: use PRAGMA synchronous = FULL.
- *   - The job is there, or settled, when your COMMIT succeeds. Call uvs_jobs_wake then: without it,
- *     open stores notice the change within 250 ms.
- *   - Times count by the system's clock, even if the store was opened with another one.
+ *   - The job is in the store, or has ended, when your COMMIT succeeds. Then call uvs_jobs_wake:
+ *     without it, open stores notice the change within 250 ms.
+ *   - Times count by the clock of the system, even if the store was opened with a replaced one.
  *
  * ERRORS. text (may be NULL) gets one line that says what is wrong. If a function fails, it has
  * changed nothing. But when SQLite runs out of memory or disk space, or a read or write fails, it
- * may roll back your whole transaction: sqlite3_get_autocommit(db) tells.
+ * may roll back your whole transaction. Then sqlite3_get_autocommit(db) is not 0.
  */
 #ifndef UVSCHED_JOBS_SQLITE_H
 #define UVSCHED_JOBS_SQLITE_H
@@ -45,7 +45,7 @@ struct sqlite3;
  * Thread:  the one that uses db.
  * Owns:    copies *spec.
  * Returns: 0, with the id of the new job in ret_id; UVS_JOB_EXISTS or UV_EEXIST (UVS_KEY_ERROR),
- *          with the id of the job that is there; UV_EINVAL (the spec is wrong, or no write
+ *          with the id of the job that exists; UV_EINVAL (the spec is wrong, or no write
  *          transaction is open); UV_E2BIG; UV_ENOTSUP (no tables of uvsched, or of another
  *          version); UV_ENOSPC; UV_ENOMEM; UV_EFTYPE (the file is damaged); UV_EIO.
  */
@@ -54,9 +54,9 @@ UVS_API int uvs_jobs_sqlite_put(struct sqlite3 *db, const uvs_job_spec_t *spec,
 
 /**
  * End a running job as done, in the open transaction of db. After COMMIT the job never runs again,
- * whatever the handler returns. After ROLLBACK it is running as before. The handler should return
- * 0; its result and its uvs_job_put are then still written, but in a later transaction: use
- * uvs_jobs_sqlite_put for jobs that must not be lost.
+ * whatever the handler returns. After ROLLBACK the job is running as before. The handler should
+ * return 0. Then its result and its uvs_job_put are still written, but in a later transaction,
+ * which a crash may prevent: use uvs_jobs_sqlite_put for jobs that must not be lost.
  *
  * Thread:  the one that uses db, while the handler runs.
  * Returns: 0; UVS_ELOST (another claim of the job came later, or the job has ended: roll back);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * job: what a handler can say about its job while the job runs: progress, result, reason of a
- * failure, further jobs, a longer lease. The notes are kept under the lock until the run ends.
+ * job: the functions that a handler calls about its job: progress, result, reason of a failure,
+ * further jobs, a longer lease. The lock protects these notes until the run ends.
  */
 #include "jobs/run.h"
 
@@ -10,11 +10,11 @@
 #include "jobs/alloc.h"
 
 int uvs_job_cancelled(const uvs_job_t *job) {
-  return atomic_load_explicit(&uvs__run_of(job)->stop, memory_order_acquire) != 0;
+  return job != NULL && atomic_load_explicit(&uvs__run_of(job)->stop, memory_order_acquire) != 0;
 }
 
 int uvs_job_lost(const uvs_job_t *job) {
-  return (atomic_load(&uvs__run_of(job)->stop) & UVS__STOP_LOST) != 0;
+  return job != NULL && (atomic_load(&uvs__run_of(job)->stop) & UVS__STOP_LOST) != 0;
 }
 
 /* -------------------------------------------------------------- to the keeper --- */
@@ -26,12 +26,14 @@ static void on_noted(struct uvs__message *m, void *to) {
   uv_mutex_lock(&jobs->lock);
   run->noted_sent = false;
   uv_mutex_unlock(&jobs->lock);
-  if (!run->end_wanted)
+  if (atomic_load(&run->stop) & UVS__STOP_LIMIT)
+    uvs__run_end_extenders(run, UV_ETIMEDOUT);
+  else if (!run->end_wanted)
     uvs__settle_extend(run);
 }
 
-/* Lock held. One message is on its way at most. The run ends later than it arrives, because the
- * message that reports the end is sent after it. */
+/* Lock held. At most one such message is on its way. It arrives before the run ends, because the
+ * message that reports the end is sent later. */
 static void send_note(struct uvs__run *run) {
   if (run->noted_sent)
     return;
@@ -44,6 +46,8 @@ int uvs_job_progress(uvs_job_t *job, const void *data, size_t size) {
   struct uvs__run *run = uvs__run_of(job);
   void *copy;
 
+  if (job == NULL || (data == NULL && size > 0))
+    return UV_EINVAL;
   if (size > UVS_JOB_PROGRESS_MAX)
     return UV_E2BIG;
   copy = uvs__jobs_alloc(size);
@@ -65,7 +69,7 @@ int uvs_job_extend(uvs_job_t *job, int64_t lease_ns) {
   struct uvs__extender e = {.lease_us = lease_ns / 1000};
   int rc;
 
-  if (lease_ns <= 0 || lease_ns >= UVS_JOBS_END_NS / 2)
+  if (job == NULL || lease_ns <= 0 || lease_ns >= UVS_JOBS_END_NS / 2)
     return UV_EINVAL;
   rc = uv_sem_init(&e.done, 0);
   if (rc != 0)
@@ -80,7 +84,7 @@ int uvs_job_extend(uvs_job_t *job, int64_t lease_ns) {
   return e.status;
 }
 
-void uvs__run_end_extenders(struct uvs__run *run) {
+void uvs__run_end_extenders(struct uvs__run *run, int status) {
   struct uvs__extender *e;
 
   uv_mutex_lock(&run->jobs->lock);
@@ -90,7 +94,7 @@ void uvs__run_end_extenders(struct uvs__run *run) {
   while (e != NULL) {
     struct uvs__extender *next = e->next;
 
-    e->status = UVS_ELOST;
+    e->status = status;
     uv_sem_post(&e->done);
     e = next;
   }
@@ -102,6 +106,8 @@ int uvs_job_result(uvs_job_t *job, const void *data, size_t size) {
   struct uvs__run *run = uvs__run_of(job);
   void *copy;
 
+  if (job == NULL || (data == NULL && size > 0))
+    return UV_EINVAL;
   if (size > UVS_JOB_PAYLOAD_MAX)
     return UV_E2BIG;
   uv_mutex_lock(&run->jobs->lock);
@@ -116,7 +122,7 @@ int uvs_job_error(uvs_job_t *job, const char *text) {
   struct uvs__run *run = uvs__run_of(job);
   char *copy;
 
-  if (text == NULL)
+  if (job == NULL || text == NULL)
     return UV_EINVAL;
   uv_mutex_lock(&run->jobs->lock);
   copy = uvs__arena_copy(&run->notes, text, strnlen(text, UVS_JOB_ERROR_MAX));
@@ -128,7 +134,7 @@ int uvs_job_error(uvs_job_t *job, const char *text) {
 
 int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec) {
   struct uvs__run *run = uvs__run_of(job);
-  uvs_jobs_t *jobs = run->jobs;
+  uvs_jobs_t *jobs;
   struct uvs__job_put *put;
   uvs_job_spec_t s;
   char made[27] = "";
@@ -137,6 +143,9 @@ int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec) {
 
   if (rc != 0 || uvs__read_job_spec(spec, &s) != 0)
     return rc != 0 ? rc : UV_EINVAL;
+  if (job == NULL)
+    return UV_EINVAL;
+  jobs = run->jobs;
   wall_ns = uvs__wall_ns(jobs);
   uv_mutex_lock(&jobs->lock);
   if (s.id == NULL)
@@ -156,7 +165,7 @@ int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec) {
 }
 
 int uvs_job_retry_at(uvs_job_t *job, int64_t at_ns) {
-  if (at_ns <= 0 || at_ns >= UVS_JOBS_END_NS)
+  if (job == NULL || at_ns <= 0 || at_ns >= UVS_JOBS_END_NS)
     return UV_EINVAL;
   uvs__run_of(job)->retry_at_us = at_ns / 1000 + (at_ns % 1000 > 0);
   return UVS_JOB_RETRY_AT;

@@ -155,7 +155,7 @@ int uvs__sqlite_migrate(sqlite3 *db, const struct uvs__migration *steps) {
   rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
   if (rc != SQLITE_OK)
     return rc;
-  rc = migrate(db, steps); /* Somebody else may have been faster. */
+  rc = migrate(db, steps); /* looks again: another process may have been faster */
   if (rc == SQLITE_OK)
     rc = sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
   if (rc != SQLITE_OK && !sqlite3_get_autocommit(db))

@@ -2,9 +2,9 @@
  *
  * sqlite_transaction: begin, commit, and what an error of SQLite means.
  *
- * After an error of the disk nobody knows what is on it: Linux may report a failed fsync once, and
- * then call the lost pages clean. So the store is suspect from then on, and nothing is done until
- * uvs__sqlite_recover succeeds.
+ * After an error of the disk, what is on the disk is not known: Linux may report a failed fsync
+ * once, and then treat the lost pages as written. So from then on the store is suspect, and nothing
+ * is done until uvs__sqlite_recover succeeds.
  */
 #include <stdio.h>
 #include <time.h>
@@ -86,9 +86,24 @@ static void roll_back(struct uvs__sqlite *s) {
     s->suspect = true;
 }
 
+bool uvs__sqlite_has_moved(struct uvs__sqlite *s) {
+  int moved = 0;
+
+  sqlite3_file_control(s->c.db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  if (moved == 0)
+    return false;
+  snprintf(s->base.trouble, sizeof s->base.trouble, "%s: the file was deleted or replaced",
+           s->path);
+  s->suspect = true;
+  s->moved = true;
+  return true;
+}
+
 int uvs__sqlite_begin(struct uvs__sqlite *s, bool write, bool full) {
   int status;
 
+  if (write && uvs__sqlite_has_moved(s))
+    return UV_EAGAIN;
   s->c.rc = write ? set_durability(s, full) : SQLITE_OK;
   begin(s, write);
   if (s->c.rc == SQLITE_OK)

@@ -111,14 +111,14 @@ TEST each_wrong_field_of_a_spec_is_refused_and_named(void) {
       "id must have 1 to 96 printable ASCII characters without blanks",
       "delay_ns and at_ns are both set: set one of them",
       "at_ns is before 1970",
-      "at_ns is after the year 2255",
+      "at_ns is after 2255-06-05T23:47:34Z",
       "delay_ns is longer than 142 years",
       "payload is NULL, but its size is 1",
       "meta is NULL, but its size is 1",
       "key must have 1 to 96 printable ASCII characters without blanks",
       "key_policy is set, but key is not",
-      "key_policy is 3, which is no UVS_KEY_...",
-      "priority is 2, which is no UVS_PRIORITY_...",
+      "key_policy is 3, which is not a UVS_KEY_...",
+      "priority is 2, which is not a UVS_PRIORITY_...",
       "keep_done_ns is negative",
       "the spec is NULL, or was not made by uvs_job_spec_init",
       "payload has 65537 bytes, more than 65536",
@@ -262,15 +262,21 @@ TEST wrong_options_of_a_handler_are_refused(void) {
 
 static int make_wrong_calls(struct probe *p, uvs_job_t *job) {
   static const char bytes[UVS_JOB_PAYLOAD_MAX + 1];
-  uvs_job_spec_t spec = engine_spec("a b", NULL);
+  uvs_job_spec_t spec = engine_spec("a b", NULL), good = engine_spec("n", NULL);
 
-  p->number = uvs_job_progress(job, bytes, UVS_JOB_PROGRESS_MAX + 1) == UV_E2BIG &&
-              uvs_job_result(job, bytes, UVS_JOB_PAYLOAD_MAX + 1) == UV_E2BIG &&
-              uvs_job_error(job, NULL) == UV_EINVAL && uvs_job_put(job, &spec) == UV_EINVAL &&
-              uvs_job_put(job, NULL) == UV_EINVAL && uvs_job_extend(job, 0) == UV_EINVAL &&
-              uvs_job_extend(job, UVS_NEVER) == UV_EINVAL &&
-              uvs_job_retry_at(job, 0) == UV_EINVAL &&
-              uvs_job_finish(job, UVS_PENDING) == UV_EINVAL;
+  p->number =
+      uvs_job_progress(job, bytes, UVS_JOB_PROGRESS_MAX + 1) == UV_E2BIG &&
+      uvs_job_result(job, bytes, UVS_JOB_PAYLOAD_MAX + 1) == UV_E2BIG &&
+      uvs_job_error(job, NULL) == UV_EINVAL && uvs_job_put(job, &spec) == UV_EINVAL &&
+      uvs_job_put(job, NULL) == UV_EINVAL && uvs_job_extend(job, 0) == UV_EINVAL &&
+      uvs_job_extend(job, UVS_NEVER) == UV_EINVAL && uvs_job_retry_at(job, 0) == UV_EINVAL &&
+      uvs_job_finish(job, UVS_PENDING) == UV_EINVAL &&
+      uvs_job_progress(job, NULL, 1) == UV_EINVAL && uvs_job_result(job, NULL, 1) == UV_EINVAL &&
+      uvs_job_cancelled(NULL) == 0 && uvs_job_lost(NULL) == 0 &&
+      uvs_job_progress(NULL, bytes, 1) == UV_EINVAL &&
+      uvs_job_result(NULL, bytes, 1) == UV_EINVAL && uvs_job_error(NULL, "no") == UV_EINVAL &&
+      uvs_job_put(NULL, &good) == UV_EINVAL && uvs_job_extend(NULL, 1) == UV_EINVAL &&
+      uvs_job_retry_at(NULL, 1) == UV_EINVAL && uvs_job_finish(NULL, 0) == UV_EINVAL;
   return 0;
 }
 
@@ -337,10 +343,10 @@ TEST each_wrong_field_of_a_cron_is_refused_and_named(void) {
       "name is missing",
       "revision is 0",
       "expression is missing",
-      "misfire is no UVS_MISFIRE_...",
-      "max_missed is not from 1 to 1000",
+      "misfire is not a UVS_MISFIRE_...",
+      "max_missed is not in the range 1 to 1000",
       "max_missed is only for UVS_MISFIRE_ALL",
-      "overlap is no UVS_CRON_...",
+      "overlap is not a UVS_CRON_...",
       "name has a character",
       "spec has an id, a key or a time: the cron sets them",
       "spec has an id, a key or a time: the cron sets them",
@@ -419,6 +425,7 @@ TEST above_max_queued_calls_are_refused_until_callbacks_have_come(void) {
     EQ(0, uvs_jobs_put(f->nodes[0].jobs, &spec, answer_put, &a));
   EQ(UV_EAGAIN, uvs_jobs_put(f->nodes[0].jobs, &spec, no_put, NULL));
   EQ(UV_EAGAIN, uvs_jobs_cancel(f->nodes[0].jobs, "n/a", NULL, NULL));
+  EQ(0, uvs_jobs_wait(f->nodes[0].jobs, "n/none", UVS_NEVER, NULL, NULL)); /* does not count */
   engine_quiesce(f);
   EQ(10, a.calls);
   for (int i = 0; i < 50; i++)

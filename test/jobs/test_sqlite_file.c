@@ -5,7 +5,9 @@
  */
 #include "sqlite_fixture.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "jobs/sqlite.h"
 
@@ -156,7 +158,7 @@ TEST names_of_queues_that_are_not_used_any_more_are_trimmed(void) {
 
 /* ------------------------------------------------------------- busy, full --- */
 
-TEST a_file_that_stays_busy_answers_again_and_nothing_is_done(void) {
+TEST a_busy_file_answers_eagain_and_nothing_is_done(void) {
   struct store_fixture f;
   sqlite3 *other;
 
@@ -170,6 +172,49 @@ TEST a_file_that_stays_busy_answers_again_and_nothing_is_done(void) {
   sqlite3_close(other);
   EQ(0, store_put_simple(&f, "q", "a"));
   SAYS("", f.first->trouble);
+  store_close(&f);
+  PASS();
+}
+
+TEST nothing_is_written_to_a_file_that_was_deleted_or_replaced(void) {
+  struct store_fixture f;
+  char moved[400];
+
+  fixture_init(&f);
+  EQ(0, store_put_simple(&f, "q", "a"));
+  snprintf(moved, sizeof moved, "%s-moved", f.name);
+  ASSERT(rename(f.name, moved) == 0);
+  EQ(UV_EAGAIN, store_put_simple(&f, "q", "b"));
+  ASSERT(strstr(f.first->trouble, "deleted") != NULL);
+  EQ(UV_EAGAIN, store_put_simple(&f, "q", "b"));
+  EQ(-1, file_size(f.name)); /* no new file is made */
+  ASSERT(rename(moved, f.name) == 0);
+  EQ(0, store_put_simple(&f, "q", "b"));
+  EQ(UVS_JOB_PENDING, store_state(&f, "q", "a"));
+  store_close(&f);
+  PASS();
+}
+
+TEST a_file_that_took_the_place_of_another_is_used_from_then_on(void) {
+  struct store_fixture f;
+  char moved[400];
+
+  fixture_init(&f);
+  EQ(0, store_put_simple(&f, "q", "a"));
+  snprintf(moved, sizeof moved, "%s-moved", f.name);
+  ASSERT(rename(f.name, moved) == 0);
+  snprintf(moved, sizeof moved, "%s-wal", f.name);
+  ASSERT(unlink(moved) == 0);
+  snprintf(moved, sizeof moved, "%s-shm", f.name);
+  ASSERT(unlink(moved) == 0);
+  snprintf(moved, sizeof moved, "%s-owners", f.name);
+  ASSERT(unlink(moved) == 0);
+  file_write(f.name, "", 0);
+  ASSERT(f.first->ops->poll(f.first)); /* so the queues are looked at again */
+  EQ(0, store_state(&f, "q", "a"));
+  EQ(0, store_put_simple(&f, "q", "b"));
+  EQ(UVS_JOB_PENDING, store_state(&f, "q", "b"));
+  EQ(1, sql_number(f.name, "SELECT count(*) FROM uvs_owners"));
   store_close(&f);
   PASS();
 }
@@ -205,7 +250,7 @@ TEST a_full_disk_refuses_puts_and_still_ends_jobs(void) {
   PASS();
 }
 
-TEST a_request_that_does_not_fit_leaves_the_others_of_its_batch(void) {
+TEST a_request_that_does_not_fit_on_the_disk_does_not_fail_its_batch(void) {
   static char bytes[UVS_JOB_PAYLOAD_MAX];
   struct uvs__put puts[3] = {
       {.job = store_job("q", "a")}, {.job = store_job("q", "large")}, {.job = store_job("q", "b")}};
@@ -239,7 +284,7 @@ TEST a_request_that_does_not_fit_leaves_the_others_of_its_batch(void) {
   PASS();
 }
 
-TEST a_table_that_was_dropped_is_damage_and_not_asked_again(void) {
+TEST a_dropped_table_is_reported_as_damage_and_not_retried(void) {
   struct store_fixture f;
 
   fixture_init(&f);
@@ -285,7 +330,7 @@ TEST an_idle_store_empties_the_log(void) {
   PASS();
 }
 
-TEST a_reader_that_keeps_the_log_from_shrinking_is_told_once(void) {
+TEST a_reader_that_keeps_the_log_from_shrinking_makes_one_event(void) {
   struct store_fixture f;
   sqlite3 *reader;
 
@@ -342,15 +387,17 @@ SUITE(keeps) {
 }
 
 SUITE(busy_or_full) {
-  RUN_TEST(a_file_that_stays_busy_answers_again_and_nothing_is_done);
+  RUN_TEST(a_busy_file_answers_eagain_and_nothing_is_done);
+  RUN_TEST(nothing_is_written_to_a_file_that_was_deleted_or_replaced);
+  RUN_TEST(a_file_that_took_the_place_of_another_is_used_from_then_on);
   RUN_TEST(a_full_disk_refuses_puts_and_still_ends_jobs);
-  RUN_TEST(a_request_that_does_not_fit_leaves_the_others_of_its_batch);
-  RUN_TEST(a_table_that_was_dropped_is_damage_and_not_asked_again);
+  RUN_TEST(a_request_that_does_not_fit_on_the_disk_does_not_fail_its_batch);
+  RUN_TEST(a_dropped_table_is_reported_as_damage_and_not_retried);
 }
 
 SUITE(write_ahead_log) {
   RUN_TEST(an_idle_store_empties_the_log);
-  RUN_TEST(a_reader_that_keeps_the_log_from_shrinking_is_told_once);
+  RUN_TEST(a_reader_that_keeps_the_log_from_shrinking_makes_one_event);
   RUN_TEST(under_load_the_log_stays_below_its_bound);
 }
 

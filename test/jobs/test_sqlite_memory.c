@@ -278,12 +278,64 @@ TEST a_put_in_a_transaction_of_the_user_is_whole_or_nothing(void) {
   PASS();
 }
 
+/* ------------------------------------------------------------- pending jobs --- */
+
+static int put_1000(struct store_fixture *f, int first) {
+  static struct uvs__put puts[1000];
+  static char rests[1000][20];
+  struct uvs__put_request r = {.r = {.op = UVS__PUT}, .puts = puts, .n = 1000};
+  int i;
+
+  for (i = 0; i < 1000; i++) {
+    snprintf(rests[i], sizeof rests[i], "%d", first + i);
+    puts[i] = (struct uvs__put){.job = store_job("q", rests[i])};
+  }
+  store_run(f, &r.r);
+  uvs__arena_free(&r.arena);
+  return r.r.status;
+}
+
+/* 10000 jobs are more than 1 MB in the file. */
+TEST jobs_take_no_memory_but_the_page_cache(void) {
+  struct store_fixture f;
+  int64_t before;
+  int i;
+
+  sqlite_only();
+  store_init(&f);
+  sql_do(((struct uvs__sqlite *)f.first)->c.db, "PRAGMA cache_size = -200");
+  EQ(0, put_1000(&f, 0));
+  before = sqlite3_memory_used();
+  for (i = 1; i < 10; i++)
+    EQ(0, put_1000(&f, 1000 * i));
+  ASSERT(sqlite3_memory_used() - before < 100000);
+  EQ(10000, store_count(&f, "q")->pending);
+  EQ(0, f.first->ops->idle(f.first)); /* everything is in the file */
+  ASSERT(file_size(f.name) > 1000000);
+  store_close(&f);
+  PASS();
+}
+
+/* The cache does not grow with the file, either. */
+TEST the_page_cache_is_bounded(void) {
+  struct store_fixture f;
+
+  sqlite_only();
+  store_init(&f);
+  EQ(-32768, sql_number_of(((struct uvs__sqlite *)f.first)->c.db, "PRAGMA cache_size"));
+  EQ(0, sql_number_of(((struct uvs__sqlite *)f.first)->c.db, "PRAGMA mmap_size"));
+  store_close(&f);
+  PASS();
+}
+
 SUITE(memory) {
   RUN_TEST(open_fails_cleanly_and_can_be_repeated);
   RUN_TEST(a_put_is_there_or_was_refused);
   RUN_TEST(a_job_is_claimed_and_settled_or_stays_as_it_is);
   RUN_TEST(reading_answers_or_is_refused);
   RUN_TEST(a_put_in_a_transaction_of_the_user_is_whole_or_nothing);
+  RUN_TEST(jobs_take_no_memory_but_the_page_cache);
+  RUN_TEST(the_page_cache_is_bounded);
 }
 
 TEST_MAIN(replace_allocator_of_sqlite(); RUN_SUITE(memory));

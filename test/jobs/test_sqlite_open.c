@@ -83,7 +83,7 @@ TEST a_database_in_utf_16_works(void) {
   PASS();
 }
 
-TEST names_that_mean_something_to_sqlite_are_plain_paths(void) {
+TEST names_that_are_special_to_sqlite_are_plain_paths(void) {
   static const char *const names[] = {":memory:", "file:a?mode=memory", "file:b", "-x"};
   struct sqlite_folder f;
   char here[4096];
@@ -231,12 +231,12 @@ TEST tables_without_a_version_are_refused(void) {
 
   folder_init(&f);
   sql_run(f.file, "CREATE TABLE uvs_jobs(x)");
-  REFUSES(&f, UV_EFTYPE, "no version");
+  REFUSES(&f, UV_EFTYPE, "does not have their version");
   folder_remove(&f);
   folder_init(&f);
   EQ(0, folder_try(&f));
   sql_run(f.file, "DELETE FROM uvs_meta");
-  REFUSES(&f, UV_EFTYPE, "no version");
+  REFUSES(&f, UV_EFTYPE, "does not have their version");
   folder_remove(&f);
   PASS();
 }
@@ -379,7 +379,7 @@ SUITE(accepted) {
   RUN_TEST(a_database_of_the_user_gets_only_tables_that_begin_with_uvs);
   RUN_TEST(a_database_in_utf_16_works);
   RUN_TEST(the_file_of_the_owners_has_the_permissions_of_the_database);
-  RUN_TEST(names_that_mean_something_to_sqlite_are_plain_paths);
+  RUN_TEST(names_that_are_special_to_sqlite_are_plain_paths);
 }
 
 SUITE(refused) {
