@@ -214,7 +214,8 @@ typedef void (*uvs_put_cb)(uvs_jobs_t *jobs, const uvs_put_result_t *results, si
 /**
  * Put a job into the store. cb (may be NULL) reports 0 only when the job is durable. To repeat a
  * put with the same id is safe: it answers UVS_JOB_EXISTS, also after the job has run
- * (keep_done_ns). If the store fails, the library repeats the put for put_timeout_ns.
+ * (keep_done_ns). If the store fails, the library repeats the put for put_timeout_ns, but not for
+ * more than 20 s if the put may have been written.
  * uvs_jobs_put_many puts up to UVS_JOBS_PUT_MAX jobs in one transaction. Each job gets a result of
  * its own: one may be refused while others are put. The array stride is spec->size.
  *

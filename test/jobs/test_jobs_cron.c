@@ -15,6 +15,7 @@
 
 /* ------------------------------------------------------------- definition --- */
 
+/* Q33 */
 TEST each_occurrence_becomes_a_job_at_its_instant(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("ten", "*/10 * * * *");
@@ -55,6 +56,7 @@ TEST a_cron_without_a_handler_here_makes_jobs_all_the_same(void) {
   PASS();
 }
 
+/* Q34 */
 TEST a_definition_that_is_stored_or_older_changes_nothing_and_a_newer_one_replaces_it(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -151,6 +153,7 @@ static struct engine *miss_five_hours(int misfire, uint32_t max_missed) {
   return f;
 }
 
+/* Q36 */
 TEST after_misfires_one_job_is_made_for_the_newest(void) {
   struct engine *f = miss_five_hours(UVS_MISFIRE_ONCE, 0);
 
@@ -163,6 +166,7 @@ TEST after_misfires_one_job_is_made_for_the_newest(void) {
   PASS();
 }
 
+/* Q36 */
 TEST misfires_may_be_skipped(void) {
   struct engine *f = miss_five_hours(UVS_MISFIRE_SKIP, 0);
 
@@ -174,6 +178,7 @@ TEST misfires_may_be_skipped(void) {
   PASS();
 }
 
+/* Q36 */
 TEST all_misfires_get_a_job_up_to_the_bound_newest_first_to_keep(void) {
   struct engine *f = miss_five_hours(UVS_MISFIRE_ALL, 3);
 
@@ -183,6 +188,7 @@ TEST all_misfires_get_a_job_up_to_the_bound_newest_first_to_keep(void) {
   PASS();
 }
 
+/* Q36 */
 TEST an_occurrence_of_the_last_minute_is_no_misfire(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -197,7 +203,7 @@ TEST an_occurrence_of_the_last_minute_is_no_misfire(void) {
   PASS();
 }
 
-/* 3 days of seconds. The first number is of the last minute, and is not bounded. */
+/* Q36. 3 days of seconds. The first number is of the last minute, and is not bounded. */
 TEST a_long_absence_makes_a_bounded_number_of_jobs(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "* * * * * *");
@@ -215,6 +221,7 @@ TEST a_long_absence_makes_a_bounded_number_of_jobs(void) {
 
 /* ----------------------------------------------------------------- overlap --- */
 
+/* Q37 */
 TEST with_skip_an_occurrence_during_an_earlier_one_gets_no_job(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -235,6 +242,7 @@ TEST with_skip_an_occurrence_during_an_earlier_one_gets_no_job(void) {
   PASS();
 }
 
+/* Q37 */
 TEST with_skip_an_occurrence_that_waits_for_a_retry_counts_as_not_ended(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -256,6 +264,7 @@ TEST with_skip_an_occurrence_that_waits_for_a_retry_counts_as_not_ended(void) {
   PASS();
 }
 
+/* Q37 */
 TEST with_queue_occurrences_overlap(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -270,6 +279,7 @@ TEST with_queue_occurrences_overlap(void) {
 
 /* ------------------------------------------------------------------- clocks --- */
 
+/* Q38 */
 TEST a_clock_that_is_set_back_doubles_no_occurrence(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -307,6 +317,7 @@ TEST a_clock_that_is_set_forward_brings_what_it_has_passed(void) {
 
 /* -------------------------------------------------------------- occurrences --- */
 
+/* Q35 */
 TEST neither_a_cancelled_nor_a_dead_occurrence_ends_the_cron(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -323,6 +334,7 @@ TEST neither_a_cancelled_nor_a_dead_occurrence_ends_the_cron(void) {
   PASS();
 }
 
+/* Q35 */
 TEST a_cron_goes_on_after_the_node_that_defined_it_has_closed(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -449,7 +461,7 @@ static int check(const struct day *d, const char *expression, int64_t from_ns, i
   return n;
 }
 
-/* F13: two nodes, two revisions, restarts, pauses, jumps, and occurrences cancelled by hand. */
+/* Q33 Q35. Two nodes, two revisions, restarts, pauses, jumps, and occurrences cancelled by hand. */
 TEST each_occurrence_is_one_job_on_two_nodes_over_a_day_with_a_change_of_the_clocks(void) {
   struct engine *f = engine_start();
   struct day d = {.f = f, .random = test_seed, .revision = 1};
