@@ -16,10 +16,10 @@ static const struct jobs_command *const commands[] = {
 
 static const char examples[] =
     "\n"
-    "A job is a name, a payload and a due time. It is kept in a SQLite file until it has run, so "
-    "it\n"
-    "outlives every process. `put` makes the file. `run` runs a command for each job that is due;\n"
-    "any number of them, and of programs that use libuvsched-jobs, may share the file.\n"
+    "A job is a name, a payload and a due time. It stays in a SQLite file until it has run, so it\n"
+    "survives crashes and power failures. `put` makes the file. `run` runs a command for each job\n"
+    "that is due. Any number of runners, and of programs that use libuvsched-jobs, may use the\n"
+    "file at the same time.\n"
     "\n"
     "examples:\n"
     "  uvsched jobs put --store sqlite:jobs.db --name rate-ride --in 48h --payload '{\"ride\": "
@@ -28,9 +28,8 @@ static const char examples[] =
     "  uvsched jobs ls --store sqlite:jobs.db --overdue\n"
     "  uvsched jobs cancel --store sqlite:jobs.db rate-ride/01JD2Y4Q8N5M0V6T7R3S9W1XKE\n"
     "\n"
-    "The id of a job is QUEUE/REST. `put` prints it; `--id REST` sets the second part. The queue "
-    "is\n"
-    "the name, unless --queue says otherwise.\n"
+    "The id of a job is QUEUE/REST. `put` prints it; `--id REST` sets the second part. The queue\n"
+    "is the name, unless --queue says otherwise.\n"
     "\n"
     "durations: numbers with units, larger units first: 48h, 15d, 1h30m, 250ms.\n"
     "           Units: w d h m s ms us ns\n"
@@ -51,8 +50,9 @@ static int print_help(FILE *to) {
   return 0;
 }
 
-/* No file and no pipe of ours may get the number of a closed standard input or output: libuv aborts
- * when it closes such a one. Writing to these fails as if they were closed. */
+/* libuv aborts when it closes a handle whose descriptor is 0, 1 or 2. If one of these is closed,
+ * our files and pipes would get its number. So this takes the missing numbers, for reading only:
+ * writing to them fails as if they were closed. */
 static void open_missing_descriptors(void) {
   int fd;
 

@@ -77,14 +77,12 @@ const struct jobs_command jobs_cancel = {
     "cancel", run_cancel, "cancel a job",
     "usage: uvsched jobs cancel ID --store sqlite:FILE\n"
     "\n"
-    "Cancels a job. If it is running, its command or handler is asked to stop within a third of "
-    "its\n"
-    "lease, and the job does not run again.\n"
+    "Cancels a job. If it is running, its command or handler is asked to stop, within a third of\n"
+    "its lease, and the job does not run again.\n"
     "\n"
     "options:\n" STORE_HELP HELP_HELP "\n"
-    "exit status: 0 it is cancelled, or asked to stop; 1 there is no such job, or it has ended, "
-    "or\n"
-    "the store cannot be used; 2 the command line is wrong.\n"};
+    "exit status: 0 the job is cancelled, or asked to stop; 1 there is no such job, or it has\n"
+    "ended, or the store cannot be used; 2 the command line is wrong.\n"};
 
 const struct jobs_command jobs_move = {
     "move", run_move, "change when a job is due",
@@ -92,12 +90,10 @@ const struct jobs_command jobs_move = {
     "\n"
     "Changes when a job is due. A job that is running cannot be moved.\n"
     "\n"
-    "options:\n" STORE_HELP
-    "  --in DURATION        due so much later than now, such as 48h; 0s: now\n"
+    "options:\n" STORE_HELP "  --in DURATION        due this long from now, such as 48h; 0s: now\n"
     "  --at TIME            due at this time, such as 2026-11-18T20:00:00Z\n" HELP_HELP "\n"
-    "exit status: 0 it is moved; 1 there is no such job, or it has ended, or it runs, or the "
-    "store\n"
-    "cannot be used; 2 the command line is wrong.\n"};
+    "exit status: 0 the job is moved; 1 there is no such job, or it has ended, or it is running,\n"
+    "or the store cannot be used; 2 the command line is wrong.\n"};
 
 /* -------------------------------------------------------- redrive, purge --- */
 
@@ -122,7 +118,7 @@ static int check_selection(const char *command, const uvs_job_filter_t *f, bool 
   if ((f->id != NULL) + all + some == 1)
     return 0;
   if (f->id == NULL && !all && !some)
-    return cli_usage_error(command, "it is not said which: write an ID, or --queue QUEUE, or "
+    return cli_usage_error(command, "nothing is selected: write an ID, or --queue QUEUE, or "
                                     "--name NAME, or --all");
   return cli_usage_error(
       command, "an ID, --all, and --queue with --name exclude each other: write only one");
@@ -198,7 +194,7 @@ const struct jobs_command jobs_redrive = {
     "redrive", run_redrive, "put dead letters back, so that they run again",
     "usage: uvsched jobs redrive (ID | --queue QUEUE | --name NAME | --all) --store sqlite:FILE\n"
     "\n"
-    "Puts dead letters back as jobs that are due now, with no attempts and no crashes. A letter\n"
+    "Makes dead letters jobs again that are due now, with no attempts and no crashes. A letter\n"
     "whose key is in use by another job stays. Prints how many were put back.\n"
     "\n"
     "options:\n" STORE_HELP SELECTION HELP_HELP "\n"
@@ -215,7 +211,7 @@ const struct jobs_command jobs_purge = {
     "removed. Jobs that have not ended are never removed: see `uvsched jobs cancel`.\n"
     "\n"
     "options:\n" STORE_HELP SELECTION
-    "  --ended              not dead letters, but what the store keeps of jobs that are done,\n"
+    "  --ended              remove not dead letters, but the records of jobs that are done,\n"
     "                       cancelled or replaced, if they were put more than 30 s ago\n" HELP_HELP
     "\n"
     "exit status: 0; 1 there is no such dead letter, or the store cannot be used; 2 the command "

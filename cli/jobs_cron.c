@@ -110,7 +110,7 @@ static int add(const char *command, const char *store_name, const uvs_job_cron_t
   rc = jobs_wait(&store, rc, NULL);
   if (rc == UVS_JOB_EXISTS) {
     cli_complain("the store has %s with this revision or a higher one, so nothing was changed: to "
-                 "change the cron, write a higher --revision (`uvsched jobs cron ls` shows it)",
+                 "change the cron, write a higher --revision than `uvsched jobs cron ls` shows",
                  c->name);
     rc = 0;
   } else if (rc == 0) {
@@ -136,7 +136,7 @@ static bool read_rules(const char *command, const char *misfire, const char *max
   if (!jobs_read_number(command, "--max-missed", max_missed, &number))
     return false;
   if (max_missed != NULL && c->misfire != UVS_MISFIRE_ALL) {
-    cli_usage_error(command, "--max-missed is for --misfire all: write that too");
+    cli_usage_error(command, "--max-missed needs --misfire all: write both");
     return false;
   }
   c->max_missed = c->misfire == UVS_MISFIRE_ALL ? (uint32_t)number : 0;
@@ -206,12 +206,11 @@ static const char help[] =
     "       uvsched jobs cron add CRON \"EXPRESSION\" --store sqlite:FILE [OPTIONS]\n"
     "       uvsched jobs cron rm CRON --store sqlite:FILE\n"
     "\n"
-    "A cron is kept in the store. At each of its times it puts one job, however many programs "
-    "share\n"
-    "the store. The time passes only while some program has the store open, such as `uvsched jobs\n"
-    "run`; --misfire says what happens to times that passed meanwhile. `uvsched cron "
-    "\"EXPRESSION\"\n"
-    "ZONE` shows the times of an expression. The ids of the jobs are QUEUE/CRON@INSTANT.\n"
+    "A cron is in the store. At each of its times it puts one job, however many programs use the\n"
+    "store. At least one program that runs jobs must have the store open, such as `uvsched jobs\n"
+    "run`; --misfire says what happens to times that pass while there is none. `uvsched cron\n"
+    "\"EXPRESSION\" ZONE` shows the times of an expression. The ids of the jobs are\n"
+    "QUEUE/CRON@INSTANT.\n"
     "\n"
     "options:\n"
     "  --store sqlite:FILE     the store\n"
@@ -222,16 +221,13 @@ static const char help[] =
     "  --queue QUEUE           their queue; default: their name\n"
     "  --payload TEXT, --payload-file FILE   their payload\n"
     "  --zone ZONE             such as Europe/Berlin; default UTC\n"
-    "  --revision NUMBER       of this definition; default 1. To change a cron, add it again with "
-    "a\n"
-    "                          higher number: the highest one counts.\n"
-    "  --misfire once|skip|all times passed without a job: one job for the newest (default), "
-    "none,\n"
-    "                          or one for each\n"
-    "  --max-missed NUMBER     with --misfire all: at most so many, 1 to 1000; default 1000\n"
-    "  --overlap queue|skip    the job before has not ended: put the next one anyway (default), "
-    "or\n"
-    "                          none\n"
+    "  --revision NUMBER       of this definition; default 1. To change a cron, add it again with\n"
+    "                          a higher number.\n"
+    "  --misfire once|skip|all what times that passed without a job, more than a minute ago, get:\n"
+    "                          one job for the newest (default), none, or one for each\n"
+    "  --max-missed NUMBER     with --misfire all: at most this many, 1 to 1000; default 1000\n"
+    "  --overlap queue|skip    if the job before has not ended: put the next one all the same\n"
+    "                          (default), or do not put it\n"
     "\n"
     "example:\n"
     "  uvsched jobs cron add nightly \"0 3 * * *\" --zone Europe/Berlin --store sqlite:jobs.db\n"

@@ -4,8 +4,8 @@
  * pipe to its standard input; its outputs are those of the runner.
  *
  * A command ends in two steps. When its shell exits, the job is finished: from then on *job is not
- * used. When the process group is empty, or was killed, the command is forgotten. What the shell
- * leaves behind in its group is ended too: it would run without a lease.
+ * used. When the process group is empty, or was killed, the command is freed. Processes that the
+ * shell has left behind in its group are ended too: they would run without a lease.
  */
 #include <errno.h>
 #include <signal.h>
@@ -25,11 +25,11 @@ struct command {
   uv_process_t process;
   uv_pipe_t input;
   uv_write_t write;
-  int handles; /* that are not closed */
+  int handles; /* how many are not closed yet */
   pid_t group;
   int64_t began_ns;
   int64_t kill_ns;    /* when to send SIGKILL; 0: SIGTERM was not sent */
-  const char *reason; /* why it was ended; NULL: it was not */
+  const char *reason; /* why the runner ended the command; NULL: it did not */
   bool killed, forgotten;
 };
 
@@ -167,8 +167,8 @@ static void on_exit_of_shell(uv_process_t *process, int64_t exit_status, int sig
 
 /* ------------------------------------------------------------------- watch --- */
 
-/* Why must the command end? NULL: it need not. (The library knows no limit: it could not say
- * whether a job is cancelled or has reached its limit.) */
+/* Why must the command end? NULL: it may go on. (The handler's limit_ns is not used: with it,
+ * uvs_job_cancelled could mean the limit or a cancel.) */
 static const char *reason_to_end(const struct command *c) {
   const struct runner *r = c->runner;
 
@@ -214,7 +214,7 @@ void runner_kill_commands(struct runner *r) {
 /* ------------------------------------------------------------------- start --- */
 
 static void on_written(uv_write_t *write, int status) {
-  (void)status; /* the command need not read its payload */
+  (void)status; /* it is no error if the command does not read its payload */
   close_handle((uv_handle_t *)write->handle);
 }
 

@@ -25,7 +25,7 @@ static void add_group(struct groups *g, pid_t pid) {
     pid_t *more = realloc(g->pid, room * sizeof *more);
 
     if (more ==
-        NULL) { /* a command that is not guarded must not run: its job fails, and is retried */
+        NULL) { /* without memory the command is not started: its job fails, and is retried */
       kill(-pid, SIGKILL);
       return;
     }
@@ -71,8 +71,8 @@ static void follow(int fd, struct groups *g) {
   }
 }
 
-/* The guardian has a session of its own, so that what is sent to the runner's process group, such
- * as a Ctrl-C, does not reach it. It holds no output of the runner open. */
+/* The guardian has a session of its own, so that signals to the runner's process group, such as
+ * those of a Ctrl-C, do not reach it. It keeps no output of the runner open. */
 static void guard(int fd) {
   struct groups g = {0};
   char title[60];

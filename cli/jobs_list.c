@@ -97,7 +97,7 @@ static void print_text_note(const char *name, const char *text) {
   cli_write_plain(stdout, text);
 }
 
-/* What most jobs do not have, behind the row. */
+/* Behind the row: fields that most jobs do not have. */
 static void print_notes(const uvs_job_info_t *info) {
   if (strcmp(info->name, info->queue) != 0)
     print_text_note("name", info->name);
@@ -215,7 +215,7 @@ static bool read_cursor(const char *command, const char *value, int64_t *ret) {
   *ret = strtoll(value, &end, 10);
   if (*value >= '1' && *value <= '9' && *end == '\0')
     return true;
-  cli_usage_error(command, "--cursor is '%.60s': write the number that the page before has printed",
+  cli_usage_error(command, "--cursor is '%.60s': write the number that the list before has printed",
                   value);
   return false;
 }
@@ -368,9 +368,9 @@ static int run_show(int argc, char **argv) {
 /* -------------------------------------------------------------------- help --- */
 
 #define PAGING \
-  "  --limit NUMBER       at most so many; default 100\n" \
-  "  --all                all of them\n" \
-  "  --cursor CURSOR      go on after an earlier page: the number that it printed to stderr\n" \
+  "  --limit NUMBER       list at most this many; default 100\n" \
+  "  --all                list all of them\n" \
+  "  --cursor CURSOR      continue an earlier list: the number that it printed to stderr\n" \
   "  --json               one array of objects\n" \
   "  --help               this text\n"
 
@@ -387,10 +387,10 @@ const struct jobs_command jobs_ls = {
     "  --state STATE        only jobs in this state:\n"
     "                         pending    not due yet, or due and not started\n"
     "                         running    some program runs it\n"
-    "                         held       waits for the end of the job that it replaces\n"
-    "                         done       succeeded; so long as it is kept (put --keep)\n"
-    "                         cancelled  by `uvsched jobs cancel`; so long as it is kept\n"
-    "                         replaced   by a later job with its key; so long as it is kept\n"
+    "                         held       waits for the run of the job that it replaces\n"
+    "                         done       succeeded; as long as it is kept (put --keep)\n"
+    "                         cancelled  by `uvsched jobs cancel`; as long as it is kept\n"
+    "                         replaced   by a later job with its key; as long as it is kept\n"
     "                         dead       given up; `uvsched jobs dead` shows the reasons\n"
     "  --overdue            only pending jobs that are due already\n" PAGING "\n"
     "examples:\n"
@@ -406,7 +406,9 @@ const struct jobs_command jobs_dead = {
     "\n"
     "Lists the dead letters: jobs that failed or crashed too often and were given up. They stay "
     "in\n"
-    "the store until `uvsched jobs redrive` puts them back, or `uvsched jobs purge` removes them.\n"
+    "the store until `uvsched jobs redrive` makes them jobs again, or `uvsched jobs purge` "
+    "removes\n"
+    "them. The store removes dead letters that are older than 90 days.\n"
     "\n"
     "options:\n"
     "  --store sqlite:FILE  the store\n"
@@ -419,8 +421,9 @@ const struct jobs_command jobs_show = {
     "show", run_show, "show one job with its payload",
     "usage: uvsched jobs show ID --store sqlite:FILE [--json]\n"
     "\n"
-    "Shows one job: its state, when it is due, how often it failed, its payload. Jobs that have\n"
-    "ended are shown as long as they are kept: 30 s, or as `put --keep` says.\n"
+    "Shows one job: its state, when it is due, how often it failed, its payload. A job that has\n"
+    "ended is shown until 30 s after it was put, and for as long after its end as `put --keep`\n"
+    "says.\n"
     "\n"
     "options:\n"
     "  --store sqlite:FILE  the store\n"

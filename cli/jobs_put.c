@@ -11,30 +11,30 @@ static const char help[] =
     "usage: uvsched jobs put --store sqlite:FILE --name NAME [--in DURATION | --at TIME] "
     "[OPTIONS]\n"
     "\n"
-    "Puts a job into the store, and prints its id. When the id is printed, the job is on the "
-    "disk:\n"
-    "it survives a crash of this program, and a power failure. The file is made if there is none.\n"
+    "Puts a job into the store, and prints its id. When the id is printed, the job is on the\n"
+    "disk: it survives crashes and power failures. The file is made if there is none.\n"
     "\n"
     "options:\n"
     "  --store sqlite:FILE     the store\n"
-    "  --name NAME             what the job is: whoever runs jobs of this name runs it\n"
-    "  --in DURATION           due so much later, such as 48h or 15d\n"
+    "  --name NAME             the name of the job: programs that run jobs of this name run it\n"
+    "  --in DURATION           due this long from now, such as 48h or 15d\n"
     "  --at TIME               due at this time, such as 2026-11-18T20:00:00Z; a past time means\n"
     "                          now. Without --in and --at the job is due now.\n"
     "  --payload TEXT          what the job gets, up to 65536 bytes\n"
     "  --payload-file FILE     the same from a file; - reads the standard input\n"
-    "  --id REST               the second part of the id, QUEUE/REST. A put that is repeated with\n"
-    "                          the same id changes nothing, so it is safe to repeat. Without --id\n"
+    "  --id REST               the second part of the id, QUEUE/REST. With the same id, a second\n"
+    "                          put changes nothing, so it is safe to repeat a put. Without --id\n"
     "                          each put makes a new job.\n"
-    "  --key KEY               at most one job of the queue that has not ended has this key\n"
-    "  --on-clash keep         the key is in use: put nothing, and print the id of the job that "
-    "is\n"
-    "                          there (default)\n"
-    "             replace      the new job takes its place\n"
+    "  --key KEY               of the jobs of the queue that have not ended, only one can have\n"
+    "                          this key\n"
+    "  --on-clash keep         if another job has the key: put nothing, and print the id of that\n"
+    "                          job (default)\n"
+    "             replace      the new job replaces that job\n"
     "             error        put nothing, and exit with 1\n"
     "  --queue QUEUE           the queue; default: the name\n"
     "  --priority high|normal|low  jobs of a higher priority start first; default normal\n"
-    "  --keep DURATION         how long `show` can tell how the job ended; default 30s\n"
+    "  --keep DURATION         how long after its end `show` can tell how the job ended; default\n"
+    "                          0s. In any case `show` can tell it until 30 s after the put.\n"
     "  --help                  this text\n"
     "\n"
     "examples:\n"
@@ -62,7 +62,7 @@ static void on_put(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, 
     printf("%s\n", results->id);
     break;
   case UVS_JOB_EXISTS:
-    cli_complain("%s is there already, so nothing was put", results->id);
+    cli_complain("%s exists already, so nothing was put", results->id);
     printf("%s\n", results->id);
     break;
   case UV_EEXIST:
@@ -81,7 +81,7 @@ static void on_put(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, 
 static int check_spec(const char *command, const uvs_job_spec_t *spec) {
   char text[200];
 
-  /* The text begins with the name of the field, which is that of the option. */
+  /* The text begins with the name of the field. The option has the same name. */
   return uvs_job_check(spec, text, sizeof text) == 0 ? 0 : cli_usage_error(command, "--%s", text);
 }
 
@@ -138,7 +138,7 @@ static int run(int argc, char **argv) {
     return CLI_USAGE;
   rc = check_spec(argv[0], &p.spec);
   if (rc == 0)
-    rc = jobs_check_store(argv[0], store, true); /* before it waits for the payload */
+    rc = jobs_check_store(argv[0], store, true); /* before reading the payload, which may wait */
   if (rc == 0)
     rc = jobs_read_payload(argv[0], text, file, &payload, &p.spec.payload_size);
   if (rc != 0)

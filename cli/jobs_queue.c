@@ -21,11 +21,11 @@ static int set(const char *command, const char *store_name, const uvs_job_queue_
     return rc;
   rc = uvs_jobs_set_queue(store.jobs, q, jobs_answered, &store);
   if (rc == UV_EINVAL)
-    return jobs_close(
-        &store, cli_usage_error(command,
-                                "'%.80s' is no name of a queue: it has 1 to %d "
-                                "characters of A-Z a-z 0-9 _ . : -, and does not begin with uvs.",
-                                q->name, UVS_JOB_NAME_MAX));
+    return jobs_close(&store,
+                      cli_usage_error(command,
+                                      "'%.80s' is not the name of a queue: write 1 to %d "
+                                      "characters of A-Z a-z 0-9 _ . : -, not beginning with uvs.",
+                                      q->name, UVS_JOB_NAME_MAX));
   rc = jobs_wait(&store, rc, NULL);
   if (rc != 0)
     rc = jobs_failed(&store, "the queue was not changed", rc);
@@ -72,7 +72,7 @@ static bool read_rate(const char *command, const char *value, uvs_job_queue_t *q
   }
   if (slash == NULL || uvs_parse_duration(slash + 1, &q->rate_ns) != 0 || q->rate_ns <= 0) {
     cli_usage_error(command,
-                    "--rate is '%.60s': write how many in which time, such as 100/1m or "
+                    "--rate is '%.60s': write a number and a duration, such as 100/1m or "
                     "5/1s, or 0 for no bound",
                     value);
     return false;
@@ -97,8 +97,8 @@ static int run_queue(int argc, char **argv) {
                       &rc))
     return rc;
   if (concurrency == NULL && rate == NULL && catch_up == NULL)
-    return cli_usage_error(argv[0], "it is not said what to change: write --concurrency, --rate or "
-                                    "--catch-up; `uvsched jobs stats` shows what they are");
+    return cli_usage_error(argv[0], "there is nothing to change: write --concurrency, --rate or "
+                                    "--catch-up; `uvsched jobs stats` shows the limits");
   if (!jobs_read_number(argv[0], "--concurrency", concurrency, &n) ||
       !jobs_read_number(argv[0], "--catch-up", catch_up, &m) || !read_rate(argv[0], rate, &q))
     return CLI_USAGE;
@@ -111,10 +111,10 @@ static int run_queue(int argc, char **argv) {
 }
 
 const struct jobs_command jobs_pause = {
-    "pause", run_pause, "start no more jobs of a queue",
+    "pause", run_pause, "stop starting jobs of a queue",
     "usage: uvsched jobs pause QUEUE --store sqlite:FILE\n"
     "\n"
-    "No program starts a job of this queue until `uvsched jobs resume`. Jobs that run go on. New\n"
+    "No program starts a job of this queue until `uvsched jobs resume`. Running jobs go on. New\n"
     "jobs can be put.\n"
     "\n"
     "options:\n" STORE_HELP HELP_HELP "\n" STATUS_HELP};
@@ -133,12 +133,12 @@ const struct jobs_command jobs_queue = {
     "usage: uvsched jobs queue QUEUE --store sqlite:FILE [--concurrency N] [--rate N/DURATION]\n"
     "                          [--catch-up N]\n"
     "\n"
-    "Limits a queue, in all programs together. What is not given stays as it is.\n"
+    "Limits a queue, for all programs together. A limit that is not given stays as it is.\n"
     "`uvsched jobs stats` shows the limits.\n"
     "\n"
     "options:\n" STORE_HELP "  --concurrency N      at most N jobs run at once; 0: no bound\n"
     "  --rate N/DURATION    at most N jobs start in each DURATION, such as 100/1m; 0: no bound\n"
-    "  --catch-up N         at most N jobs a second start of those that are overdue by more than "
-    "a\n"
-    "                       minute, so that a backlog does not flood what they call; 0: no "
-    "bound\n" HELP_HELP "\n" STATUS_HELP};
+    "  --catch-up N         of the jobs that are overdue by more than a minute, at most N start "
+    "in\n"
+    "                       each second, so that a backlog does not overload the systems that\n"
+    "                       they call; 0: no bound\n" HELP_HELP "\n" STATUS_HELP};

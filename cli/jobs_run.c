@@ -14,16 +14,13 @@
 static const char help[] =
     "usage: uvsched jobs run --store sqlite:FILE --name NAME --exec 'COMMAND' [OPTIONS]\n"
     "\n"
-    "Runs COMMAND with `sh -c` for each job of this name that is due, until it is told to stop. "
-    "The\n"
-    "payload comes on the standard input. Exit status 0 means that the job is done. Any other "
-    "exit\n"
-    "status, or a signal, means that it has failed: then it is run again after 1 s, 2 s, 4 s and "
-    "so\n"
-    "on up to 1 h (each shortened by up to 20 % at random). After --max-attempts failures it "
-    "becomes\n"
-    "a dead letter: `uvsched jobs dead`. A job may run more than once, so use its id to do things\n"
-    "only once.\n"
+    "Runs COMMAND with `sh -c` for each job of this name that is due, until it is told to stop.\n"
+    "The payload is on the standard input of COMMAND. Exit status 0 means that the job is done.\n"
+    "Any other exit status, or a signal, is a failure: the job runs again after 1 s, 2 s, 4 s and\n"
+    "so on up to 1 h (each shortened by up to 20 % at random). After --max-attempts failures the\n"
+    "job becomes a dead letter: `uvsched jobs dead`. A job may run more than once: let COMMAND "
+    "use\n"
+    "UVS_JOB_ID to recognize what is done already.\n"
     "\n"
     "options:\n"
     "  --store sqlite:FILE     the store; the file is made if there is none\n"
@@ -32,46 +29,37 @@ static const char help[] =
     "  --queue QUEUE           the queue of the jobs; default: the name\n"
     "  --concurrency N         at most N commands at once; default 1\n"
     "  --until-empty           exit when the queue is empty: no job of it is due, and none is\n"
-    "                          running, here or elsewhere. Jobs that are due later do not count, "
-    "and\n"
-    "                          a failed job that waits for its retry is due later. While the "
-    "queue\n"
-    "                          is paused, its due jobs count.\n"
-    "  --lease DURATION        how long a job is taken for; it is extended while the command "
-    "runs.\n"
-    "                          If the machine stops, the job runs elsewhere after this time. "
-    "Default\n"
-    "                          30s, at least 100ms\n"
+    "                          running, here or in another process. Jobs that are due later do\n"
+    "                          not count; a failed job that waits for its retry is due later.\n"
+    "                          While the queue is paused, its due jobs count.\n"
+    "  --lease DURATION        how long a job is claimed for. The lease is extended while the\n"
+    "                          command runs. If the runner is stopped for longer, another runner\n"
+    "                          may run the job. Default 30s, at least 100ms\n"
     "  --limit DURATION        a command that takes longer is ended, and its job has failed\n"
     "  --max-attempts N        failures that make a job a dead letter; 0: no bound; default 20\n"
-    "  --max-crashes N         runs that end without a result, because the runner or the machine "
-    "died,\n"
-    "                          and make a job a dead letter; 0: no bound; default 5. A job with a\n"
-    "                          crash behind it runs alone among such jobs.\n"
-    "  --grace DURATION        how long commands may go on when the runner is told to stop; "
-    "default\n"
-    "                          30s\n"
+    "  --max-crashes N         crashes that make a job a dead letter; 0: no bound; default 5. A\n"
+    "                          crash is a run that ended without a result, because the runner or\n"
+    "                          the machine died. Jobs with crashes run one at a time.\n"
+    "  --grace DURATION        how long commands may go on when the runner is told to stop;\n"
+    "                          default 30s\n"
     "  --quiet                 print only what goes wrong\n"
     "  --help                  this text\n"
     "\n"
-    "environment of the command: UVS_JOB_ID, UVS_JOB_NAME, UVS_JOB_KEY (may be empty), "
-    "UVS_JOB_DUE\n"
-    "(2026-11-18T20:00:00Z), UVS_JOB_ATTEMPT (1, 2, ...) and UVS_JOB_FENCE, a number that is "
-    "larger\n"
-    "in each later run of the job: a system that remembers it can refuse an older run.\n"
+    "environment of the command: UVS_JOB_ID, UVS_JOB_NAME, UVS_JOB_KEY (may be empty),\n"
+    "UVS_JOB_DUE (2026-11-18T20:00:00Z), UVS_JOB_ATTEMPT (1, 2, ...) and UVS_JOB_FENCE, a number\n"
+    "that grows with each run of the job: a system that remembers it can refuse an older run.\n"
     "\n"
-    "The command has a process group of its own. The group is ended, with SIGTERM and 5 s later "
-    "with\n"
-    "SIGKILL, if the job is cancelled, if the lease is lost, if --limit or --grace has passed, or "
-    "if\n"
-    "the shell has exited and left something behind. If the runner itself is killed, a guardian\n"
-    "process kills the group at once. What leaves its process group (setsid) is not reached.\n"
+    "The command has a process group of its own. The runner ends the group, with SIGTERM and 5 s\n"
+    "later with SIGKILL, if the job is cancelled, if the lease is lost, if --limit or --grace has\n"
+    "passed, or if the shell has exited and has left processes behind. If the runner itself is\n"
+    "killed, a guardian process kills the group at once. The guardian does not reach a process\n"
+    "that has left the group (setsid).\n"
     "\n"
     "SIGINT (Ctrl-C) and SIGTERM: the runner takes no more jobs, and waits up to --grace for the\n"
-    "commands. Then it ends them, and gives their jobs back; that does not count as an attempt. A\n"
+    "commands. Then it ends them, and gives their jobs back; this does not count as an attempt. A\n"
     "second signal kills the commands at once.\n"
     "\n"
-    "Messages go to stderr, one line a job. Several runners may share a store.\n"
+    "Messages go to stderr, one line for each run. Several runners may share a store.\n"
     "\n"
     "examples:\n"
     "  uvsched jobs run --store sqlite:jobs.db --name mail --exec 'sendmail -t' --concurrency 4\n"
@@ -105,7 +93,7 @@ static void on_signal(uv_signal_t *handle, int signal) {
 
   if (!r->stopping) {
     if (r->commands != NULL)
-      cli_complain("stopping: waiting for the commands that run; once more to kill them");
+      cli_complain("stopping: waiting for the running commands; a second signal kills them");
     runner_stop(r);
     return;
   }
@@ -119,7 +107,7 @@ static void on_signal(uv_signal_t *handle, int signal) {
 
 static void look(uv_timer_t *timer);
 
-/* Is it empty? If not, look again, less often while nothing happens here. */
+/* Is the queue empty? If not, look again later; the wait grows while nothing happens here. */
 static void on_stats(uvs_jobs_t *jobs, int status, const uvs_jobs_stats_t *stats, void *arg) {
   struct runner *r = arg;
   bool empty = status == 0;
@@ -191,8 +179,8 @@ static void on_event(uvs_jobs_t *jobs, const uvs_jobs_event_t *e, void *arg) {
     int what;
     const char *text;
   } of_jobs[] = {{UVS_EVENT_DEAD, "is a dead letter now"},
-                 {UVS_EVENT_LOST, "its result came too late"},
-                 {UVS_EVENT_CRASHED, "runs again, because its earlier lease has ended"},
+                 {UVS_EVENT_LOST, "has lost its lease"},
+                 {UVS_EVENT_CRASHED, "was claimed again"},
                  {UVS_EVENT_UNKNOWN_NAME, "has another name, and was given back"}},
     of_stores[] = {{UVS_EVENT_STORE_DOWN, "the store does not work"},
                    {UVS_EVENT_STORE_UP, "the store works again"},
@@ -261,7 +249,7 @@ static int run_jobs(struct runner *r, const char *command, const char *store,
 }
 
 static int check_run(const char *command, const struct runner *r, const uvs_job_handler_t *h) {
-  uvs_job_spec_t spec; /* has the same names */
+  uvs_job_spec_t spec; /* checks the names: its rules are the same */
   char text[200];
 
   uvs_job_spec_init(&spec);
@@ -315,7 +303,7 @@ static int run(int argc, char **argv) {
     return rc;
   if (r.queue == NULL)
     r.queue = r.name;
-  rc = cli_guardian_start(&r.guardian); /* before there is any thread */
+  rc = cli_guardian_start(&r.guardian); /* forks, so before any thread is started */
   if (rc != 0) {
     cli_complain("the guardian process cannot be started: %s", uv_strerror(rc));
     return CLI_FAILED;

@@ -148,8 +148,9 @@ const struct jobs_command jobs_stats = {
     "stats", run, "count jobs by queue, and show the settings of queues",
     "usage: uvsched jobs stats --store sqlite:FILE [--json | --prometheus]\n"
     "\n"
-    "Counts what is in the store, by queue: pending jobs, those of them that are due already (and\n"
-    "for how long the oldest), running jobs and dead letters. Shows the settings of each queue.\n"
+    "Counts by queue what is in the store: pending jobs, how many of them are overdue (and for "
+    "how\n"
+    "long the oldest is), running jobs and dead letters. Shows the settings of each queue.\n"
     "\n"
     "options:\n"
     "  --store sqlite:FILE  the store\n"

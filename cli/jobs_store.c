@@ -8,7 +8,7 @@
 
 #include "jobs.h"
 
-#define SHOW_AFTER_MS 700 /* a person who waits longer than this wants to see why */
+#define SHOW_AFTER_MS 700 /* after this time of waiting, a terminal shows what is going on */
 
 static const char prefix[] = "sqlite:";
 
@@ -154,13 +154,13 @@ int jobs_wait(struct jobs_store *store, int rc, const char *doing) {
 int jobs_failed(const struct jobs_store *store, const char *what, int status) {
   switch (status) {
   case UVS_EUNKNOWN:
-    cli_complain("%s: %.150s did not answer; it may have been done or not: look with `uvsched jobs "
-                 "ls`, or repeat the command",
-                 what, store->name);
+    cli_complain("%.150s did not answer, so the command may have taken effect or not: look with "
+                 "`uvsched jobs ls`, or repeat the command",
+                 store->name);
     break;
   case UVS_EDOWN:
-    cli_complain("%s: %.150s did not work in time, and nothing was done: is the disk full, or does "
-                 "another program keep the file locked?",
+    cli_complain("%s: %.150s did not work in time: is the disk full, or does another program keep "
+                 "the file locked?",
                  what, store->name);
     break;
   default:

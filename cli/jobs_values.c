@@ -34,13 +34,14 @@ bool jobs_read_args(const struct jobs_command *command, int argc, char **argv,
     return false;
   }
   if (n_words > max_words && max_words == 0)
-    *ret_status =
-        cli_usage_error(argv[0], "'%.60s' is no option: this command takes only options", words[0]);
+    *ret_status = cli_usage_error(
+        argv[0], "'%.60s' is not an option: this command takes only options", words[0]);
   else if (n_words > max_words)
-    *ret_status = cli_usage_error(argv[0],
-                                  "'%.60s' is too much: this command takes only %s, and "
-                                  "options",
-                                  words[max_words], what);
+    *ret_status =
+        cli_usage_error(argv[0],
+                        "'%.60s' is one argument too many: this command takes only %s, and "
+                        "options",
+                        words[max_words], what);
   else if (n_words < min_words)
     *ret_status = cli_usage_error(argv[0], "this command needs %s", what);
   else
@@ -102,7 +103,7 @@ bool jobs_check_id(const char *command, const char *id) {
   if (slash != NULL && slash > id && slash[1] != '\0' && strlen(id) <= UVS_JOB_ID_MAX)
     return true;
   cli_usage_error(command,
-                  "'%.60s' is no id: an id has the form QUEUE/REST, as `uvsched jobs put` "
+                  "'%.60s' is not an id: an id has the form QUEUE/REST, as `uvsched jobs put` "
                   "and `uvsched jobs ls` print it",
                   id);
   return false;
@@ -112,8 +113,8 @@ bool jobs_check_id(const char *command, const char *id) {
 
 static int payload_too_long(void) {
   cli_complain(
-      "the payload is longer than %d bytes: put the data elsewhere, and its place into the "
-      "payload",
+      "the payload is longer than %d bytes: store the data elsewhere, and put its location into "
+      "the payload",
       UVS_JOB_PAYLOAD_MAX);
   return CLI_FAILED;
 }
@@ -185,7 +186,7 @@ void jobs_write_distance(int64_t from_ns, int64_t to_ns, char ret[CLI_INSTANT_BY
   const char *before = past ? "" : "in ", *after = past ? " ago" : "";
 
   if (s > 1000 * 86400)
-    ret[0] = '\0'; /* the date says it */
+    ret[0] = '\0'; /* the date is enough */
   else if (s == 0)
     snprintf(ret, CLI_INSTANT_BYTES, "now");
   else if (s < 120)

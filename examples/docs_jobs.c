@@ -7,7 +7,7 @@
 #include "virtual_time.h"
 
 static uvs_jobs_t *jobs;
-static char said[1000]; /* what the handlers and callbacks have done, in order */
+static char said[1000]; /* a log of the handlers and callbacks, in order */
 
 static void say(const char *what) {
   EXPECT(strlen(said) + strlen(what) + 2 <= sizeof said);
@@ -16,7 +16,7 @@ static void say(const char *what) {
 
 /* ------------------------------------------------------------------- time --- */
 
-/* Lets the store's thread and the loop do what there is to do. */
+/* Runs the store's thread and the loop until neither has anything left to do. */
 static void work_off(uvs_t *s) {
   int64_t due_ns;
 
@@ -26,7 +26,7 @@ static void work_off(uvs_t *s) {
   }
 }
 
-/* Lets time pass, from one due instant to the next. */
+/* Moves the clock by ns, and stops at each due instant on the way. */
 static void pass(uvs_t *s, int64_t ns) {
   int64_t end_ns = uvs_now(s) + ns, due_ns, task_ns;
 
@@ -36,7 +36,7 @@ static void pass(uvs_t *s, int64_t ns) {
     due_ns = task_ns < due_ns ? task_ns : due_ns;
     due_ns = due_ns < end_ns ? due_ns : end_ns;
     if (due_ns > uvs_now(s))
-      pass_ns(s, due_ns - uvs_now(s)); /* moves the clock, and tells the scheduler */
+      pass_ns(s, due_ns - uvs_now(s)); /* moves the clock, and notifies the scheduler */
     EXPECT(uvs_jobs_clock_changed(jobs) == 0);
     work_off(s);
   }
@@ -99,12 +99,12 @@ static int ask_bank(const char *id, const void *payment, size_t size) {
 }
 
 static int charge(uvs_job_t *job) {
-  /* The id lets the bank recognize a payment that it knows already. */
+  /* The id lets the bank recognize a payment that it has made already. */
   int rc = ask_bank(job->id, job->payload, job->payload_size);
 
-  if (rc == UV_EBUSY) /* the bank is closed: no failure */
+  if (rc == UV_EBUSY) /* the bank is closed: this is no failure */
     return uvs_job_retry_at(job, bank.opens_ns);
-  if (rc == UV_EINVAL) { /* it makes no sense to try again */
+  if (rc == UV_EINVAL) { /* another try would fail too */
     uvs_job_error(job, "the card has expired");
     return UVS_JOB_GIVE_UP;
   }
@@ -118,7 +118,7 @@ static void handle_charges(void) {
   h.concurrency = 4;             /* at most 4 at once in this process */
   h.max_attempts = 10;           /* then it becomes a dead letter */
   h.retry.wait_ns = UVS_SEC(10); /* then 20 s, 40 s ... up to max_wait_ns */
-  h.limit_ns = UVS_MIN(1);       /* a longer run is asked to stop, and has failed */
+  h.limit_ns = UVS_MIN(1);       /* a longer run is asked to stop, and fails */
   EXPECT(uvs_jobs_handle(jobs, "charge", charge, NULL, &h) == 0);
 }
 
@@ -160,7 +160,7 @@ static int import_rows(uvs_job_t *job) {
   char note[40];
 
   for (int row = 1; row <= 3; row++) {
-    if (uvs_job_cancelled(job)) /* cancelled, lost, over its time limit, or the program ends */
+    if (uvs_job_cancelled(job)) /* cancelled, lease lost, time limit, or the program ends */
       return UV_ECANCELED;
     snprintf(note, sizeof note, "row %d of 3", row);
     uvs_job_progress(job, note, strlen(note));
@@ -205,7 +205,7 @@ static int ask_and_wait(void) {
   uvs_job_spec_init(&spec);
   spec.name = "ask";
   spec.id = "42";                  /* the whole id is ask/42 */
-  spec.keep_done_ns = UVS_HOUR(1); /* so long the result can be read, by every process */
+  spec.keep_done_ns = UVS_HOUR(1); /* every process can read the result for an hour */
   rc = uvs_jobs_put(jobs, &spec, NULL, NULL);
   return rc != 0 ? rc : uvs_jobs_wait(jobs, "ask/42", UVS_MIN(5), on_end, NULL);
 }
@@ -230,7 +230,7 @@ static int define_cron(void) {
   cron.expression = "30 2 * * *";
   cron.zone = "UTC";
   cron.spec.name = "clean-up";
-  cron.misfire = UVS_MISFIRE_ONCE; /* after a longer outage: one job for all that were missed */
+  cron.misfire = UVS_MISFIRE_ONCE; /* after an outage: one job, for the newest occurrence */
   cron.overlap = UVS_CRON_SKIP;    /* no second job while the last one has not ended */
   return uvs_jobs_cron(jobs, &cron, on_status, NULL, why, sizeof why);
 }

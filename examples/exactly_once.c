@@ -3,10 +3,10 @@
  * Each payment is booked exactly once, although the process is killed again and again: the booking
  * and the end of its job are one transaction.
  *
- *   exactly_once               kills the bank 20 times at random instants, then counts
+ *   exactly_once               kills the bank 20 times at random instants, then counts the bookings
  *   exactly_once bank FILE     the bank: books all payments, then ends
  *
- * SEED=n repeats the instants. */
+ * SEED=n uses the same random instants again. */
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/wait.h>
@@ -46,7 +46,7 @@ static int payments_left(sqlite3 *db) {
 
 /* ------------------------------------------------------------------ the bank --- */
 
-/* All payments, and a job for each of them, in one transaction: all of them, or nothing. */
+/* Writes all payments, and a job for each of them, in one transaction: all of that, or nothing. */
 static void take_payments(sqlite3 *db) {
   char sql[80], rest[12], id[UVS_JOB_ID_MAX + 1];
   uvs_job_spec_t spec;
@@ -154,7 +154,7 @@ static void kill_again_and_again(const char *file) {
     uv_sleep((unsigned)rand() % 100);
     EXPECT(kill(pid, SIGKILL) == 0);
     EXPECT(waitpid(pid, &status, 0) == pid);
-    EXPECT(WIFSIGNALED(status) || WEXITSTATUS(status) == 0); /* it may have been ready before */
+    EXPECT(WIFSIGNALED(status) || WEXITSTATUS(status) == 0); /* it may have ended before the kill */
   }
 }
 
@@ -169,7 +169,7 @@ int main(int argc, char **argv) {
   make_scratch(folder, sizeof folder);
   snprintf(file, sizeof file, "%s/bank.db", folder);
   kill_again_and_again(file);
-  pid = start_bank(file); /* and lets it work until all is done */
+  pid = start_bank(file); /* the last bank works until all payments are booked */
   EXPECT(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 
   db = open_database(file);

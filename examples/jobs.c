@@ -18,7 +18,7 @@ static int remind(uvs_job_t *job) { /* pool thread: it may block */
 static void on_put(uvs_jobs_t *jobs, const uvs_put_result_t *result, size_t n, void *arg) {
   (void)jobs, (void)n, (void)arg; /* loop thread */
   if (result->status == 0)
-    printf("on the disk: %s\n", result->id); /* from now on the job survives a crash */
+    printf("on the disk: %s\n", result->id); /* now the job survives a crash */
 }
 
 static void on_closed(uvs_jobs_t *jobs, void *arg) {
@@ -59,7 +59,7 @@ static int run(const char *store) {
     return 1;
 
   uvs_job_cron_init(&cron);
-  cron.name = "every-second"; /* in the store: only one of all processes makes each job */
+  cron.name = "every-second"; /* in the store: each occurrence becomes one job, in one process */
   cron.expression = "* * * * * *";
   cron.spec.name = "tick";
   if (uvs_jobs_cron(jobs, &cron, NULL, NULL, why, sizeof why))

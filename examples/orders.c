@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A shop confirms each order 15 days after it was taken, although the shop is killed twice. A day
- * takes 50 ms here.
+ * A shop confirms each order 15 days after it took the order, although the shop is killed twice. A
+ * day takes 50 ms here.
  *
  *   orders                    the story: opens the shop, and kills it with SIGKILL
  *   orders shop FILE NUMBER   the shop: takes orders, beginning with this number
  *
- * Each kill hits the shop between a letter and the end of its job. So this job runs again, and its
- * letter is sent twice. All other letters are sent once, and none is missing. */
+ * Each kill comes after a letter was sent and before its job has ended. So that job runs again, and
+ * its letter is sent twice. All other letters are sent once, and none is missing. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <uvsched/jobs.h>
@@ -29,7 +29,7 @@ static struct {
   uv_signal_t evening;
 } shop;
 
-/* A pool thread. Sends the letter, and then works on for a day. */
+/* Pool thread. Sends the letter, and then works for another day. */
 static int confirm(uvs_job_t *job) {
   uv_timeval64_t now;
   double days;
@@ -52,14 +52,14 @@ static void take_order(uv_timer_t *timer) {
   snprintf(number, sizeof number, "%d", shop.number);
   uvs_job_spec_init(&spec);
   spec.name = "confirm-order";
-  spec.id = number; /* a customer who got no answer orders again: this is still one job */
+  spec.id = number; /* if a customer sends the same order again, it is still one job */
   spec.delay_ns = 15 * DAY_NS;
   spec.payload = number;
   spec.payload_size = strlen(number);
   EXPECT(uvs_jobs_put(shop.jobs, &spec, on_put, NULL) == 0);
 }
 
-/* The loop thread. The job is on the disk, so the customer may hear that the order is taken. */
+/* Loop thread. The job is on the disk, so the shop may tell the customer that it took the order. */
 static void on_put(uvs_jobs_t *jobs, const uvs_put_result_t *result, size_t n, void *arg) {
   (void)jobs, (void)n, (void)arg;
   EXPECT(result->status == 0 || result->status == UVS_JOB_EXISTS);
@@ -122,7 +122,7 @@ static void tell(const char *what, int order, const char *more) {
   printf("%s\n", more);
 }
 
-/* What the shop has said. Returns the number of an order that was confirmed, or 0. */
+/* Reads a line of the shop. Returns the number of the order that was confirmed, or 0. */
 static int hear(const char *line) {
   char more[80] = "";
   double days;
@@ -144,7 +144,7 @@ static int hear(const char *line) {
   return order;
 }
 
-/* Opens the shop, and sends it a signal when so many orders are confirmed. */
+/* Opens the shop, and sends it a signal when this many orders are confirmed. */
 static void run_shop(const char *file, int until, int signum) {
   char self[1000], number[12], line[100];
   size_t size = sizeof self;
@@ -188,7 +188,7 @@ int main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   make_scratch(folder, sizeof folder);
   snprintf(file, sizeof file, "%s/shop.db", folder);
-  printf("A shop confirms each order 15 days after it was taken. A day takes %d ms here.\n\n",
+  printf("A shop confirms each order 15 days after it took the order. A day takes %d ms here.\n\n",
          DAY_MS);
   story.began_ns = uv_hrtime();
   tell("the shop opens", 0, "");

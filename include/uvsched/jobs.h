@@ -214,13 +214,13 @@ typedef void (*uvs_put_cb)(uvs_jobs_t *jobs, const uvs_put_result_t *results, si
 /**
  * Put a job into the store. cb (may be NULL) reports 0 only when the job is durable. To repeat a
  * put with the same id is safe: it answers UVS_JOB_EXISTS, also after the job has run
- * (keep_done_ns). If the store fails, the library repeats the put for put_timeout_ns, but not for
- * more than 20 s if the put may have been written.
- * uvs_jobs_put_many puts up to UVS_JOBS_PUT_MAX jobs in one transaction. Each job gets a result of
- * its own: one may be refused while others are put. The array stride is spec->size.
+ * (keep_done_ns). If the store fails, the library repeats the put for put_timeout_ns, but for at
+ * most 20 s if the job may have been written. uvs_jobs_put_many puts up to UVS_JOBS_PUT_MAX jobs in
+ * one transaction. Each job gets a result of its own: one may be refused while others are put. The
+ * array stride is spec->size.
  *
  * Results: 0; UVS_JOB_EXISTS; UV_EEXIST (UVS_KEY_ERROR); UVS_EUNKNOWN (repeat with the id in the
- *          result); UVS_EDOWN; UV_ENOSPC; UV_ENOMEM.
+ *          result, soon: see keep_done_ns); UVS_EDOWN; UV_ENOSPC; UV_ENOMEM.
  * Returns: 0; UV_EINVAL (uvs_job_check says why); UV_E2BIG (payload or meta); UV_EAGAIN
  *          (max_queued); UV_ENOMEM; UV_ESHUTDOWN.
  */
@@ -333,7 +333,8 @@ UVS_API int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec);
 
 /* Extend the lease so that it ends lease_ns from now or later, and wait until the store has done
  * it. For handlers that are about to stop the whole process for longer than a third of the lease.
- * Returns 0; UV_EINVAL; UVS_ELOST; UVS_EDOWN, UVS_EUNKNOWN and UV_ENOSPC (the store failed). */
+ * Returns 0; UV_EINVAL; UV_ETIMEDOUT (limit_ns has passed); UVS_ELOST; UVS_EDOWN, UVS_EUNKNOWN and
+ * UV_ENOSPC (the store failed). */
 UVS_API int uvs_job_extend(uvs_job_t *job, int64_t lease_ns);
 
 /* Run the job again at this instant, without counting an attempt: return uvs_job_retry_at(job, t)

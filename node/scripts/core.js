@@ -14,12 +14,12 @@ const path = require('node:path');
 
 const here = path.join(__dirname, '..');
 const root = fs.existsSync(path.join(here, 'core', 'src')) ? 'core' : '..';
-
+const ofJobs = (name) => path.basename(name).startsWith('jobs'); // the jobs library needs SQLite, and is left out
 
 function sources(os) {
   const left = os === 'linux' ? 'other.c' : 'linux.c'; // a platform difference is another file, see port/platform.h
   const src = path.join(here, root, 'src');
-  return fs.readdirSync(src, { withFileTypes: true }).filter((folder) => folder.isDirectory())
+  return fs.readdirSync(src, { withFileTypes: true }).filter((folder) => folder.isDirectory() && !ofJobs(folder.name))
     .flatMap((folder) => fs.readdirSync(path.join(src, folder.name))
       .filter((name) => name.endsWith('.c') && name !== left)
       .map((name) => `${root}/src/${folder.name}/${name}`));
@@ -44,7 +44,7 @@ function copy() {
   fs.copyFileSync(path.join(here, '../LICENSE'), path.join(here, 'LICENSE'));
   for (const part of ['src', 'include']) {
     fs.cpSync(path.join(here, '..', part), path.join(here, 'core', part),
-      { recursive: true, filter: (name) => path.basename(name) !== 'meson.build' });
+      { recursive: true, filter: (name) => path.basename(name) !== 'meson.build' && !ofJobs(name) });
   }
   version(path.join(here, 'core/include/uvsched/version.h')); // for other addons, see include/
 }

@@ -61,7 +61,7 @@ int uvs_jobs_list(uvs_jobs_t *jobs, const uvs_job_filter_t *f, int64_t cursor, u
 
 /* --------------------------------------------------------- redrive and purge --- */
 
-/* A batch was done. Goes on until the store has looked at everything. */
+/* The store has done one batch. Asks for the next one, until the store has looked at everything. */
 static bool bulk_answered(struct uvs__call *c) {
   c->bulk_count += c->status == 0 ? c->bulk.count : 0;
   if (c->status == 0 && c->bulk.r.op == UVS__REDRIVE && c->bulk.count > 0)

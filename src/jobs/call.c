@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * call: one call of the user that the store answers. It is copied on the caller's thread, carried
- * out by the keeper, and its callback is called on the user's loop.
+ * call: one call of the user that the store answers. The caller's thread copies the arguments, the
+ * keeper carries out the call, and the user's loop calls the callback.
  */
 #include "jobs/engine.h"
 
@@ -44,9 +44,10 @@ static void answered(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
 
   c->status = status;
   if (c->answered != NULL && !c->answered(c))
-    return; /* it goes on */
+    return; /* it has asked the store again */
   c->message.receive = on_user_loop;
-  uvs__mailbox_send(&jobs->user, &c->message); /* open until the keeper has ended */
+  uvs__mailbox_send(&jobs->user,
+                    &c->message); /* cannot fail: the mailbox is open until the keeper has ended */
 }
 
 static void on_keeper(struct uvs__message *m, void *to) {

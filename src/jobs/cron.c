@@ -45,13 +45,13 @@ static int check_cron(const uvs_job_cron_t *c, char *text, size_t size) {
   if (c->expression == NULL)
     return refuse(text, size, "expression is missing");
   if (c->misfire < UVS_MISFIRE_ONCE || c->misfire > UVS_MISFIRE_ALL)
-    return refuse(text, size, "misfire is no UVS_MISFIRE_...");
+    return refuse(text, size, "misfire is not a UVS_MISFIRE_...");
   if (c->misfire == UVS_MISFIRE_ALL && (c->max_missed < 1 || c->max_missed > UVS__MISSED_MAX))
-    return refuse(text, size, "max_missed is not from 1 to 1000");
+    return refuse(text, size, "max_missed is not in the range 1 to 1000");
   if (c->misfire != UVS_MISFIRE_ALL && c->max_missed != 0)
     return refuse(text, size, "max_missed is only for UVS_MISFIRE_ALL");
   if (c->overlap != UVS_CRON_QUEUE && c->overlap != UVS_CRON_SKIP)
-    return refuse(text, size, "overlap is no UVS_CRON_...");
+    return refuse(text, size, "overlap is not a UVS_CRON_...");
   rc = uvs_job_check(s, text, size);
   if (rc != 0)
     return rc;

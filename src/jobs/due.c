@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * due: when a worker asks for jobs. A worker sleeps until the head of its queue is due. To wake it
- * up too early, or twice, costs one empty claim; so each sleep is also cut off at 30 s, and the
- * store is asked again.
+ * due: when a worker asks for jobs. A worker sleeps until the first job of its queue is due, but
+ * for at most 30 s: then it asks the store again, in case a wake-up was missed. Waking a worker too
+ * early, or twice, costs only one empty claim.
  */
 #include "jobs/run.h"
 
@@ -25,7 +25,6 @@ void uvs__worker_sleep_for(struct uvs__worker *w, int64_t ns) {
   uvs__timer_set(&jobs->keeper.timers, &w->due, uvs__later_ns(uvs__mono_ns(jobs), ns), on_due);
 }
 
-/* Until this instant of the store's clock, which reads now_us. */
 void uvs__worker_sleep_until(struct uvs__worker *w, int64_t now_us, int64_t due_us) {
   if (due_us <= now_us)
     w->wanted = true;
@@ -35,7 +34,6 @@ void uvs__worker_sleep_until(struct uvs__worker *w, int64_t now_us, int64_t due_
     uvs__worker_sleep_for(w, LONGEST_SLEEP_NS);
 }
 
-/* At this instant of the monotonic clock, or earlier. */
 void uvs__worker_wake_at(struct uvs__worker *w, int64_t due_ns) {
   if (w->due.fire == NULL || due_ns < w->due.due_ns)
     uvs__timer_set(&w->jobs->keeper.timers, &w->due, due_ns, on_due);
@@ -72,7 +70,7 @@ void uvs__worker_place_free(struct uvs__worker *w) {
   w->wanted = true;
 }
 
-/* Claims are carried out after settlements, so usually a claim is on its way that finds the job. */
+/* A claim that is on its way will find the job: a batch carries out settles before claims. */
 void uvs__worker_settled(struct uvs__worker *w) {
   if (!w->asking)
     w->wanted = true;

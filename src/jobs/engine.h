@@ -1,25 +1,34 @@
 /* SPDX-License-Identifier: MIT
  *
- * engine: an open store, and what happens above it. Everything here is written once, for all
+ * engine: an open store (struct uvs_jobs_s), and the part of the library that is the same for all
  * stores.
  *
  * THREADS. There are three kinds:
- *   - the keeper's thread has the store, and all state of this library: claims, leases, deadlines.
- *     It never waits for the user's loop or for a handler.
- *   - the user's loop thread calls the callbacks.
- *   - pool threads run the handlers.
- * They talk by messages (jobs/mailbox.h), which are embedded in what they are about. The exceptions
- * are named at the fields: the lock protects the notes that a handler makes, and a few atomics are
- * read by anybody.
+ *   - The keeper's thread calls the store, and owns all other state: runs, leases, deadlines. It
+ *     never waits for the user's loop or for a handler.
+ *   - The user's loop thread calls the callbacks.
+ *   - Pool threads run the handlers.
+ * They exchange messages (jobs/mailbox.h), which are embedded in the structs that they are about.
+ * The exceptions are named at the fields: `lock` protects the ids, the list of handlers and the
+ * notes of a run, and any thread may read the atomics.
  *
- * ROOMS, from the lowest up. A room calls only those above it in this list; what a lower room has
- * to tell a higher one goes through a callback. tell     hands an event to the user's loop keeper
- * the store's thread: passes, and failures due      when a worker asks for jobs          call one
- * call of the user, there and back wait     uvs_jobs_wait                        events   events
- * that the store remembers settle   tells the store how runs ended       tick     makes jobs of a
- * cron's occurrences job      what a handler says about its job    run      one claimed job, from
- * start to end worker   claims the jobs of one queue         calls, cron, admin   the user's calls
- *   finish   the last steps of a close            open     opens and closes
+ * FILES. A file calls only files that stand above it in this list. What it has to report to a file
+ * below it goes through a callback.
+ *
+ *   tell                hands an event to the user's loop
+ *   keeper              the keeper's thread: passes, and a store that fails
+ *   due                 when a worker asks for jobs
+ *   call                one call of the user: to the keeper, and back to the user's loop
+ *   wait                uvs_jobs_wait
+ *   events              events that the store remembers
+ *   settle              tells the store how runs ended
+ *   tick                makes the jobs of a cron's occurrences
+ *   job                 the functions that a handler calls about its job
+ *   run                 one claimed job, from the claim to the end
+ *   worker              claims the jobs of one queue
+ *   calls, cron, admin  the calls of the user
+ *   finish              the last steps of a close
+ *   open                opens and closes
  */
 #ifndef UVSCHED_JOBS_ENGINE_H
 #define UVSCHED_JOBS_ENGINE_H
@@ -49,11 +58,11 @@ struct uvs__worker;
 struct uvs__handler;
 struct uvs__wait;
 
-/* A request to the store, and who gets the answer. The keeper repeats a request that failed with
- * UV_EAGAIN or UVS_EUNKNOWN. */
+/* A request to the store, with the callback for its answer. If the request fails with UV_EAGAIN or
+ * UVS_EUNKNOWN, the keeper repeats it. */
 enum uvs__repeat {
   UVS__UNTIL_TIMEOUT, /* for put_timeout_ns; then UVS_EUNKNOWN or UVS_EDOWN */
-  UVS__UNTIL_CLOSE,   /* the same, but without a time-out before the store is being closed */
+  UVS__UNTIL_CLOSE,   /* without a time-out until the close begins, then as UNTIL_TIMEOUT */
   UVS__ONCE           /* not at all */
 };
 struct uvs__ask {
@@ -69,18 +78,19 @@ struct uvs__list {
   struct uvs__request *first, **end;
 };
 
-/* What an event says; on its way to the user's loop. */
+/* One event on its way to the user's loop. */
 struct uvs__news {
   struct uvs__message message;
   int what;
   const char *id, *text; /* behind the struct */
 };
 
-/* What the keeper asks of the rooms above it. */
+/* Callbacks of the keeper, for the files below it in the list above. */
 struct uvs__keeper_rooms {
-  void (*begin)(uvs_jobs_t *jobs);   /* before the first call */
-  void (*collect)(uvs_jobs_t *jobs); /* before each batch: make requests of what is wanted */
-  void (*changed)(uvs_jobs_t *jobs); /* another process has changed something */
+  void (*begin)(uvs_jobs_t *jobs);     /* before the first call */
+  void (*collect)(uvs_jobs_t *jobs);   /* before each batch: ask for what is wanted now */
+  void (*changed)(uvs_jobs_t *jobs);   /* another process has changed something */
+  void (*clock_set)(uvs_jobs_t *jobs); /* leases count by the clock that was set */
 };
 
 struct uvs__keeper {
@@ -93,19 +103,19 @@ struct uvs__keeper {
   struct uvs__timers timers;
   struct uvs__list asked[3]; /* settle first, claim last */
   size_t in_flight;          /* requests that have no answer yet */
-  int64_t housekeeping_ns;   /* when it is next due */
+  int64_t housekeeping_ns;   /* when housekeeping is next due */
   int64_t trim_ns;
   enum {
     UVS__BUSY,
     UVS__QUIET,
     UVS__IDLE
-  } idle;                         /* one step at each housekeeping without a batch */
+  } idle;                         /* goes one step on at each housekeeping without a batch */
   struct uvs__next_due *next_due; /* threads that wait until there is nothing left to do */
   bool quitting;                  /* the loop's handles are being closed */
 
   /* A store that fails. */
-  int64_t retry_ns;      /* 0: it works; else when to try again */
-  int64_t retry_wait_ns; /* the wait before that */
+  int64_t retry_ns;      /* when to try again; 0: the store works */
+  int64_t retry_wait_ns; /* the wait before that try */
   bool retry_awaited;    /* the last pass came before retry_ns: wake up then */
   bool told_down;
 
@@ -119,7 +129,7 @@ struct uvs__keeper {
   struct uvs__run *to_settle, **to_settle_end;
   size_t n_to_settle;
   size_t running;           /* runs that have not been settled */
-  struct uvs__run *crashed; /* the one that has a crash behind it; NULL: none */
+  struct uvs__run *crashed; /* the run of a job with crashes; NULL: none */
 
   struct uvs__wait *waits[UVS__BUCKETS_OF_IDS];
   size_t n_waits;
@@ -134,13 +144,13 @@ struct uvs__keeper {
   struct uvs__message close_message;
   int64_t grace_ns;
 
-  uvs_jobs_stats_t stats; /* the second half */
+  uvs_jobs_stats_t stats; /* only the fields about this process */
 };
 
 struct uvs_jobs_s {
   uvs_t *s;
   uvs_jobs_options_t options; /* without the pointers to strings */
-  struct uvs__mailbox user;   /* to the loop of s */
+  struct uvs__mailbox user;   /* messages to the loop of s */
   struct uvs__keeper keeper;
 
   uv_mutex_t lock;
@@ -151,7 +161,7 @@ struct uvs_jobs_s {
   atomic_uint queued; /* calls that wait for their answer */
   atomic_uint tasks;  /* tasks of s that have not had their `done` */
   atomic_bool closing;
-  bool keeper_ended; /* loop thread; and the close has not gone on yet */
+  bool keeper_ended; /* loop thread; false again when the close goes on */
   struct uvs__message keeper_ended_message;
   uvs_jobs_close_cb close_cb;
   void *close_arg;
@@ -177,41 +187,42 @@ int64_t uvs__later_ns(int64_t now_ns, int64_t ns);
 /* Loop thread. */
 int uvs__keeper_open(uvs_jobs_t *jobs, struct uvs__store *store,
                      const struct uvs__keeper_rooms *rooms);
-/* Carry out a request in this pass, or the next one. */
+/* Carry out a request in this pass or the next one. */
 void uvs__keeper_ask(uvs_jobs_t *jobs, struct uvs__ask *ask);
 /* Any thread. False: the keeper has ended. */
 bool uvs__keeper_send(uvs_jobs_t *jobs, struct uvs__message *m);
 
-/* Loop thread. The close goes on when the keeper and all tasks have ended. */
+/* Loop thread. Goes on with the close if the keeper and all tasks have ended. */
 void uvs__close_if_ended(uvs_jobs_t *jobs);
 void uvs__on_keeper_ended(struct uvs__message *m, void *to);
-/* Frees a struct without mailboxes. */
+/* Frees *jobs, whose mailboxes are destroyed already. */
 void uvs__jobs_destroy(uvs_jobs_t *jobs);
 
 /* ----------------------------------------------------------------- worker --- */
 
-/* Ask for jobs of this queue when one is due at due_us; of all queues. */
+/* A job of this queue is due at due_us: its worker asks for jobs then. uvs__workers_due: all
+ * workers ask now. */
 void uvs__worker_due(uvs_jobs_t *jobs, const char *queue, int64_t due_us);
 void uvs__workers_due(uvs_jobs_t *jobs);
-/* Make claim requests for the workers that want jobs and have free places. */
+/* Ask the store for jobs, for each worker that wants some and has free places. */
 void uvs__workers_claim(uvs_jobs_t *jobs);
-void uvs__workers_stop(uvs_jobs_t *jobs); /* closing: their timers */
+void uvs__workers_stop(uvs_jobs_t *jobs); /* closing: clears their timers */
 void uvs__workers_free(uvs_jobs_t *jobs);
 /* A run of the worker has ended, and its place is free. */
 void uvs__worker_place_free(struct uvs__worker *w);
 /* The store has settled a run of the worker: the job may be pending again. */
 void uvs__worker_settled(struct uvs__worker *w);
-/* Claim the ticks of crons, too. */
+/* From now on this process claims the ticks of crons too. */
 void uvs__worker_for_crons(uvs_jobs_t *jobs);
 
 /* ----------------------------------------------------------------- settle --- */
 
-/* Make requests of what has collected. */
+/* Ask the store to settle the runs that wait for it. */
 void uvs__settle_collect(uvs_jobs_t *jobs);
 
 /* ------------------------------------------------------------------ cron --- */
 
-/* An occurrence is due: decide what is put, and when the next tick is. The run is settled. */
+/* A tick was claimed: decides which jobs are put and when the next tick is, and settles the run. */
 void uvs__cron_tick(uvs_jobs_t *jobs, struct uvs__run *run, int64_t now_us);
 /* The first occurrence after now_us and last_us. The grid of @every begins at last_us. */
 int64_t uvs__cron_next_us(const uvs_calendar_t *c, int64_t last_us, int64_t now_us);
@@ -219,18 +230,18 @@ int64_t uvs__cron_next_us(const uvs_calendar_t *c, int64_t last_us, int64_t now_
 
 /* ------------------------------------------------------------------ wait --- */
 
-/* A job has ended. info: how, if it is known; NULL: the waits ask the store. */
+/* A job has ended; info says how. Its waits end. */
 void uvs__waits_ended(uvs_jobs_t *jobs, const char *queue, const char *rest,
                       const uvs_job_info_t *info);
-/* An event of the store says that the job has ended in this state. */
+/* An event of the store says that the job has ended in this state. Its waits ask the store. */
 void uvs__waits_event(uvs_jobs_t *jobs, const char *id, int state);
-/* Another process has changed something. */
+/* Another process has changed something: all waits ask the store. */
 void uvs__waits_look(uvs_jobs_t *jobs);
 void uvs__waits_cancel(uvs_jobs_t *jobs);
 
 /* ---------------------------------------------------------------- events --- */
 
-/* Any thread. Does nothing if there is no memory, or no on_event. */
+/* Any thread. Hands an event to the user's loop. Does nothing if there is no memory or on_event. */
 void uvs__tell(uvs_jobs_t *jobs, int what, const char *id, const char *text);
 /* Ask the store for its events if there are new ones. */
 void uvs__events_look(uvs_jobs_t *jobs);
@@ -247,7 +258,7 @@ struct uvs__call {
   struct uvs__ask ask;
   uvs_jobs_t *jobs;
   int status;
-  bool (*answered)(struct uvs__call *c); /* keeper: false if it asked again; may be NULL */
+  bool (*answered)(struct uvs__call *c); /* keeper; false: it has asked again; may be NULL */
   void (*deliver)(struct uvs__call *c);  /* user's loop: calls the callback */
   void (*callback)(void);                /* of the user; deliver knows its type; NULL: none */
   void *arg;
@@ -262,12 +273,12 @@ struct uvs__call {
     struct uvs__cron_request cron;
     struct uvs__count_request count;
   };
-  uint64_t bulk_count;       /* of redrive and purge, up to now */
+  uint64_t bulk_count;       /* of redrive and purge: how many up to now */
   uvs_put_result_t *results; /* of put */
-  bool *made;                /* of put: the id was made here */
+  bool *made;                /* of put: the library made this id */
 };
 
-/* Any thread. A new call, or an error. uvs__call_send frees it after an error. */
+/* Any thread. Makes a call. uvs__call_send frees the call if it returns an error. */
 int uvs__call_new(uvs_jobs_t *jobs, enum uvs__op op, struct uvs__call **ret);
 int uvs__call_send(struct uvs__call *c);
 void uvs__call_free(struct uvs__call *c);

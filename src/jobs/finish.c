@@ -17,7 +17,7 @@ static void on_closed(uv_handle_t *async) {
 
   if (jobs->close_cb != NULL)
     jobs->close_cb(jobs, jobs->close_arg);
-  /* Not before: until the callback, any thread may call, and gets UV_ESHUTDOWN. */
+  /* Not earlier: until the callback any thread may make calls, which get UV_ESHUTDOWN. */
   uvs__mailbox_destroy(&jobs->keeper.mail);
   uvs__mailbox_destroy(&jobs->user);
   while (jobs->handlers != NULL) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * job: what a handler can say about its job while the job runs: progress, result, reason of a
- * failure, further jobs, a longer lease. The notes are kept under the lock until the run ends.
+ * job: the functions that a handler calls about its job: progress, result, reason of a failure,
+ * further jobs, a longer lease. The lock protects these notes until the run ends.
  */
 #include "jobs/run.h"
 
@@ -26,12 +26,14 @@ static void on_noted(struct uvs__message *m, void *to) {
   uv_mutex_lock(&jobs->lock);
   run->noted_sent = false;
   uv_mutex_unlock(&jobs->lock);
-  if (!run->end_wanted)
+  if (atomic_load(&run->stop) & UVS__STOP_LIMIT)
+    uvs__run_end_extenders(run, UV_ETIMEDOUT);
+  else if (!run->end_wanted)
     uvs__settle_extend(run);
 }
 
-/* Lock held. One message is on its way at most. The run ends later than it arrives, because the
- * message that reports the end is sent after it. */
+/* Lock held. At most one such message is on its way. It arrives before the run ends, because the
+ * message that reports the end is sent later. */
 static void send_note(struct uvs__run *run) {
   if (run->noted_sent)
     return;
@@ -80,7 +82,7 @@ int uvs_job_extend(uvs_job_t *job, int64_t lease_ns) {
   return e.status;
 }
 
-void uvs__run_end_extenders(struct uvs__run *run) {
+void uvs__run_end_extenders(struct uvs__run *run, int status) {
   struct uvs__extender *e;
 
   uv_mutex_lock(&run->jobs->lock);
@@ -90,7 +92,7 @@ void uvs__run_end_extenders(struct uvs__run *run) {
   while (e != NULL) {
     struct uvs__extender *next = e->next;
 
-    e->status = UVS_ELOST;
+    e->status = status;
     uv_sem_post(&e->done);
     e = next;
   }

@@ -18,7 +18,7 @@ int uvs__make_id(struct uvs__id_maker *m, int64_t wall_ns, char ret[27]) {
       return rc;
     m->random[0] &= 0x7f; /* room to count up */
     m->last_ms = ms;
-  } else { /* the same millisecond, or the clock was set back: the next number */
+  } else { /* the same millisecond, or the clock was set back: take the next number */
     for (i = (int)sizeof m->random - 1; i >= 0 && ++m->random[i] == 0; i--)
       ;
     ms = m->last_ms;
@@ -85,8 +85,8 @@ int uvs__check_when(int64_t delay_ns, int64_t at_ns, char *text, size_t size) {
   else if (at_ns < 0)
     snprintf(text, size, "at_ns is before 1970");
   else if (at_ns >= UVS_JOBS_END_NS)
-    snprintf(text, size, "at_ns is after the year 2255");
-  else if (delay_ns >= UVS_JOBS_END_NS / 2) /* now is well before 2100 */
+    snprintf(text, size, "at_ns is after 2255-06-05T23:47:34Z");
+  else if (delay_ns >= UVS_JOBS_END_NS / 2) /* so that now + delay_ns is below UVS_JOBS_END_NS */
     snprintf(text, size, "delay_ns is longer than 142 years");
   else
     return 0;
@@ -95,7 +95,7 @@ int uvs__check_when(int64_t delay_ns, int64_t at_ns, char *text, size_t size) {
 
 static int check_key(const uvs_job_spec_t *s, char *text, size_t size) {
   if (s->key_policy < UVS_KEY_KEEP || s->key_policy > UVS_KEY_ERROR)
-    snprintf(text, size, "key_policy is %d, which is no UVS_KEY_...", s->key_policy);
+    snprintf(text, size, "key_policy is %d, which is not a UVS_KEY_...", s->key_policy);
   else if (s->key == NULL && s->key_policy != UVS_KEY_KEEP)
     snprintf(text, size, "key_policy is set, but key is not");
   else
@@ -156,7 +156,7 @@ int uvs_job_check(const uvs_job_spec_t *spec, char *text, size_t size) {
   if (rc == 0)
     rc = check_key(&s, text, size);
   if (rc == 0 && (s.priority < UVS_PRIORITY_LOW || s.priority > UVS_PRIORITY_HIGH)) {
-    snprintf(text, size, "priority is %d, which is no UVS_PRIORITY_...", s.priority);
+    snprintf(text, size, "priority is %d, which is not a UVS_PRIORITY_...", s.priority);
     rc = UV_EINVAL;
   }
   if (rc == 0 && s.keep_done_ns < 0) {

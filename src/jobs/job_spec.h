@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * job_spec: checks what a caller gives, and turns it into a record that a store understands.
+ * job_spec: checks the arguments of calls, and turns a spec into a record for a store.
  */
 #ifndef UVSCHED_JOBS_JOB_SPEC_H
 #define UVSCHED_JOBS_JOB_SPEC_H
@@ -15,14 +15,14 @@ struct uvs__id_maker {
   uint8_t random[10];
 };
 
-/* Writes 26 characters and a zero byte: 10 for the time, 16 that are random. If the random numbers
- * of the system fail, the error. */
+/* Writes 26 characters and a zero byte: 10 for the time, 16 that are random. Returns 0, or the
+ * error of the system's random numbers. */
 int uvs__make_id(struct uvs__id_maker *m, int64_t wall_ns, char ret[27]);
 
 /* `what` names the thing in the text: "name", "queue". Returns 0, or UV_EINVAL with a text. */
 int uvs__check_name(const char *what, const char *name, char *text, size_t size);
 
-/* Splits "QUEUE/REST". Returns UV_EINVAL if id is no id. */
+/* Splits "QUEUE/REST". Returns UV_EINVAL if id is not an id. */
 int uvs__split_id(const char *id, char ret_queue[UVS_JOB_NAME_MAX + 1], const char **ret_rest);
 
 /* Is delay_ns or at_ns a time that stores can keep? 0 or UV_EINVAL with a text. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * keeper: the thread that has the store. A pass receives messages, fires timers, collects requests
- * and lets the store carry them out as one batch: settlements first, claims last. So what arrives
- * while one batch is being written becomes the next one, and shares its transaction.
+ * keeper: the thread that calls the store. A pass receives messages, fires timers, collects
+ * requests and lets the store carry them out as one batch: settles first, claims last. Requests
+ * that arrive while a batch is being written form the next batch, and share its transaction.
  *
  * A store that fails is asked again after 50 ms, then 100, then each 250 ms. Meanwhile requests
- * wait in their lists. Those that may not wait longer are answered.
+ * wait in their lists. Requests whose time-out has passed are answered with an error.
  */
 #include "jobs/engine.h"
 
@@ -20,8 +20,9 @@
 #define TRIM_BATCH 1000
 #define RETRY_FIRST_NS UVS_MS(50)
 #define RETRY_LONGEST_NS UVS_MS(250)
+#define CLAIMS 2               /* index of the list of claims in `asked` */
 #define UNKNOWN_NS UVS_SEC(20) /* well below UVS__REPEAT_US */
-#define BATCH_PUTS 4000        /* jobs in one transaction, so that heartbeats come through */
+#define BATCH_PUTS 4000        /* most jobs in one transaction: heartbeats must not wait for long */
 #define CLOCK_STEP_NS UVS_MS(500)
 #define MESSAGES_A_PASS 10000
 
@@ -41,10 +42,11 @@ static void append(struct uvs__list *list, struct uvs__request *r) {
 }
 
 static struct uvs__list *list_of(struct uvs__keeper *k, enum uvs__op op) {
-  return &k->asked[op == UVS__SETTLE ? 0 : op == UVS__CLAIM ? 2 : 1];
+  return &k->asked[op == UVS__SETTLE ? 0 : op == UVS__CLAIM ? CLAIMS : 1];
 }
 
-/* Requests for one batch, as a list. */
+/* Requests for one batch, as a list. Claims are always among them: there is one of each worker at
+ * most, and a flood of puts must not keep jobs from starting. */
 static struct uvs__request *take_batch(struct uvs__keeper *k) {
   struct uvs__request *first = NULL, **end = &first;
   size_t puts = 0;
@@ -52,7 +54,7 @@ static struct uvs__request *take_batch(struct uvs__keeper *k) {
   for (int i = 0; i < 3; i++) {
     struct uvs__list *list = &k->asked[i];
 
-    while (list->first != NULL && puts < BATCH_PUTS) {
+    while (list->first != NULL && (puts < BATCH_PUTS || i == CLAIMS)) {
       struct uvs__request *r = list->first;
 
       list->first = r->next;
@@ -87,7 +89,7 @@ static void store_failed(uvs_jobs_t *jobs, int64_t now_ns) {
   }
 }
 
-/* For a third of the longest lease, holders can extend what has expired meanwhile. */
+/* For a third of the longest lease, processes can extend their leases that have ended meanwhile. */
 static void spare_expired_leases(uvs_jobs_t *jobs, int64_t now_ns) {
   int64_t longest_us = 0;
 
@@ -111,8 +113,8 @@ static void store_works(uvs_jobs_t *jobs, int64_t now_ns) {
   uvs__workers_due(jobs);
 }
 
-/* May a request that failed be carried out later? A put that may have been written must not be
- * repeated when its job may have run already and be forgotten. */
+/* May a request that failed be tried again later? A put that may have been written must not be
+ * repeated after UNKNOWN_NS: by then its job may have run, and its record may be gone. */
 static bool may_wait(uvs_jobs_t *jobs, const struct uvs__ask *ask, int64_t now_ns) {
   int64_t timeout_ns = jobs->options.put_timeout_ns;
 
@@ -201,6 +203,7 @@ static void look_at_wall_clock(uvs_jobs_t *jobs, int64_t now_ns) {
   if (step_ns > -CLOCK_STEP_NS && step_ns < CLOCK_STEP_NS)
     return;
   spare_expired_leases(jobs, now_ns);
+  k->rooms->clock_set(jobs);
   uvs__tell(jobs, UVS_EVENT_CLOCK_SET, NULL, step_ns > 0 ? "forward" : "back");
   uvs__workers_due(jobs);
 }
@@ -250,7 +253,7 @@ static void arm(uvs_jobs_t *jobs) {
   int64_t due_ns = next_ns(k), wait_ms;
 
   if (uvs__clock_is_replaced(jobs))
-    return; /* the program moves the clock, and says so */
+    return; /* the program moves the clock, and calls uvs_jobs_clock_changed */
   uv_update_time(&k->loop);
   wait_ms = (due_ns - uvs__mono_ns(jobs) + 999999) / 1000000; /* housekeeping is always due */
   uv_timer_start(&k->timer, on_timer, wait_ms < 1 ? 1 : (uint64_t)wait_ms, 0);
@@ -276,6 +279,7 @@ static bool run_batch(uvs_jobs_t *jobs) {
   k->retry_awaited = k->retry_ns > uvs__mono_ns(jobs);
   if (k->retry_awaited)
     return false;
+  look_at_wall_clock(jobs, uvs__mono_ns(jobs)); /* before leases seem to have ended by it */
   k->rooms->collect(jobs);
   batch = take_batch(k);
   if (batch == NULL)

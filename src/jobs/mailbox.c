@@ -26,7 +26,7 @@ bool uvs__mailbox_send(struct uvs__mailbox *box, struct uvs__message *m) {
     *box->end = m;
     box->end = &m->next;
   }
-  /* Under the lock, so that the handle is not closed before the signal was sent. */
+  /* Under the lock, so that nobody closes the handle before the signal was sent. */
   if (open)
     uv_async_send(&box->async);
   uv_mutex_unlock(&box->lock);

@@ -32,7 +32,7 @@ int uvs__mailbox_open(struct uvs__mailbox *box, uv_loop_t *loop, uv_async_cb wak
 bool uvs__mailbox_send(struct uvs__mailbox *box, struct uvs__message *m);
 
 /* Calls `receive` of up to `most` messages. If there are more, it wakes the loop again, so that the
- * loop gets its turn between. Returns true if there was a message. */
+ * loop can do other work before them. Returns true if there was a message. */
 bool uvs__mailbox_receive(struct uvs__mailbox *box, void *to, int most);
 
 /* Loop's thread. No message is taken any more; those that are there can still be received. The

@@ -4,16 +4,16 @@
  * for the files memory*.c only.
  *
  *   memory.c         opening, sharing by name, carrying out batches
- *   memory_index.c   the indexes of jobs, and what can become of a job
+ *   memory_index.c   the indexes of jobs, and the changes of a job's state
  *   memory_put.c     PUT, ALTER
  *   memory_claim.c   CLAIM
  *   memory_settle.c  SETTLE
  *   memory_list.c    GET, LIST, REDRIVE, PURGE, TRIM
  *   memory_admin.c   queues, crons, COUNT, EVENTS
  *
- * A change of a job takes it out of all indexes, writes its fields, and adds it again. So no index
- * can be forgotten. A request that changes something allocates all that it needs first. After that
- * it cannot fail, and UV_ENOMEM means that nothing was done.
+ * To change a job, the store takes it out of all indexes, writes its fields, and adds it again. So
+ * no index can be forgotten. A request that changes something allocates all that it needs first.
+ * After that it cannot fail, and UV_ENOMEM means that nothing was done.
  */
 #ifndef UVSCHED_JOBS_MEMORY_H
 #define UVSCHED_JOBS_MEMORY_H
@@ -126,14 +126,14 @@ enum uvs__memory_kind uvs__memory_kind(const struct uvs__memory_job *job);
 /* Does the record last longer than for repeated puts? */
 bool uvs__memory_is_kept(const struct uvs__memory_job *job);
 
-/* What can become of a job that is live. Its successor takes its place if it ends. */
+/* Changes of a job that has not ended. If it ends, its successor takes its place. */
 void uvs__memory_make_pending(struct uvs__memory *m, struct uvs__memory_job *job, int64_t due_us);
 void uvs__memory_end(struct uvs__memory *m, struct uvs__memory_job *job, int state);
 void uvs__memory_bury(struct uvs__memory *m, struct uvs__memory_job *job, struct uvs__blob *reason);
-/* A dead letter is pending again; a dead letter goes. */
+/* Changes of a dead letter: pending again; removed. */
 void uvs__memory_revive(struct uvs__memory *m, struct uvs__memory_job *job);
 void uvs__memory_remove_dead(struct uvs__memory *m, struct uvs__memory_job *job);
-/* Anything goes, without a record. */
+/* Removes a job, a dead letter or a record, and leaves no record. */
 void uvs__memory_forget(struct uvs__memory *m, struct uvs__memory_job *job);
 
 void uvs__memory_write_event(struct uvs__memory *m, int what, const struct uvs__memory_job *job,

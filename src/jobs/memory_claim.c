@@ -215,7 +215,7 @@ static enum step walk_class(struct walk *w, int class) {
   return step;
 }
 
-/* Of a walk that was not stopped. */
+/* next_us of a walk that was not stopped. */
 static int64_t next_visible(const struct walk *w) {
   int64_t next_us = w->token_us;
   int class;

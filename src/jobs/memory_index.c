@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * memory_index: the indexes of the memory store's jobs, and what can become of a job.
+ * memory_index: the indexes of the memory store's jobs, and the changes of a job's state.
  */
 #include <stdio.h>
 #include <string.h>
@@ -216,8 +216,8 @@ void uvs__memory_put_pending(struct uvs__memory *m, struct uvs__memory_job *job,
   uvs__memory_add(m, job);
 }
 
-/* The job is not live any more, and is in no index: its successor takes its place. A held job that
- * goes leaves its holder without a successor. */
+/* The job has ended, and is in no index: its successor takes its place. If a held job has ended,
+ * the job that it was to replace has no successor any more. */
 static void hand_on(struct uvs__memory *m, struct uvs__memory_job *job) {
   struct uvs__memory_job *successor = job->successor;
 

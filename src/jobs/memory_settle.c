@@ -22,8 +22,7 @@ static int extend(struct uvs__memory *m, struct uvs__memory_job *job, int64_t le
   return job->cancelled ? UVS__SETTLE_CANCELLED : 0;
 }
 
-/* The run is over, but the job did not end by itself: pending again, unless it was cancelled or has
- * a successor. */
+/* RETRY or RELEASE: the job is pending again, unless it was cancelled or has a successor. */
 static int go_back(struct uvs__memory *m, struct uvs__memory_job *job, struct uvs__when when) {
   if (job->cancelled) {
     uvs__memory_end(m, job, UVS_JOB_CANCELLED);
@@ -66,7 +65,7 @@ static int settle_run(struct uvs__memory *m, struct uvs__memory_job *job,
   }
 }
 
-/* The puts of a tick are put only if it has news of its cron. */
+/* The puts of a tick are put only if its cron has a new occurrence. */
 static bool may_put(struct uvs__memory *m, const struct uvs__settle *s) {
   struct uvs__memory_cron *cron;
 

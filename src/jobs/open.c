@@ -68,7 +68,7 @@ static void on_user_mail(uv_async_t *async) {
   uvs__mailbox_receive(&jobs->user, jobs, MESSAGES_A_TURN);
 }
 
-/* A new struct, without mailbox and keeper. */
+/* Makes a struct that has no mailbox and no keeper yet. */
 static int make(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret) {
   uvs_jobs_t *jobs = uvs__jobs_alloc(sizeof *jobs);
   int rc = UV_ENOMEM;
@@ -103,14 +103,15 @@ static void on_failed_open(uv_handle_t *async) {
   uvs__jobs_destroy(jobs);
 }
 
-/* Claims come last: places that become free by a settlement can be taken at once. */
+/* Claims come last, because settles free places that the claims can use at once. */
 static void collect(uvs_jobs_t *jobs) {
   uvs__settle_collect(jobs);
   uvs__events_look(jobs);
   uvs__workers_claim(jobs);
 }
 
-static const struct uvs__keeper_rooms rooms = {uvs__events_look, collect, uvs__waits_look};
+static const struct uvs__keeper_rooms rooms = {uvs__events_look, collect, uvs__waits_look,
+                                               uvs__settle_extend_all};
 
 int uvs_jobs_open(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret, char *text,
                   size_t size) {

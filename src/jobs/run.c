@@ -10,9 +10,10 @@
 
 #include "jobs/alloc.h"
 
-#define UNKNOWN_NAME_US INT64_C(30000000) /* a job without a handler here comes back after this */
-#define NO_ROOM_US INT64_C(1000000)       /* a job that the scheduler could not take */
-#define SETTLE_AGAIN_NS UVS_SEC(1)        /* the store refused, for example because it is full */
+/* For how long a job is given back: it has no handler here; the scheduler could not take it. */
+#define UNKNOWN_NAME_US INT64_C(30000000)
+#define NO_ROOM_US INT64_C(1000000)
+#define SETTLE_AGAIN_NS UVS_SEC(1) /* the store refused, for example because it is full */
 
 /* ------------------------------------------------------------------ memory --- */
 
@@ -108,7 +109,7 @@ static void end_failed(struct uvs__run *run, int status) {
     end_as(run, UVS__RETRY, retry_us(run), reason(run, status));
 }
 
-/* The jobs that the handler has put go with the end. */
+/* The jobs that the handler has put are part of the end of the run. */
 static bool attach_puts(struct uvs__run *run) {
   struct uvs__put *puts;
   size_t n = 0;
@@ -166,7 +167,7 @@ static void count_time(const struct uvs__run *run) {
   uvs__histogram_add(&stats->run, run->end_ns - start_ns);
 }
 
-/* The message of the end may come before the timer of the limit fires. */
+/* The run may have passed its limit although the timer of the limit has not fired yet. */
 static void check_limit(struct uvs__run *run) {
   int64_t start_ns = atomic_load(&run->start_ns), limit_ns = run->handler->options.limit_ns;
 
@@ -256,12 +257,14 @@ static void on_limit(struct uvs__timer *t, int64_t now_ns) {
   int64_t start_ns = atomic_load(&run->start_ns);
   int64_t end_ns = uvs__later_ns(start_ns == 0 ? now_ns : start_ns, run->handler->options.limit_ns);
 
-  if (now_ns < end_ns) { /* it started later than it was claimed, or has not started */
+  if (now_ns < end_ns) { /* the handler started after the claim, or not yet */
     uvs__timer_set(timers, t, end_ns, on_limit);
     return;
   }
   uvs__timer_clear(timers, &run->extend);
   atomic_fetch_or(&run->stop, UVS__STOP_LIMIT);
+  run->extend_wanted = false;
+  uvs__run_end_extenders(run, UV_ETIMEDOUT);
 }
 
 static const struct uvs__handler *find_handler(const struct uvs__worker *w, const char *name) {
@@ -330,7 +333,7 @@ static void give_back_unknown(struct uvs__run *run) {
   end_at_once(run, UVS__RELEASE, UNKNOWN_NAME_US + jitter_us, NULL);
 }
 
-/* One run at a time has a crash behind it. Two workers may have claimed one each, in one batch. */
+/* Only one job with crashes runs at a time. Two workers may have claimed one each, in one batch. */
 static bool may_start(struct uvs__run *run) {
   struct uvs__keeper *k = &run->jobs->keeper;
 
@@ -381,7 +384,7 @@ void uvs__run_start(struct uvs__run *run, uvs_jobs_t *jobs, struct uvs__worker *
     return;
   }
   told_crashed(run);
-  if (runs_here) { /* its lease has ended, but its handler has not */
+  if (runs_here) { /* its earlier lease has ended, but its handler still runs here */
     end_at_once(run, UVS__RELEASE, w->lease_us, NULL);
     return;
   }
@@ -474,12 +477,12 @@ static void settled(struct uvs__run *run, int status, bool unknown) {
     k->stats.lost_leases++;
     uvs__tell(jobs, UVS_EVENT_LOST, run->id, "the result came too late");
   }
-  uvs__run_end_extenders(run);
+  uvs__run_end_extenders(run, UVS_ELOST);
   unfile_run(run);
   k->running--;
   if (k->crashed == run) {
     k->crashed = NULL;
-    uvs__workers_due(jobs); /* others have left such jobs alone */
+    uvs__workers_due(jobs); /* until now no worker could claim a job with crashes */
   }
   uvs__worker_settled(run->worker);
   uvs__run_release(run);

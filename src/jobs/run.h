@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * run: one claimed job, from its claim to the store's answer that it was settled; and settle: what
- * the store is told of runs.
+ * run: one claimed job, from its claim to the store's answer that it was settled. settle: requests
+ * to the store that end runs or extend their leases. worker: claims the jobs of one queue.
  */
 #ifndef UVSCHED_JOBS_RUN_H
 #define UVSCHED_JOBS_RUN_H
@@ -27,12 +27,12 @@ struct uvs__run {
   const struct uvs__handler *handler;
   struct uvs__run *spare; /* the worker's next spare run */
 
-  atomic_int users;         /* the keeper, and the scheduler's task: the last one frees the run */
+  atomic_int users;         /* the keeper and the scheduler's task; the last one frees the run */
   atomic_uint stop;         /* UVS__STOP_... */
-  atomic_bool finished;     /* the end was reported */
+  atomic_bool finished;     /* the end was reported to the keeper */
   _Atomic int64_t start_ns; /* monotonic; 0: the handler was not called */
 
-  /* Written by the handler's thread before `ended` is sent, read by the keeper after. */
+  /* The handler's thread writes these before it sends `ended`. The keeper reads them afterwards. */
   struct uvs__message ended;
   int status;
   int64_t end_ns; /* monotonic */
@@ -44,7 +44,7 @@ struct uvs__run {
   struct uvs__job_put *puts, **puts_end;
   size_t n_puts;
   int64_t retry_at_us;
-  void *progress; /* NULL: nothing new */
+  void *progress; /* a note that was not written yet; NULL: none */
   size_t progress_size;
   struct uvs__extender *extenders; /* threads that wait in uvs_job_extend */
   struct uvs__message noted;
@@ -52,11 +52,12 @@ struct uvs__run {
 
   /* The keeper's. */
   struct uvs__run *next_by_id;
-  bool filed; /* in the table of runs */
+  bool filed; /* is in keeper.runs */
   struct uvs__timer extend, limit;
   int64_t claimed_ns; /* monotonic */
   int64_t late_at_claim_ns;
   int64_t lease_us;
+  int64_t least_end_ns; /* monotonic; uvs_job_extend has asked that the lease ends no earlier */
   bool extend_wanted, end_wanted;
   bool listed; /* in the list of runs to settle */
   bool asked;  /* a request to the store is on its way */
@@ -64,12 +65,12 @@ struct uvs__run {
   void (*settled)(struct uvs__run *run, int status, bool unknown);
   bool lost; /* the store has refused an extension */
   struct uvs__run *next_to_settle;
-  struct uvs__settle end; /* how the run ends */
-  void *progress_sent;    /* owned until the answer */
+  struct uvs__settle end; /* valid if end_wanted: how the run ends */
+  void *progress_sent;    /* freed at the answer */
   struct uvs__extender *extending;
 };
 
-/* A thread that waits until its lease was extended. On its stack. */
+/* A thread that waits in uvs_job_extend. The struct is on the stack of that thread. */
 struct uvs__extender {
   struct uvs__extender *next;
   int64_t lease_us;
@@ -86,26 +87,29 @@ struct uvs__run *uvs__run_new(void); /* NULL: no memory */
 void uvs__run_start(struct uvs__run *run, uvs_jobs_t *jobs, struct uvs__worker *w,
                     struct uvs__claimed *c, int64_t now_us);
 void uvs__run_release(struct uvs__run *run);
-/* Keeper's thread: a running job was cancelled, or handlers shall stop because of the close. */
+/* Keeper's thread. Asks one handler to stop because its job was cancelled; asks all to stop. */
 void uvs__run_cancelled(uvs_jobs_t *jobs, const char *queue, const char *rest);
 void uvs__runs_stop(uvs_jobs_t *jobs, unsigned why);
 
-/* The run has ended: threads that still wait in uvs_job_extend get UVS_ELOST. */
-void uvs__run_end_extenders(struct uvs__run *run);
+/* The lease is not extended any more: threads that still wait in uvs_job_extend get this status. */
+void uvs__run_end_extenders(struct uvs__run *run, int status);
 
-/* The end of a run is known: run->end says it. The place is free. */
+/* run->end says how the run ends: the store is told in the next batch. */
 void uvs__settle_end(struct uvs__run *run);
+/* Extends the lease in the next batch, and writes the progress. */
 void uvs__settle_extend(struct uvs__run *run);
-/* The first heartbeat of a run. */
+/* All runs: the clock by which leases count was set. */
+void uvs__settle_extend_all(uvs_jobs_t *jobs);
+/* Sets the timer of the next heartbeat. */
 void uvs__settle_extend_later(struct uvs__run *run);
 
 /* ---------------------------------------------------------------- worker --- */
 
 struct uvs__handler {
-  struct uvs__message message; /* to the keeper: take it over */
-  struct uvs__handler *next;   /* of all, under the lock */
+  struct uvs__message message; /* hands the handler to the keeper */
+  struct uvs__handler *next;   /* in jobs->handlers, under the lock */
   struct uvs__handler *of_worker;
-  struct uvs__worker *new_worker; /* for the case that the queue has none yet */
+  struct uvs__worker *new_worker; /* is used if the queue has no worker yet */
   uvs_jobs_t *jobs;
   char name[UVS_JOB_NAME_MAX + 1];
   char queue[UVS_JOB_NAME_MAX + 1];
@@ -123,7 +127,7 @@ struct uvs__worker {
   int64_t lease_us;
   struct uvs__timer due;
   bool wanted, asking;
-  struct uvs__run *spare; /* memory for what is claimed next */
+  struct uvs__run *spare; /* a list: memory for the jobs that are claimed next */
   size_t n_spare;
   struct uvs__ask ask;
   struct uvs__claim_request request;
@@ -131,8 +135,8 @@ struct uvs__worker {
 
 /* NULL: the process does not claim from this queue. */
 struct uvs__worker *uvs__worker_find(uvs_jobs_t *jobs, const char *queue);
-/* Ask again after this time; at this instant of the store's clock, which reads now_us; at this
- * instant of the monotonic clock, if it would ask later. */
+/* When the worker asks for jobs again. sleep_for: after this time. sleep_until: at due_us of the
+ * store's clock, which reads now_us. wake_at: at due_ns of the monotonic clock, or earlier. */
 void uvs__worker_sleep_for(struct uvs__worker *w, int64_t ns);
 void uvs__worker_sleep_until(struct uvs__worker *w, int64_t now_us, int64_t due_us);
 void uvs__worker_wake_at(struct uvs__worker *w, int64_t due_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * settle: tells the store how runs ended, and that leases shall be longer. What collects while the
- * store is busy becomes one request. A request is repeated until the store has answered it.
+ * settle: tells the store how runs ended, and extends leases. Runs that wait while the store is
+ * busy become one request. A request is repeated until the store has answered it.
  */
 #include "jobs/run.h"
 
@@ -43,6 +43,13 @@ void uvs__settle_extend(struct uvs__run *run) {
 }
 
 /* ---------------------------------------------------------------- extend --- */
+
+void uvs__settle_extend_all(uvs_jobs_t *jobs) {
+  for (size_t i = 0; i < UVS__BUCKETS_OF_IDS; i++)
+    for (struct uvs__run *run = jobs->keeper.runs[i]; run != NULL; run = run->next_by_id)
+      if (!run->end_wanted && !run->lost && !(atomic_load(&run->stop) & UVS__STOP_LIMIT))
+        uvs__settle_extend(run);
+}
 
 static void on_extend_due(struct uvs__timer *t, int64_t now_ns) {
   (void)now_ns;
@@ -88,7 +95,7 @@ static void extended(struct uvs__run *run, int status) {
 /* Moves what the handler has noted to the item. */
 static void fill_extend(struct uvs__run *run, struct uvs__settle *item) {
   uvs_jobs_t *jobs = run->jobs;
-  int64_t lease_us = run->lease_us;
+  int64_t lease_us = run->lease_us, now_ns = uvs__mono_ns(jobs);
 
   uv_mutex_lock(&jobs->lock);
   run->progress_sent = run->progress;
@@ -98,9 +105,14 @@ static void fill_extend(struct uvs__run *run, struct uvs__settle *item) {
   run->extending = run->extenders;
   run->extenders = NULL;
   uv_mutex_unlock(&jobs->lock);
-  for (const struct uvs__extender *e = run->extending; e != NULL; e = e->next)
-    if (e->lease_us > lease_us)
-      lease_us = e->lease_us;
+  for (const struct uvs__extender *e = run->extending; e != NULL; e = e->next) {
+    int64_t end_ns = uvs__later_ns(now_ns, e->lease_us * 1000);
+
+    if (end_ns > run->least_end_ns)
+      run->least_end_ns = end_ns;
+  }
+  if (run->least_end_ns - now_ns > lease_us * 1000)
+    lease_us = (run->least_end_ns - now_ns + 999) / 1000;
   item->op = UVS__EXTEND;
   item->when = (struct uvs__when){lease_us, 0};
 }

@@ -3,13 +3,13 @@
  * sqlite: the rooms of the SQLite store (store.h). sqlite_schema.c has the tables.
  *
  *   sqlite_open.c    open and close a file; open it anew after an error of the disk
- *   sqlite_check.c   is the file one that can be used? Before anything is changed
+ *   sqlite_check.c   checks that a file can be used, before anything is changed
  *   sqlite_schema.c  tables, their version, migration
  *   sqlite_sql.c     all statements, and how to run one
  *   sqlite_run.c     carries out batches
  *   sqlite_transaction.c   begin, commit, and what an error of SQLite means
  *   sqlite_log.c     checkpoints of the write-ahead log
- *   sqlite_owners.c  which process has claimed a job, and is it alive?
+ *   sqlite_owners.c  which open store has claimed a job, and whether its process is alive
  *   sqlite_job.c     one job: find it, end it, events
  *   sqlite_put.c, sqlite_claim.c, sqlite_settle.c, sqlite_alter.c, sqlite_list.c, sqlite_cron.c,
  *   sqlite_admin.c   the requests
@@ -25,10 +25,10 @@
 #include "jobs/job_spec.h"
 
 #define UVS__SQLITE_VERSION 1  /* of the tables */
-#define UVS__PAYLOAD_HERE 4096 /* larger payloads are in a table apart */
+#define UVS__PAYLOAD_HERE 4096 /* larger payloads are in uvs_payloads */
 
 /* Classes that store.h does not have. visible_us of a dead letter is when it ended, of a record of
- * an end the time up to which it is kept. */
+ * an end the time until which it is kept. */
 enum {
   UVS__CLASS_DEAD = 5,
   UVS__CLASS_KEPT, /* a record of an end; its time is set by keep_us */
@@ -110,16 +110,15 @@ enum uvs__sql {
   UVS__SQL_STATEMENTS
 };
 
-/* A connection. Its transaction goes on until the first error, which stays in rc: from then on no
- * statement does anything, and the transaction must be rolled back. So only the end of a request
- * has to look at rc. */
+/* A connection. The first error of a transaction stays in rc: after it no statement does anything,
+ * and the transaction must be rolled back. So only the end of a request has to look at rc. */
 struct uvs__db {
   sqlite3 *db;
   sqlite3_stmt *statements[UVS__SQL_STATEMENTS];
   int rc;                  /* of SQLite; SQLITE_NOMEM for our own memory too */
   int64_t wall_ns, now_us; /* of the transaction */
-  int64_t owner;           /* who claims */
-  bool events;             /* the transaction has made some */
+  int64_t owner;           /* number of this open store */
+  bool events;             /* the transaction has made events */
   bool acks_keep;          /* the last ACK has left a record: the next one probably will, too */
 
   /* The queue that was looked up last, in this transaction. */
@@ -158,7 +157,7 @@ bool uvs__next_row(struct uvs__db *c, enum uvs__sql which);
 void uvs__end_rows(struct uvs__db *c, enum uvs__sql which);
 /* Runs a statement that has no rows. Returns how many rows it changed. */
 int64_t uvs__do(struct uvs__db *c, enum uvs__sql which, const struct uvs__arg *args);
-/* A row with one number, or `otherwise`. */
+/* The number in the first row, or `otherwise` if there is no row. */
 int64_t uvs__number(struct uvs__db *c, enum uvs__sql which, const struct uvs__arg *args,
                     int64_t otherwise);
 
@@ -176,7 +175,7 @@ int uvs__db_prepare(struct uvs__db *c);         /* all statements; the result of
 void uvs__db_reset(struct uvs__db *c);          /* ends the rows of all statements */
 void uvs__db_finalize(struct uvs__db *c);
 
-/* A number of uvs_meta, raised by one. */
+/* Raises a number of uvs_meta by one, and returns it. */
 int64_t uvs__count_up(struct uvs__db *c, const char *name);
 
 /* ------------------------------------------------------------------ store --- */
@@ -186,13 +185,13 @@ struct uvs__sqlite {
   struct uvs__db c;
   char *path; /* as SQLite gets it */
   uvs_clock_t clock;
-  int patience_ms; /* how long a busy file is waited for */
+  int patience_ms; /* how long to wait for a busy file */
   bool full;       /* synchronous is FULL, not NORMAL */
-  bool suspect;    /* the disk failed: open anew before anything else */
+  bool suspect;    /* the disk failed: the file must be opened anew before anything else */
   int owners_fd;
   int64_t data_version;
   int log_frames;           /* in the write-ahead log */
-  int64_t blocked_since_us; /* a checkpoint could not finish; 0: no */
+  int64_t blocked_since_us; /* since when checkpoints cannot finish; 0: they can */
   bool blocked_told;
 };
 
@@ -200,10 +199,10 @@ struct uvs__sqlite {
 int64_t uvs__sqlite_wall_ns(const struct uvs__sqlite *s);
 int uvs__sqlite_recover(struct uvs__sqlite *s); /* after an error of the disk: opens anew */
 
-/* sqlite_check.c: 0, or a code and a text; nothing was changed. ret_path is allocated. */
+/* sqlite_check.c: changes nothing. Returns 0, or a code with a text. ret_path is allocated. */
 int uvs__sqlite_check_path(const char *name, char **ret_path, char *text, size_t size);
 int uvs__sqlite_check_file(sqlite3 *db, const char *path, char *text, size_t size);
-/* Syncs the names in the folder of a file. The result of SQLite. */
+/* Syncs the folder of a file, so that the names in it are on the disk. The result of SQLite. */
 int uvs__sync_folder(const char *path);
 /* The code and the text for an error of SQLite while a file is opened. */
 int uvs__sqlite_open_error(sqlite3 *db, const char *path, int rc, char *text, size_t size);
@@ -234,14 +233,14 @@ int uvs__sqlite_commit(struct uvs__sqlite *s);
 /* sqlite_log.c */
 #define UVS__LOG_MAX_BYTES (64 << 20)
 void uvs__sqlite_checkpoint(struct uvs__sqlite *s); /* if the log is long enough */
-/* Writes the log again, with the bytes that it has, and syncs it and its name. After a failed sync,
- * Linux may show bytes that are not on the disk and never will be. If the power fails in the middle
- * of a checkpoint of such a log, the file is damaged. The result of SQLite. */
+/* Writes the bytes of the log again, and syncs the log and its name. This is needed after a failed
+ * sync: Linux may then show bytes that are not on the disk and never will be. If the power fails in
+ * the middle of a checkpoint of such a log, the file is damaged. The result of SQLite. */
 int uvs__sqlite_rewrite_log(sqlite3 *db);
 int uvs__sqlite_idle(struct uvs__store *store);
 
 /* sqlite_owners.c */
-int uvs__sqlite_enter(struct uvs__sqlite *s); /* get a number and its lock; a code of libuv */
+int uvs__sqlite_enter(struct uvs__sqlite *s); /* takes a number and its lock; a code of libuv */
 void uvs__sqlite_leave(struct uvs__sqlite *s);
 bool uvs__sqlite_poll(struct uvs__store *store);
 
@@ -250,9 +249,9 @@ bool uvs__sqlite_poll(struct uvs__store *store);
 const char *uvs__network_fs(uint64_t type);
 const char *uvs__network_fs_of(const char *path);
 int uvs__owners_open(const char *path);       /* a file descriptor, or a code of libuv */
-bool uvs__owners_lock(int fd, int64_t owner); /* false: somebody else has the lock */
+bool uvs__owners_lock(int fd, int64_t owner); /* false: another open store has the lock */
 bool uvs__owners_alive(int fd, int64_t owner);
-int64_t uvs__boot_id(void); /* another number after each start of the system; 0: not known */
+int64_t uvs__boot_id(void); /* differs after each start of the system; 0: not known */
 
 /* sqlite_user.c: what uvs_jobs_sqlite_done does, for a job that is known by its id and fence. */
 int uvs__sqlite_done(sqlite3 *db, const char *id, uint64_t fence, char *text, size_t size);
@@ -274,7 +273,8 @@ struct uvs__row {
 int64_t uvs__find_queue(struct uvs__db *c, const char *name);
 int64_t uvs__make_queue(struct uvs__db *c, const char *name); /* makes it if there is none */
 
-/* A job in any state, but no record of an end that is past its time; find_any finds these too. */
+/* Finds a job in any state. uvs__find does not find the record of an end whose time is over;
+ * uvs__find_any does, and uvs__is_past tells. */
 bool uvs__find_any(struct uvs__db *c, const char *queue, const char *rest, struct uvs__row *ret);
 bool uvs__is_past(const struct uvs__db *c, const struct uvs__row *job);
 bool uvs__find(struct uvs__db *c, const char *queue, const char *rest, struct uvs__row *ret);
@@ -292,14 +292,15 @@ struct uvs__end {
   uint64_t fence;   /* settled by the user with this fence; 0: not */
   struct uvs__bytes result;
 };
-/* Turns the row into the record of an end, or removes it if no record is due. */
+/* Turns the row into the record of an end, or removes it if no record is to be kept. */
 void uvs__leave_record(struct uvs__db *c, const struct uvs__row *job, const struct uvs__end *end);
 /* Ends a job: state UVS_JOB_DONE, CANCELLED or REPLACED. Its successor takes its place. */
 void uvs__end_job(struct uvs__db *c, const struct uvs__row *job, int state,
                   struct uvs__bytes result);
 void uvs__die(struct uvs__db *c, const struct uvs__row *job, const char *error);
-void uvs__promote(struct uvs__db *c, const struct uvs__row *job);     /* its successor, if any */
-void uvs__remove_dead(struct uvs__db *c, const struct uvs__row *job); /* a dead letter goes */
+void uvs__promote(struct uvs__db *c,
+                  const struct uvs__row *job); /* its successor becomes pending, if there is one */
+void uvs__remove_dead(struct uvs__db *c, const struct uvs__row *job); /* may leave a record */
 void uvs__drop_row(struct uvs__db *c, int64_t seq, bool big);
 void uvs__event(struct uvs__db *c, int what, const char *queue, const char *rest, const char *text);
 static inline int uvs__class_of(int priority) {

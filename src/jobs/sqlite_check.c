@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * sqlite_check: is the file one that the store can use? All of this happens before anything is
- * changed. The file is never opened here, except by SQLite: to close it would drop the locks that
- * other connections of this process hold on it.
+ * sqlite_check: checks that a file can be used, before anything is changed. Only SQLite opens the
+ * file: if this file opened and closed it, the close would drop the locks that other connections of
+ * this process hold on it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static int check_folder(const char *folder, char *text, size_t size) {
   if (stat(folder, &st) != 0)
     return system_error(folder, "the folder cannot be used", text, size);
   if (!S_ISDIR(st.st_mode)) {
-    snprintf(text, size, "%s: is not a folder", folder);
+    snprintf(text, size, "%s is not a folder", folder);
     return UV_ENOTDIR;
   }
   if (faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0)
@@ -48,8 +48,8 @@ static int check_folder(const char *folder, char *text, size_t size) {
   network = uvs__network_fs_of(folder);
   if (network == NULL)
     return 0;
-  snprintf(text, size, "%s: is on %s, a network file system, where locks cannot be relied on",
-           folder, network);
+  snprintf(text, size, "%s is on %s, a network file system, where locks are not reliable", folder,
+           network);
   return UV_ENOTSUP;
 }
 
@@ -59,11 +59,11 @@ static int check_existing(const char *path, char *text, size_t size) {
   if (stat(path, &st) != 0)
     return errno == ENOENT ? 0 : system_error(path, "the file cannot be used", text, size);
   if (S_ISDIR(st.st_mode)) {
-    snprintf(text, size, "%s: is a folder", path);
+    snprintf(text, size, "%s is a folder", path);
     return UV_EISDIR;
   }
   if (!S_ISREG(st.st_mode)) {
-    snprintf(text, size, "%s: is not a regular file", path);
+    snprintf(text, size, "%s is not a regular file", path);
     return UV_EFTYPE;
   }
   if (faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) != 0)
@@ -105,7 +105,7 @@ no_memory:
   return UV_ENOMEM;
 }
 
-/* A folder that cannot be opened, or that cannot be synced, is left: SQLite does the same. */
+/* If the folder cannot be opened or synced, that is no error: SQLite ignores it too. */
 int uvs__sync_folder(const char *path) {
   char *folder = folder_of(path);
   int fd, rc = SQLITE_OK;
@@ -147,7 +147,7 @@ int uvs__sqlite_open_error(sqlite3 *db, const char *path, int rc, char *text, si
 
   switch (rc & 0xff) {
   case SQLITE_NOTADB:
-    snprintf(text, size, "%s: is not a SQLite database", path);
+    snprintf(text, size, "%s is not a SQLite database", path);
     return UV_EFTYPE;
   case SQLITE_CORRUPT:
   case SQLITE_ERROR:
@@ -185,12 +185,13 @@ int uvs__sqlite_check_file(sqlite3 *db, const char *path, char *text, size_t siz
   if (sqlite3_db_readonly(db, "main") == 1)
     return uvs__sqlite_open_error(db, path, SQLITE_READONLY, text, size);
   if (version < 0) {
-    snprintf(text, size, "%s: has tables named uvs_..., but no version of them in uvs_meta", path);
+    snprintf(text, size, "%s has tables named uvs_..., but uvs_meta does not have their version",
+             path);
     return UV_EFTYPE;
   }
   if (version > UVS__SQLITE_VERSION) {
-    snprintf(text, size, "%s: its tables have version %d; this library knows versions up to %d",
-             path, version, UVS__SQLITE_VERSION);
+    snprintf(text, size, "%s has tables of version %d; this library knows versions up to %d", path,
+             version, UVS__SQLITE_VERSION);
     return UV_ENOTSUP;
   }
   return 0;

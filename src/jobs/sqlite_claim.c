@@ -71,7 +71,7 @@ static bool is_overdue(const struct walk *w, int64_t visible_us) {
   return visible_us < w->c->now_us - UVS__OVERDUE_US;
 }
 
-/* A lease that this walk gives is the nearest end, if there is no other. */
+/* The end of the leases that this walk gives: they are not stored yet. */
 static int64_t lease_end(const struct walk *w) {
   int64_t now_us = w->c->now_us;
 
@@ -86,7 +86,7 @@ static int64_t nearest_lease_end(struct walk *w) {
   return w->r->claimed != NULL && lease_end(w) < end_us ? lease_end(w) : end_us;
 }
 
-/* 4 to 7 */
+/* Steps 4 to 7. */
 static enum step look_at_bounds(struct walk *w, int64_t visible_us, bool *ret_claim) {
   int64_t now_us = w->c->now_us;
 
@@ -105,7 +105,7 @@ static enum step look_at_bounds(struct walk *w, int64_t visible_us, bool *ret_cl
   return NEXT_JOB;
 }
 
-/* 8: copies the job of the row. Its lease is written later. NULL: no memory. */
+/* Step 8: copies the job of the row. Its lease is written later. NULL: no memory. */
 static struct uvs__claimed *copy_job(struct walk *w) {
   const enum uvs__sql row = UVS__SQL_VISIBLE;
   struct uvs__db *c = w->c;
@@ -135,7 +135,7 @@ static struct uvs__claimed *copy_job(struct walk *w) {
   return NULL;
 }
 
-/* What is not in the row of the job. */
+/* Copies the parts of a job that are not in its row. */
 static bool copy_rest(struct walk *w, struct uvs__claimed *job, bool big) {
   struct uvs__db *c = w->c;
   struct uvs__cron *cron;
@@ -180,7 +180,7 @@ static enum step claim(struct walk *w, int class, int64_t visible_us) {
   return NEXT_JOB;
 }
 
-/* 3: the lease of the row has ended. Is the job to end, too? */
+/* Step 3: the lease of the row has ended. Must the job end too? */
 static bool has_to_end(struct walk *w) {
   const enum uvs__sql row = UVS__SQL_VISIBLE;
   struct uvs__row job = {.queue = w->queue, .class = UVS__CLASS_LEASED}, successor;
@@ -246,8 +246,8 @@ static void write_class(struct walk *w, struct uvs__claimed *job) {
   }
 }
 
-/* Overdue jobs that can get no token are passed over at once: they are the first of their class. In
- * class 3, each is looked at, because some may have to end. */
+/* Overdue jobs are the first of their class. If they can get no token, the walk skips all of them
+ * at once. In class 3 it looks at each job, because some may have to end. */
 static enum step walk_class(struct walk *w, int class) {
   struct uvs__db *c = w->c;
   struct uvs__claimed **from = w->end;
@@ -303,7 +303,7 @@ static bool read_queue(struct walk *w) {
   return !paused;
 }
 
-/* Of a walk that was not stopped. */
+/* next_us of a walk that was not stopped. */
 static int64_t next_visible(struct walk *w) {
   int64_t next_us = w->token_us;
   int class;

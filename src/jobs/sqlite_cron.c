@@ -21,7 +21,7 @@ bool uvs__read_cron(struct uvs__db *c, enum uvs__sql row, struct uvs__arena *a,
          uvs__col_bytes(c, row, 13, a, &ret->job.meta);
 }
 
-/* Leaves no record. */
+/* Removes the tick. It leaves no record. */
 static void remove_tick(struct uvs__db *c, const char *name) {
   struct uvs__row tick;
 

@@ -10,8 +10,8 @@
 
 #include "jobs/sqlite.h"
 
-/* A file system on FUSE may be a network one, and often its locks work in one machine only. The
- * shared memory of the write-ahead log does not work between machines that share a disk, either. */
+/* FUSE is in the list because it may be a network file system. File systems of shared disks are in
+ * it because the shared memory of the write-ahead log does not work between machines. */
 const char *uvs__network_fs(uint64_t type) {
   static const struct {
     uint32_t type;

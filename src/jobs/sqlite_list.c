@@ -89,7 +89,7 @@ static bool copy_id(struct uvs__arena *a, const struct seen *seen, const char **
   return id != NULL;
 }
 
-/* What only a job that has not ended, or a dead letter, has. False: no memory. */
+/* Copies the fields that the record of an end does not have. False: no memory. */
 static bool copy_live(struct uvs__db *c, enum uvs__sql row, const struct seen *seen, bool whole,
                       struct uvs__arena *a, uvs_job_info_t *ret) {
   ret->priority = (int)uvs__col(c, row, 8);
@@ -190,8 +190,8 @@ static bool first_or_next(struct scan *s, const char *queue, const char *rest) {
          uvs__col(s->c, s->row, 0) > s->cursor;
 }
 
-/* The next row that matches. False: there is none, then *ret_more is false; or the page is long
- * enough. */
+/* Goes to the next row that matches. Returns false if there is none (*ret_more is false), or if the
+ * page has looked at enough rows (*ret_more is true). */
 static bool next_match(struct scan *s, const char *queue, const char *rest, bool *ret_more) {
   *ret_more = true;
   for (;;) {

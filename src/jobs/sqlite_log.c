@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * sqlite_log: checkpoints copy the write-ahead log into the database file. The store makes them
- * itself, after it has answered: SQLite's own ones come inside a commit and keep silent about a
+ * itself, after it has answered. SQLite's own checkpoints run inside a commit, and do not report a
  * failed sync.
  */
 #include "jobs/alloc.h"
 #include "jobs/sqlite.h"
 
 #define COPY_BYTES 65536
-#define CHECKPOINT_FRAMES 4000            /* 16 MB; see docs/jobs.md for what was measured */
-#define BLOCKED_LONG_US INT64_C(60000000) /* then it is worth an event */
+#define CHECKPOINT_FRAMES 4000            /* 16 MB */
+#define BLOCKED_LONG_US INT64_C(60000000) /* after this time an event reports it */
 
 /* -------------------------------------------------------------- write again --- */
 
@@ -57,7 +57,7 @@ int uvs__sqlite_rewrite_log(sqlite3 *db) {
 static bool checkpoint(struct uvs__sqlite *s, int mode) {
   int frames = 0, copied = 0, patience_ms = s->patience_ms, rc;
 
-  s->patience_ms = 0; /* TRUNCATE would keep others from writing while it waits */
+  s->patience_ms = 0; /* do not wait: while TRUNCATE waits, nobody else can write */
   rc = sqlite3_wal_checkpoint_v2(s->c.db, "main", mode, &frames, &copied);
   s->patience_ms = patience_ms;
   if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY) {
@@ -69,7 +69,7 @@ static bool checkpoint(struct uvs__sqlite *s, int mode) {
   return rc == SQLITE_OK && frames == copied;
 }
 
-/* Notes since when a reader has kept the log from being copied. */
+/* Remembers since when a reader has prevented the copying of the log. */
 static bool try_passive(struct uvs__sqlite *s) {
   bool whole = checkpoint(s, SQLITE_CHECKPOINT_PASSIVE);
 

@@ -10,7 +10,7 @@
 #include "jobs/alloc.h"
 #include "jobs/sqlite.h"
 
-#define PATIENCE_MS 250 /* how long another writer is waited for */
+#define PATIENCE_MS 250 /* how long to wait for another writer */
 
 /* cache_size is in KiB: the rows and indexes that are used now, whatever the number of jobs.
  * secure_delete: old content is overwritten where that costs no writing; some systems have a
@@ -25,7 +25,7 @@ static const char pragmas[] = "PRAGMA synchronous = FULL;"
 
 /* -------------------------------------------------------------- connection --- */
 
-/* Steps of 1 ms: SQLite's own ones grow to 100 ms, and then others come first. */
+/* Waits in steps of 1 ms. SQLite's own steps grow to 100 ms, and then other writers come first. */
 static int wait_for_others(void *arg, int tries) {
   const struct uvs__sqlite *s = arg;
 
@@ -85,7 +85,8 @@ static int journal_mode(sqlite3 *db, const char *sql, char ret[16]) {
   return sqlite3_finalize(statement);
 }
 
-/* Write-ahead log, tables, statements. On an error, the mode is as before. */
+/* Sets up the write-ahead log, the tables and the statements. On an error, the journal mode is as
+ * before. */
 static int set_up(struct uvs__sqlite *s, char *text, size_t size) {
   sqlite3 *db = s->c.db;
   char before[16], mode[16];
@@ -198,7 +199,7 @@ int uvs__sqlite_open(const struct uvs__store_config *config, struct uvs__store *
   int rc;
 
   if (sqlite3_threadsafe() == 0) {
-    snprintf(text, size, "SQLite was built without support of threads");
+    snprintf(text, size, "SQLite was built without support for threads");
     return UV_ENOTSUP;
   }
   s = uvs__jobs_alloc(sizeof *s);

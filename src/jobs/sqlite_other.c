@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sqlite_other: systems that are not Linux. Network file systems are not recognized, and nobody
- * notices that an owner is dead: its leases end by their time.
+ * sqlite_other: systems other than Linux. Network file systems are not recognized. All owners count
+ * as alive, so the leases of a dead process end only by their time.
  */
 #include "jobs/sqlite.h"
 

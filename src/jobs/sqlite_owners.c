@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * sqlite_owners: who has claimed a job, and is that process alive? Each open store has a number,
- * its owner, which is never used again. As long as the store is open, it holds a lock on the byte
- * with that number in FILE-owners. The system frees the lock when the process dies. So a number in
- * uvs_owners whose byte is not locked belongs to nobody any more, and its leases end at once.
+ * sqlite_owners: which open store has claimed a job, and whether its process is alive. Each open
+ * store has a number, its owner, which is never used again. As long as the store is open, it holds
+ * a lock on the byte with that number in FILE-owners. The system frees the lock when the process
+ * dies. So a number in uvs_owners whose byte is not locked belongs to nobody any more, and its
+ * leases end at once.
  *
  * The lock is taken before the number can be seen by others. It belongs to the open file: a child
  * of fork() that does not exec holds it too, so then the leases end by their time.
@@ -22,8 +23,8 @@
 /* More than the claims between two syncs of the log. */
 #define FENCES_SKIPPED (1 << 20)
 
-/* A power failure may undo claims. Their fences must not be drawn again: a handler may have handed
- * them on to others, who refuse older ones. */
+/* A power failure may undo claims. Their fences must not be drawn again: a handler may have passed
+ * one to another system, which now refuses fences that are not larger. */
 static void skip_fences(struct uvs__db *c) {
   int64_t boot = uvs__boot_id();
 
@@ -31,7 +32,7 @@ static void skip_fences(struct uvs__db *c) {
   uvs__do(c, UVS__SQL_SET_BOOT, UVS__ARGS(uvs__int(boot)));
 }
 
-/* In a transaction. A number whose lock somebody holds is passed over: the file was restored. */
+/* In a transaction. Skips a number whose lock is held: that happens after the file was restored. */
 static void take_number(struct uvs__sqlite *s) {
   struct uvs__db *c = &s->c;
 
@@ -71,7 +72,7 @@ static void bury_dead(struct uvs__sqlite *s) {
     forget_owner(&s->c, dead);
 }
 
-/* With the permissions of the database: who may open that may open this, too. */
+/* FILE-owners gets the permissions of the database: whoever may open one may open the other. */
 static int open_owners(const char *path, const char *file) {
   struct stat st;
   int fd;
@@ -83,7 +84,7 @@ static int open_owners(const char *path, const char *file) {
   while (fd < 0 && errno == EINTR);
   if (fd < 0)
     return uv_translate_sys_error(errno);
-  /* These fail if the file is somebody else's, who has done it. */
+  /* These fail if the file belongs to another user, who has set both already. */
   if (fchmod(fd, st.st_mode & 0777) == 0 && geteuid() == 0)
     (void)!fchown(fd, st.st_uid, st.st_gid);
   return fd;

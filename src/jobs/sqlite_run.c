@@ -8,8 +8,8 @@
 
 #include "jobs/sqlite.h"
 
-/* Does a user wait for the answer? Only what the library does by itself, to jobs that are safe
- * already, may be undone by a power failure: then a job runs once more. */
+/* Must the request be synced? A power failure may undo only what the library does by itself to jobs
+ * that are safe already: then a job runs once more. */
 static bool is_durable(const struct uvs__request *r) {
   const struct uvs__settle_request *settle = (const struct uvs__settle_request *)r;
   size_t i;
@@ -98,7 +98,7 @@ static void fail(struct uvs__request *first, struct uvs__request *end, int statu
   }
 }
 
-/* Returns 0 or a status; then the requests have it, and nothing was done, unless it is
+/* Returns 0 or a status. Then the requests have this status, and nothing was done, unless it is
  * UVS_EUNKNOWN. */
 static int transaction(struct uvs__sqlite *s, struct uvs__request *first,
                        struct uvs__request *end) {
@@ -127,7 +127,7 @@ static int transaction(struct uvs__sqlite *s, struct uvs__request *first,
   return status;
 }
 
-/* Can the reason lie in one of the requests? */
+/* Can one of the requests be the reason? */
 static bool is_of_one(int status) {
   return status == UV_ENOSPC || status == UV_ENOMEM || status == UV_EFTYPE;
 }

@@ -141,12 +141,21 @@ static int migrate(sqlite3 *db, const struct uvs__migration *steps) {
   return rc;
 }
 
-int uvs__sqlite_migrate(sqlite3 *db, const struct uvs__migration *steps) {
-  int rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+static bool is_newest(int version, const struct uvs__migration *steps) {
+  while (steps->sql != NULL && steps->to <= version)
+    steps++;
+  return steps->sql == NULL;
+}
 
+int uvs__sqlite_migrate(sqlite3 *db, const struct uvs__migration *steps) {
+  int rc, version = uvs__sqlite_version(db, &rc);
+
+  if (rc != SQLITE_OK || is_newest(version, steps))
+    return rc;
+  rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
   if (rc != SQLITE_OK)
     return rc;
-  rc = migrate(db, steps);
+  rc = migrate(db, steps); /* looks again: another process may have been faster */
   if (rc == SQLITE_OK)
     rc = sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
   if (rc != SQLITE_OK && !sqlite3_get_autocommit(db))

@@ -12,8 +12,7 @@ static int64_t lease_end(const struct uvs__db *c, int64_t lease_us) {
   return lease_us < UVS__NEVER_US - c->now_us ? c->now_us + lease_us : UVS__NEVER_US - 1;
 }
 
-/* The run is over, but the job did not end by itself: pending again, unless it was cancelled or has
- * a successor. */
+/* RETRY or RELEASE: the job is pending again, unless it was cancelled or has a successor. */
 static int go_back(struct uvs__db *c, const struct uvs__row *job, const struct uvs__settle *s) {
   struct uvs__row successor;
 
@@ -58,8 +57,8 @@ static int settle_run(struct uvs__db *c, struct uvs__row *job, const struct uvs_
   }
 }
 
-/* The user has settled the job, in a transaction of the user: it is done, whatever else the handler
- * says. The record lasts as long as the lease would. */
+/* The user has ended the job as done, in a transaction of the user. It stays done, whatever the
+ * handler returns. The record lasts as long as the lease would. */
 static void settle_again(struct uvs__db *c, const struct uvs__row *job,
                          const struct uvs__settle *s) {
   if (s->op == UVS__EXTEND)
@@ -78,7 +77,7 @@ static bool find_item(struct uvs__db *c, const char *queue, const char *rest, in
   return uvs__find(c, queue, rest, ret);
 }
 
-/* Is it news of a cron, or a settle of another kind, so that `puts` may be put? */
+/* May `puts` be put? With ACK they may. With RELEASE only if the cron has a new occurrence. */
 static bool puts_are_new(struct uvs__db *c, const struct uvs__settle *s) {
   if (s->op == UVS__ACK)
     return true;
@@ -99,7 +98,7 @@ static void refuse_puts(struct uvs__db *c, struct uvs__settle *s, struct uvs__ar
 }
 
 /* ACK of a plain job, in one statement. keep: it was put less than UVS__REPEAT_US ago, so it leaves
- * a record. False: it is no plain job, or not one of these, or not claimed. */
+ * a record. False: the job is not plain, or `keep` does not fit it, or it is not claimed. */
 static bool ack_plain(struct uvs__db *c, const struct uvs__settle *s, bool keep) {
   int64_t queue = uvs__find_queue(c, s->queue), since_us = c->now_us - UVS__REPEAT_US, n;
 

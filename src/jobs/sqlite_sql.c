@@ -12,7 +12,7 @@
   "SELECT seq, queue, class, visible_us, due_us, put_us, keep_us, failures, crashes, fence," \
   " priority, cancelled, big, rest, key FROM uvs_jobs "
 
-/* A plain job that runs: its end needs nothing but its row. */
+/* A claimed job whose end changes only its own row. */
 #define PLAIN_RUN \
   " WHERE seq = ?1 AND fence = ?2 AND rest = ?3 AND queue = ?4 AND class = 3 AND key IS NULL" \
   " AND keep_us <= 0 AND big = 0"
@@ -298,7 +298,7 @@ int64_t uvs__number(struct uvs__db *c, enum uvs__sql which, const struct uvs__ar
                     int64_t otherwise) {
   if (uvs__row(c, which, args)) {
     otherwise = uvs__col(c, which, 0);
-    /* To the end: only then has a statement with RETURNING done its work. */
+    /* A statement with RETURNING has done its work only after its last row. */
     while (uvs__next_row(c, which))
       ;
   }
@@ -317,7 +317,7 @@ bool uvs__col_copy(struct uvs__db *c, enum uvs__sql which, int column, char *to,
     uvs__db_failed(c, SQLITE_NOMEM);
   if (text != NULL) {
     length = (size_t)sqlite3_column_bytes(c->statements[which], column);
-    if (length >= size) /* nothing that we wrote is so long */
+    if (length >= size) /* the store writes no text of this length */
       length = size - 1;
     memcpy(to, text, length);
   }

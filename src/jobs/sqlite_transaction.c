@@ -2,9 +2,9 @@
  *
  * sqlite_transaction: begin, commit, and what an error of SQLite means.
  *
- * After an error of the disk nobody knows what is on it: Linux may report a failed fsync once, and
- * then call the lost pages clean. So the store is suspect from then on, and nothing is done until
- * uvs__sqlite_recover succeeds.
+ * After an error of the disk, what is on the disk is not known: Linux may report a failed fsync
+ * once, and then treat the lost pages as written. So from then on the store is suspect, and nothing
+ * is done until uvs__sqlite_recover succeeds.
  */
 #include <stdio.h>
 #include <time.h>

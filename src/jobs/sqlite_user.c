@@ -42,7 +42,7 @@ static int code_of(int rc) {
   }
 }
 
-/* Are the tables there, in a version that is known? */
+/* Checks that the tables exist, in a version that is known. */
 static int check_tables(struct call *call) {
   int rc, version = uvs__sqlite_version(call->c.db, &rc);
 
@@ -52,7 +52,8 @@ static int check_tables(struct call *call) {
     return refuse(call, UV_ENOTSUP,
                   "the database has no tables of uvsched: open it as a store first");
   if (version != UVS__SQLITE_VERSION)
-    return refuse(call, UV_ENOTSUP, "the tables of uvsched have another version");
+    return refuse(call, UV_ENOTSUP,
+                  "this library does not know the version of the tables of uvsched");
   return 0;
 }
 

@@ -70,12 +70,13 @@ static const struct {
     {"started", FIELD(started), "started_total", "counter", "Handlers started."},
     {"done", FIELD(done), "done_total", "counter", "Jobs that ended as done."},
     {"failed", FIELD(failed), "failed_total", "counter", "Handlers that failed."},
-    {"retried", FIELD(retried), "retried_total", "counter", "Failures that are tried again."},
+    {"retried", FIELD(retried), "retried_total", "counter",
+     "Failures after which the job is retried."},
     {"given up", FIELD(given_up), "given_up_total", "counter", "Jobs that became dead letters."},
     {"cancelled", FIELD(cancelled), "cancelled_total", "counter",
      "Running jobs that ended as cancelled."},
     {"lost leases", FIELD(lost_leases), "lost_leases_total", "counter",
-     "Leases that ended before their handler."},
+     "Leases lost before the result was stored."},
     {"crashes", FIELD(crashes), "crashes_total", "counter",
      "Jobs claimed again because their lease had ended."},
     {"store failures", FIELD(store_failures), "store_failures_total", "counter",
@@ -131,7 +132,8 @@ static void write_prometheus(const uvs_jobs_stats_t *s, struct out *o) {
   for (size_t i = 0; i < s->n_queues; i++)
     line(o, "uvsched_jobs_overdue{queue=\"%s\"} %" PRIu64 "\n", s->queues[i].queue,
          s->queues[i].overdue);
-  head(o, "oldest_overdue_seconds", "gauge", "How long the oldest of them has been due.");
+  head(o, "oldest_overdue_seconds", "gauge",
+       "How long the oldest overdue job has been due, by queue.");
   for (size_t i = 0; i < s->n_queues; i++) {
     uint64_t ns = (uint64_t)s->queues[i].oldest_overdue_ns;
 

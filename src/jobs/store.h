@@ -5,28 +5,30 @@
  *
  * ONE TIME COLUMN. Each job that has not ended has a place (queue, class, visible_us) in one
  * ordered index. For a pending job visible_us is the due time, for a claimed one the end of its
- * lease. To claim a job moves visible_us forward; to end a job deletes it. No second structure can
- * disagree.
+ * lease. A claim moves visible_us forward, and the end of a job deletes its place. There is no
+ * second structure that could disagree.
  *
  *   class 0, 1, 2  pending, and never crashed: priority high, normal, low
- *   class 3        claimed; or pending with a crash behind it
+ *   class 3        claimed; or pending with crashes
  *   class 4        held: waits for the run of the job that it replaces; visible_us is UVS__NEVER_US
  *
- * FENCE. A counter of the store, raised once per claim request. A claimed job keeps the fence of
- * its claim. Settling compares it: UVS_ELOST if the job is gone, or has another fence, or none.
+ * FENCE. A counter of the store, raised once for each claim request that claims a job. A claimed
+ * job keeps the fence of its claim. A settle compares the fences: it answers UVS_ELOST if the job
+ * is gone, or has another fence, or none.
  *
- * THE END of a job (done, cancelled, replaced) removes it. It leaves a record of its end until
- * max(now + keep_us if keep_us > 0, put_us + UVS__REPEAT_US) if that is later than now. A put with
- * an id that has such a record, or is a job, or is a dead letter, answers UVS_JOB_EXISTS. So a put
- * that is repeated never runs a job twice.
+ * THE END of a job (done, cancelled, replaced) removes the job. If keep_us > 0, the store keeps a
+ * record of the end until now + keep_us. In any case it keeps the record until put_us +
+ * UVS__REPEAT_US, if that is later than now. A put with the id of a job, a dead letter or such a
+ * record answers UVS_JOB_EXISTS. So a put that is repeated never makes a job run twice.
  *
- * KEYS. A job that has not ended holds its key, in its queue. A held job (class 4) does not hold
- * it: its holder does, and hands it on. A dead letter holds no key.
+ * KEYS. A job that has not ended holds its key, in its queue. A held job (class 4) does not: the
+ * job that it replaces still holds the key, and hands it on when its run ends. A dead letter holds
+ * no key.
  *
- * SUCCESSOR. A job that runs may have one held job that replaces it. When the run ends in any way
- * (each settle but EXTEND; also the claim of an expired lease), the successor gets the key and
- * becomes pending with its own due time. Unless the run ended with ACK or DEAD, the old job then
- * ends as replaced.
+ * SUCCESSOR. A job that is claimed may have one held job that replaces it, its successor. When the
+ * run ends in any way (each settle but EXTEND; also the claim of an expired lease), the successor
+ * gets the key and becomes pending with its own due time. Unless the run ended with ACK or DEAD,
+ * the old job then ends as replaced.
  *
  * CANCEL of a running job sets a flag: EXTEND then answers UVS__SETTLE_CANCELLED, and so do RETRY,
  * RELEASE and DEAD, which end the job as cancelled. If the lease ends instead, the next claim ends
@@ -60,10 +62,10 @@
 #include "jobs/arena.h"
 
 #define UVS__NEVER_US (INT64_C(1) << 53)
-#define UVS__REPEAT_US INT64_C(30000000) /* a put is not repeated for longer than 20 s */
+#define UVS__REPEAT_US INT64_C(30000000) /* for this long a put may be repeated without keep_us */
 #define UVS__OVERDUE_US \
   INT64_C(60000000)                /* catch_up_rate is for jobs that are overdue for longer */
-#define UVS__CRON_QUEUE "uvs.cron" /* the ticks of the crons; REST is the cron's name */
+#define UVS__CRON_QUEUE "uvs.cron" /* has one job for each cron, its tick; REST is the name */
 #define UVS__EVENTS_KEPT 1000      /* the newest events that a store remembers */
 #define UVS__EVENTS_PAGE 100       /* the most events in one answer */
 
@@ -74,8 +76,8 @@ struct uvs__bytes {
   size_t size;
 };
 
-/* A time that the store works out: `delay_us` after its now, or, if delay_us is -1, at_us. A result
- * in the past is kept as it is: order is by due time. */
+/* A time that the store works out: `delay_us` after its now, or, if delay_us is -1, at_us. A time
+ * in the past is stored as it is, because jobs are ordered by due time. */
 struct uvs__when {
   int64_t delay_us;
   int64_t at_us;
@@ -122,14 +124,14 @@ enum uvs__op {
 };
 
 /* The head of each request. status: 0; UV_EAGAIN (the store is busy or down: nothing was done, ask
- * again later); UVS_EUNKNOWN (it may have been done: ask again, all requests are idempotent
- * enough); UV_ENOSPC, UV_ENOMEM (nothing was done); others: nothing was done, and asking again is
+ * again later); UVS_EUNKNOWN (it may have been done: ask again, no request does harm if it is done
+ * twice); UV_ENOSPC, UV_ENOMEM (nothing was done); others: nothing was done, and to ask again is
  * no use. */
 struct uvs__request {
   struct uvs__request *next;
   enum uvs__op op;
   int status;
-  void (*done)(struct uvs__request *r); /* called once per run, on the store's thread */
+  void (*done)(struct uvs__request *r); /* called once for each `run`, on the store's thread */
   void *owner;                          /* the requester's */
 };
 
@@ -172,34 +174,34 @@ struct uvs__claimed {
  * 2, each by visible_us and then by number. A claimed job moves to class 3 with visible_us = now +
  * lease_us. max and lease_us are at least 1.
  *
- * A paused queue answers nothing, and next_us UVS__NEVER_US. Otherwise the store walks through the
- * visible jobs in this order and does the first that applies to each:
+ * A paused queue gives no jobs, and next_us is UVS__NEVER_US. Otherwise the store walks through the
+ * visible jobs in this order. For each job it takes the first step that applies:
  *   1. Class 3, and max_crashed jobs of class 3 have been claimed: go on with class 0.
  *   2. pending_only, and the job is claimed already (its lease has ended): skip it.
  *   3. The lease has ended, and the job is cancelled or has a successor: if max is reached (7),
  *      stop, and next_us is now_us. Otherwise it ends as cancelled, or else as replaced, and is not
- *      returned; but it counts for max. Its successor may be claimed by this request.
- *   4. `concurrency` is not 0, and at least so many jobs of the queue are claimed with a lease that
- *      has not ended: stop. next_us is the nearest end of such a lease.
- *   5. No token of `rate`: stop. next_us is the end of the window.
+ *      returned, but it counts for max. Its successor may be claimed by this request.
+ *   4. `concurrency` is not 0, and at least this many jobs of the queue are claimed with a lease
+ *      that has not ended: stop. next_us is the nearest end of such a lease.
+ *   5. There is no token of `rate`: stop. next_us is the end of the window.
  *   6. The job is overdue (visible_us < now - UVS__OVERDUE_US), and there is no token of
  *      catch_up_rate: skip it.
- *   7. max jobs were claimed, or ended by 3: stop. next_us is now_us.
- *   8. Claim it. It takes a token of each rate that 5 and 6 have looked at.
+ *   7. max jobs were claimed, or ended by step 3: stop. next_us is now_us.
+ *   8. Claim the job. This takes a token of each rate that steps 5 and 6 have looked at.
  * If the walk was not stopped: next_us is the nearest visible_us above now in classes 0 to 3, or
- * the end of the catch-up window if it is earlier and a job was skipped for it; UVS__NEVER_US if
+ * the end of the catch-up window if that is earlier and step 6 has skipped a job; UVS__NEVER_US if
  * there is neither.
  *
- * The fence is drawn when the first job is claimed: a request that claims nothing draws none. An
+ * The fence is raised when the first job is claimed. A request that claims nothing raises none. An
  * expired lease that is claimed counts as a crash. If memory runs out after something was done, the
  * request succeeds with fewer jobs, and next_us is now_us.
  *
  * TOKENS. A queue keeps two windows in the store, (start_us, used): one for `rate`, of rate_ns in
  * microseconds (rounded up, at least 1), and one for catch_up_rate, of one second. A window is over
  * if now >= start_us + its length, or now < start_us (the clock was set back). There is a token if
- * the window is over or used < the rate. To take a token of a window that is over begins a new one,
- * (now, 1); otherwise used is raised by 1. A rate of 0 is no bound, takes no tokens and leaves its
- * window alone. SET_QUEUE leaves both windows as they are. */
+ * the window is over or used < the rate. If the window is over, taking a token begins a new window,
+ * (now, 1); otherwise it raises `used` by 1. A rate of 0 is no bound, takes no tokens and leaves
+ * its window alone. SET_QUEUE leaves both windows as they are. */
 struct uvs__claim_request {
   struct uvs__request r;
   const char *queue;
@@ -216,13 +218,13 @@ struct uvs__claim_request {
  *   EXTEND   the lease ends at now + when.delay_us; with the progress, if its size is not 0
  *   RELEASE  pending again, due at `when`; nothing is counted. The tick of a cron is settled this
  *            way, never with ACK or DEAD. If tick_last_us is later than the cron's `last`, it is
- *            the new `last`, and `puts` are put. Otherwise each of them answers UVS_JOB_EXISTS.
+ *            the new `last`, and `puts` are put. Otherwise each put answers UVS_JOB_EXISTS.
  *   DEAD     becomes a dead letter with the error as reason
  * The jobs in `puts` are written only if status is 0. Only ACK, and RELEASE with a tick_last_us,
- * have some. An item is carried out in this order: the job ends or becomes pending, its successor
- * takes its place, the puts are put one by one. So they may use the key of the job that has ended.
+ * have puts. An item is carried out in this order: the job ends or becomes pending, its successor
+ * takes its place, the puts are put one by one. So a put may use the key of the job that has ended.
  *
- * A lease that has ended is settled like any other, as long as nobody has claimed the job again. A
+ * A claim whose lease has ended is settled like any other, until the job is claimed again. A
  * cancelled job that is extended keeps its new lease and its progress. RETRY with a successor
  * answers 0, and so does RELEASE.
  *
@@ -239,7 +241,7 @@ struct uvs__settle {
   struct uvs__bytes result, progress;
   struct uvs__put *puts; /* each gets its status, as in PUT */
   size_t n_puts;
-  int64_t tick_last_us; /* 0: no news of a cron */
+  int64_t tick_last_us; /* of a tick: the newest occurrence; 0: no new one */
   int status;           /* 0; UVS_ELOST; UVS__SETTLE_CANCELLED */
 };
 struct uvs__settle_request {
@@ -251,8 +253,8 @@ struct uvs__settle_request {
 
 /* ALTER: cancel or move a job that has not ended. Durable when it answers. status: 0;
  * UVS_JOB_RUNNING (cancel: the flag is set; move: nothing was done); UV_ENOENT. A held job can be
- * cancelled, and moved: its due time is for later. A job whose lease has ended, and that was not
- * claimed again, counts as running. */
+ * cancelled, and moved: its due time counts once it is pending. A job whose lease has ended, and
+ * that was not claimed again, counts as running. */
 enum uvs__alter_op { UVS__CANCEL = 1, UVS__MOVE };
 struct uvs__alter_request {
   struct uvs__request r;
@@ -265,7 +267,7 @@ struct uvs__alter_request {
 /* GET one job, dead letter or record of an end: found, or r.status is UV_ENOENT. LIST a page: by
  * filter, with numbers above the cursor. next: the cursor of the next page; 0: there is no more.
  * A page may be short, even empty, although next is not 0. Infos are in the arena. Ids in infos are
- * whole ids. A record of an end that is past its time does not exist for any request but TRIM.
+ * whole ids. A record of an end whose time is over does not exist for any request but TRIM.
  *
  * An info has these fields; others are 0 or NULL, `error` is "".
  *   not ended     id, name, queue, key, priority, put, attempts, crashes, error; due: pending or
@@ -290,10 +292,10 @@ struct uvs__list_request {
 };
 
 /* REDRIVE or PURGE up to `limit` that match the filter, with numbers above the cursor. count: how
- * many. next: the cursor to go on from; 0: all have been looked at. With an id: next is 0, and
- * r.status may be UV_ENOENT, or UV_EEXIST if its key is in use. Durable.
+ * many. next: the cursor for the next request; 0: all have been looked at. With an id: next is 0,
+ * and r.status may be UV_ENOENT, or UV_EEXIST if its key is in use. Durable.
  *   REDRIVE  dead letters (state 0 or DEAD): pending, due now, in the class of its priority, with
- *            no failures, crashes, error and progress. If the key is in use, it stays.
+ *            no failures, crashes, error and progress. If the key is in use, the letter stays.
  *   PURGE    dead letters (state 0 or DEAD), or records of ends (DONE). A removed dead letter
  *            leaves a record of its end, state CANCELLED, until put_us + UVS__REPEAT_US if that is
  *            later than now; so does TRIM. Records of ends whose put_us + UVS__REPEAT_US is later
@@ -341,7 +343,7 @@ struct uvs__cron_request {
  * in the arena; the sums are without it, too. A queue that has settings is listed even if it is
  * empty; one without settings has zeros there. pending: without held ones. overdue: pending, with a
  * due time <= now. running: claimed. kept: records of ends whose time is set by keep_us, that is
- * later than put_us + UVS__REPEAT_US, and is not past. */
+ * later than put_us + UVS__REPEAT_US, and not over. */
 struct uvs__count_request {
   struct uvs__request r;
   uvs_jobs_stats_t stats;
@@ -366,12 +368,12 @@ struct uvs__events_request {
 };
 
 /* TRIM, up to `limit`, in this order; 2 to 4 oldest end first, then by number:
- *   1. records of ends that are past their time, in any order
- *   2. if more than max_done are `kept` (see COUNT): the oldest of these, but none before put_us +
- *      UVS__REPEAT_US
+ *   1. records of ends whose time is over, in any order
+ *   2. if more than max_done are `kept` (see COUNT): the oldest of these, but each only after its
+ *      put_us + UVS__REPEAT_US
  *   3. dead letters that ended more than dead_age_us ago
  *   4. dead letters above max_dead
- * count: how many. If dead letters were removed, one event DEAD_DROPPED. */
+ * count: how many. If dead letters were removed, TRIM makes one event DEAD_DROPPED. */
 struct uvs__trim_request {
   struct uvs__request r;
   uint32_t max_done, max_dead, limit;
@@ -396,15 +398,15 @@ struct uvs__store {
 struct uvs__store_ops {
   /* Carry out a batch, a list in order. Each request's `done` is called once; it may free it. */
   void (*run)(struct uvs__store *store, struct uvs__request *first);
-  /* Has another process, or another connection, changed something, or died? Then claims may find
-   * more. Returns true if so. */
+  /* Returns true if another process, or another connection, has changed something or died, so that
+   * claims may find more. */
   bool (*poll)(struct uvs__store *store);
-  /* Nothing to do for a while: house-keeping that is best done then. Returns an event
-   * (UVS_EVENT_CANNOT_SHRINK) or 0. */
+  /* Called when there was nothing to do for a while: housekeeping that is best done then. Returns
+   * an event (UVS_EVENT_CANNOT_SHRINK) or 0. */
   int (*idle)(struct uvs__store *store);
   int64_t (*now_us)(struct uvs__store *store);
-  /* The leases that this opener has given end: visible_us is now. A store that several processes
-   * share does the same for a process that has died. */
+  /* Ends the leases that this opener has given: their visible_us becomes now. A store that several
+   * processes share does the same for a process that has died. */
   void (*close)(struct uvs__store *store);
 };
 

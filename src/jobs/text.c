@@ -9,7 +9,7 @@ const char *uvs_jobs_strerror(int code) {
   case 0:
     return "success";
   case UVS_JOB_EXISTS:
-    return "there is a job with this id or this key";
+    return "a job with this id or this key exists";
   case UVS_JOB_RUNNING:
     return "the job is running";
   case UVS_EUNKNOWN:

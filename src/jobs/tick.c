@@ -3,7 +3,7 @@
  * tick: makes jobs of the occurrences of a cron. The tick of a cron is a job of the queue
  * UVS__CRON_QUEUE that never ends: it is claimed when the next occurrence is due, and released
  * until the one after that. In the same step the jobs are put, and the newest occurrence becomes
- * the `last` of the cron. So each occurrence is dealt with once, whoever claims the tick.
+ * the `last` of the cron. So each occurrence is handled once, whichever process claims the tick.
  */
 #include "jobs/run.h"
 
@@ -14,7 +14,7 @@
 #include "jobs/alloc.h"
 
 #define MISFIRED_US INT64_C(60000000) /* an occurrence that is later than this is a misfire */
-#define FRESH_MAX 61                  /* occurrences of the last minute */
+#define FRESH_MAX 61                  /* most occurrences of the last minute */
 #define COUNTED_MAX 1000
 #define AGAIN_US INT64_C(60000000) /* after a failure, such as a zone that cannot be read */
 #define KEY_PREFIX "uvs.cron:"

@@ -25,7 +25,7 @@ static struct uvs__timer *join(struct uvs__timer *a, struct uvs__timer *b) {
   return a;
 }
 
-/* Joins a list of siblings to one heap: in pairs from the left, and then the pairs. */
+/* Joins a list of siblings into one heap: joins pairs from the left, then joins these. */
 static struct uvs__timer *join_all(struct uvs__timer *first) {
   struct uvs__timer *pairs = NULL, *root = NULL;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tree: an ordered set of nodes that are embedded in what they order. It is a treap: a search tree
- * by `compare`, and a heap by a random rank, so that it stays flat. It never allocates.
+ * tree: an ordered set of nodes, which are embedded in the caller's structs. It is a treap: a
+ * search tree by `compare`, and a heap by a random rank, so that it stays flat. It never allocates.
  */
 #ifndef UVSCHED_JOBS_TREE_H
 #define UVSCHED_JOBS_TREE_H
@@ -26,14 +26,14 @@ void uvs__tree_init(struct uvs__tree *t,
 void uvs__tree_insert(struct uvs__tree *t, struct uvs__node *node);
 void uvs__tree_remove(struct uvs__tree *t, struct uvs__node *node);
 
-/* `like` need not be in the tree: it is only compared. Its equal; the first that is not before it;
- * the first that is after it. NULL: none. */
+/* find: the node that is equal to `like`. from: the first node that is not before it. after: the
+ * first node that is after it. NULL: none. `like` need not be in the tree. */
 struct uvs__node *uvs__tree_find(const struct uvs__tree *t, const struct uvs__node *like);
 struct uvs__node *uvs__tree_from(const struct uvs__tree *t, const struct uvs__node *like);
 struct uvs__node *uvs__tree_after(const struct uvs__tree *t, const struct uvs__node *like);
 struct uvs__node *uvs__tree_first(const struct uvs__tree *t);
 
-/* What the node is embedded in. node must not be NULL. */
+/* The struct that the node is embedded in. node must not be NULL. */
 #define UVS__AROUND(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
 
 #endif

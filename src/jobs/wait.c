@@ -24,7 +24,7 @@ struct uvs__wait {
   bool again;   /* ask once more after the answer */
   bool decided; /* status is the answer */
   int status;
-  int ended_state; /* an event said so; 0: none */
+  int ended_state; /* the end that an event has reported; 0: none */
   uvs_job_info_t info;
   struct uvs__arena arena; /* of the id and of info */
 };
@@ -47,7 +47,7 @@ static struct uvs__wait **bucket(uvs_jobs_t *jobs, const char *queue, const char
   return &jobs->keeper.waits[uvs__bucket_of_id(queue, rest)];
 }
 
-/* Takes the wait out, and tells the user. If the store still works on its request, later. */
+/* Removes the wait and calls its callback; if the store still works on its request, after that. */
 static void decide(struct uvs__wait *w, int status) {
   struct uvs__wait **at = bucket(w->jobs, w->r.queue, w->r.rest);
 
@@ -87,7 +87,7 @@ static bool has_ended(int state) {
   return state != UVS_JOB_PENDING && state != UVS_JOB_RUNNING && state != UVS_JOB_HELD;
 }
 
-/* The job is gone, and only its end is known. */
+/* The job is gone without a record, and only the state in which it ended is known. */
 static void fill_minimal(struct uvs__wait *w) {
   memset(&w->info, 0, sizeof w->info);
   w->info.size = sizeof w->info;
@@ -104,7 +104,7 @@ static void answered(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
   (void)jobs;
   w->asking = false;
   if (w->status == UV_ETIMEDOUT)
-    w->decided = false; /* the answer was on its way when the time was over: it counts */
+    w->decided = false; /* the request was on its way at the time-out: its answer counts */
   if (w->decided) {
     decide(w, w->status);
   } else if (status == 0 && has_ended(w->r.infos->state)) {

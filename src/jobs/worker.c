@@ -19,7 +19,7 @@
 
 /* ------------------------------------------------------------------ claim --- */
 
-/* Takes a spare run; there are enough. */
+/* Takes a spare run: `claim` has made enough of them. */
 static struct uvs__run *take_spare(struct uvs__worker *w) {
   struct uvs__run *run = w->spare;
 
@@ -36,7 +36,7 @@ static void claimed(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
   if (status != 0) {
     if (!jobs->keeper.closing)
       uvs__worker_sleep_for(
-          w, AFTER_FAILURE_NS); /* if the store is down: its return wakes all workers */
+          w, AFTER_FAILURE_NS); /* if the store is down: all workers wake up when it works again */
     return;
   }
   while (r->claimed != NULL) {
@@ -53,7 +53,7 @@ static void claimed(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
     uvs__worker_wake_at(w, jobs->keeper.expired_allowed_ns);
 }
 
-/* As many as can be had, up to n. */
+/* Allocates spare runs, up to n. Returns how many there are, at most n. */
 static size_t make_spares(struct uvs__worker *w, size_t n) {
   while (w->n_spare < n) {
     struct uvs__run *run = uvs__run_new();
@@ -82,7 +82,7 @@ static void claim(uvs_jobs_t *jobs, struct uvs__worker *w) {
   r->queue = w->queue;
   r->max = (uint32_t)max;
   r->max_crashed = w->handlers == NULL ? r->max : jobs->keeper.crashed == NULL ? 1 : 0;
-  /* The first claim of a store that was down must leave them alone, too. */
+  /* The first claim after the store was down must leave expired leases alone too. */
   r->pending_only = jobs->keeper.told_down || uvs__mono_ns(jobs) < jobs->keeper.expired_allowed_ns;
   r->lease_us = w->lease_us;
   w->asking = true;

@@ -191,7 +191,7 @@ def usage():
     letters = "A-Z a-z 0-9 _ . : -"
     for args, why in {
             ("put",): "--name is missing",
-            ("put", "x"): "'x' is no option: this command takes only options",
+            ("put", "x"): "'x' is not an option: this command takes only options",
             ("put", "--nmae", "x"): "there is no option '--nmae'; if it is not an option, write -- before it",
             ("put", "--name", "a/b"): f"--name has a character that is not one of {letters}",
             ("put", "--name", "uvs.x"): "--name begins with uvs., which is reserved",
@@ -239,30 +239,30 @@ def usage():
             ("ls", "--state", "x"): "--state is 'x': write one of these: pending running held done cancelled replaced dead",
             ("ls", "--limit", "0"): "--limit is 0: write 1 or more, or --all instead",
             ("ls", "--limit", "5", "--all"): "--limit and --all are both given: write only one of them",
-            ("ls", "--cursor", "x"): "--cursor is 'x': write the number that the page before has printed",
+            ("ls", "--cursor", "x"): "--cursor is 'x': write the number that the list before has printed",
             ("ls", "--overdue", "--state", "dead"): "--overdue is about pending jobs: leave --state out",
             ("dead", "--overdue"): "there is no option '--overdue'; if it is not an option, write -- before it",
             ("show",): "this command needs an ID",
-            ("show", "a/b", "c/d"): "'c/d' is too much: this command takes only an ID, and options",
-            ("show", "4711"): "'4711' is no id: an id has the form QUEUE/REST, as `uvsched jobs put` and `uvsched jobs ls` "
+            ("show", "a/b", "c/d"): "'c/d' is one argument too many: this command takes only an ID, and options",
+            ("show", "4711"): "'4711' is not an id: an id has the form QUEUE/REST, as `uvsched jobs put` and `uvsched jobs ls` "
             "print it",
             ("cancel",): "this command needs an ID",
             ("cancel", "a/b"): "the store is missing: write --store sqlite:FILE",
             ("move", "a/b"): "the new time is missing: write --in DURATION or --at TIME",
-            ("redrive",): "it is not said which: write an ID, or --queue QUEUE, or --name NAME, or --all",
+            ("redrive",): "nothing is selected: write an ID, or --queue QUEUE, or --name NAME, or --all",
             ("purge", "a/b", "--all"): "an ID, --all, and --queue with --name exclude each other: write only one",
             ("redrive", "--ended", "--all"): "there is no option '--ended'; if it is not an option, write -- before it",
             ("pause",): "this command needs the name of a queue",
-            ("queue", "q"): "it is not said what to change: write --concurrency, --rate or --catch-up; `uvsched jobs "
-            "stats` shows what they are",
-            ("queue", "q", "--rate", "5"): "--rate is '5': write how many in which time, such as 100/1m or 5/1s, or 0 for "
+            ("queue", "q"): "there is nothing to change: write --concurrency, --rate or --catch-up; `uvsched jobs "
+            "stats` shows the limits",
+            ("queue", "q", "--rate", "5"): "--rate is '5': write a number and a duration, such as 100/1m or 5/1s, or 0 for "
             "no bound",
             ("queue", "q", "--rate", "x/1s"): "the number in --rate is 'x': write a number from 0 to 1000000000",
             ("stats", "--json", "--prometheus"): "--json and --prometheus are both given: write only one",
             ("cron",): "write ls, add or rm after cron",
             ("cron", "rm"): "this command needs the name of a cron",
             ("cron", "add", "x"): "this command needs a name and an expression in quotes",
-            ("cron", "add", "x", "* * * * *", "--max-missed", "3"): "--max-missed is for --misfire all: write that too",
+            ("cron", "add", "x", "* * * * *", "--max-missed", "3"): "--max-missed needs --misfire all: write both",
     }.items():
         wrong(args, why)
     refuses("no such command", 2, ["jobs", "lst"], "uvsched: there is no command 'jobs lst'\nTry: uvsched jobs --help\n")
@@ -285,7 +285,7 @@ def no_store():
         f.write("no database\n" * 1000)
     before = read("text.db")
     refuses("a file that is no database", 1, ["jobs", "put", "--name", "a", "--store", "sqlite:text.db"],
-            "uvsched: the store cannot be opened: ./text.db: is not a SQLite database\n")
+            "uvsched: the store cannot be opened: ./text.db is not a SQLite database\n")
     check("the file is unchanged", (read("text.db"), os.listdir(".")), (before, ["text.db"]))
 
 
@@ -312,14 +312,14 @@ def put_times():
 
 def put_ids_and_keys():
     check("--id", put("a", "--id", "order-17", "--in", "1h"), "a/order-17")
-    again = "uvsched: a/order-17 is there already, so nothing was put\n"
+    again = "uvsched: a/order-17 exists already, so nothing was put\n"
     check("a repeated --id changes nothing, and prints the id", jobs("put", "--name", "a", "--id", "order-17", "--in", "2h"),
           (0, b"a/order-17\n", again.encode()))
     check("--queue", put("a", "--queue", "q", "--id", "1", "--in", "1h"), "q/1")
     check("--key", put("a", "--key", "k", "--id", "k1", "--in", "1h"), "a/k1")
     for args in ([], ["--on-clash", "keep"]):
         check(f"keep {args}", jobs("put", "--name", "a", "--key", "k", "--id", "k2", "--in", "1h", *args),
-              (0, b"a/k1\n", b"uvsched: a/k1 is there already, so nothing was put\n"))
+              (0, b"a/k1\n", b"uvsched: a/k1 exists already, so nothing was put\n"))
     refuses("error", 1, ["jobs", "put", "--name", "a", "--key", "k", "--on-clash", "error", *STORE],
             "uvsched: the key k is in use by a/k1, so nothing was put\n")
     check("replace", put("a", "--key", "k", "--id", "k3", "--in", "1h", "--on-clash", "replace"), "a/k3")
@@ -352,8 +352,8 @@ def payloads():
     check("--payload", show(put("p", "--payload", "é\n", "--in", "1h"))["payload"], "é\n")
     check("without a payload", show(put("p", "--in", "1h"))["payload"], "")
     count = len(ids("--all"))
-    too_long = ("uvsched: the payload is longer than 65536 bytes: put the data elsewhere, and its place into the "
-                "payload\n")
+    too_long = ("uvsched: the payload is longer than 65536 bytes: store the data elsewhere, and put its location "
+                "into the payload\n")
     refuses("one byte more, stdin", 1, ["jobs", "put", "--name", "p", "--payload-file", "-", *STORE], too_long,
             input=b"x" * 65537)
     refuses("one byte more", 1, ["jobs", "put", "--name", "p", "--payload", "x" * 65537, *STORE], too_long)
@@ -504,8 +504,8 @@ all queues           2               1         0         0
           {"paused": False, "concurrency": 3, "rate": 0, "catch_up": 7})
     text = must("stats", "--prometheus")
     check("--prometheus", bool(re.search(r"^# TYPE uvsched_jobs_", text, re.M)))
-    refuses("a bad name", 2, ["jobs", "pause", "a/b", *STORE], "uvsched: 'a/b' is no name of a queue: it has 1 to 64 "
-            "characters of A-Z a-z 0-9 _ . : -, and does not begin with uvs.\nTry: uvsched jobs pause --help\n")
+    refuses("a bad name", 2, ["jobs", "pause", "a/b", *STORE], "uvsched: 'a/b' is not the name of a queue: write 1 to 64 "
+            "characters of A-Z a-z 0-9 _ . : -, not beginning with uvs.\nTry: uvsched jobs pause --help\n")
 
 
 def crons():
@@ -528,8 +528,8 @@ def crons():
           ("cron     revision  puts jobs", True))
     status, out, err = jobs("cron", "add", "nightly", "0 4 * * *")
     check("the same revision changes nothing", (status, out, err), (0, b"", b"uvsched: the store has nightly with this "
-          b"revision or a higher one, so nothing was changed: to change the cron, write a higher --revision (`uvsched "
-          b"jobs cron ls` shows it)\n"))
+          b"revision or a higher one, so nothing was changed: to change the cron, write a higher --revision than `uvsched "
+          b"jobs cron ls` shows\n"))
     prints("a higher revision", ["jobs", "cron", "add", "nightly", "0 4 * * *", "--revision", "2", *STORE],
            "nightly is defined\n")
     check("the new definition", [(r["expression"], r["revision"]) for r in json.loads(must("cron", "ls", "--json"))],
@@ -746,7 +746,7 @@ def run_stop():
     with Runner("s", "trap '' TERM INT; echo $$ > pid; while :; do sleep 0.1; done", "--grace", "1h") as r:
         pid = int(until("the command runs", lambda: read("pid").strip()))
         r.p.send_signal(signal.SIGINT)
-        until("the runner says so", lambda: "once more" in r.text())
+        until("the runner says so", lambda: "a second signal kills them" in r.text())
         r.p.send_signal(signal.SIGINT)
         r.ends("a second signal", 0)
     check("a second signal kills the group", is_alive(pid), False)
@@ -820,7 +820,7 @@ def run_lost():
             check("the other goes on", is_alive(int(second[0])))
             open("go", "w").close()
             until("the job is done", lambda: show(id)["state"] == "done")
-            check("the crash is counted and reported", (show(id)["crashes"], "runs again, because its earlier lease has ended"
+            check("the crash is counted and reported", (show(id)["crashes"], "was claimed again"
                                                         in other.text()), (1, True))
 
 

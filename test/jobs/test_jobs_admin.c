@@ -31,7 +31,7 @@ TEST a_list_comes_in_pages_by_time_of_put(void) {
   PASS();
 }
 
-TEST a_list_has_what_its_filter_says(void) {
+TEST a_list_has_only_jobs_that_match_the_filter(void) {
   struct engine *f = engine_start();
   uvs_job_filter_t filter;
   struct probe *p = engine_handle(f, "n", NULL);
@@ -162,7 +162,7 @@ TEST redrive_and_purge_go_through_all_letters(void) {
   PASS();
 }
 
-TEST kept_ends_can_be_purged(void) {
+TEST records_of_ends_can_be_purged(void) {
   struct engine *f = engine_start();
   uvs_job_filter_t filter;
 
@@ -180,7 +180,7 @@ TEST kept_ends_can_be_purged(void) {
 }
 
 /* Q25 */
-TEST old_and_surplus_dead_letters_are_dropped_and_that_is_told(void) {
+TEST old_and_surplus_dead_letters_are_dropped_with_an_event(void) {
   struct engine *f = engine_new();
 
   f->options.max_dead = 2;
@@ -202,7 +202,7 @@ TEST old_and_surplus_dead_letters_are_dropped_and_that_is_told(void) {
 }
 
 /* Q3 Q26 */
-TEST surplus_ends_are_dropped_oldest_first(void) {
+TEST surplus_records_of_ends_are_dropped_oldest_first(void) {
   struct engine *f = engine_new();
 
   f->options.max_done = 3;
@@ -457,13 +457,13 @@ TEST the_text_for_prometheus_is_well_formed_and_has_the_numbers(void) {
 
 SUITE(admin) {
   RUN_TEST(a_list_comes_in_pages_by_time_of_put);
-  RUN_TEST(a_list_has_what_its_filter_says);
+  RUN_TEST(a_list_has_only_jobs_that_match_the_filter);
   RUN_TEST(a_redriven_job_runs_at_once_as_if_new);
   RUN_TEST(a_letter_whose_key_is_in_use_stays);
   RUN_TEST(redrive_and_purge_go_through_all_letters);
-  RUN_TEST(kept_ends_can_be_purged);
-  RUN_TEST(old_and_surplus_dead_letters_are_dropped_and_that_is_told);
-  RUN_TEST(surplus_ends_are_dropped_oldest_first);
+  RUN_TEST(records_of_ends_can_be_purged);
+  RUN_TEST(old_and_surplus_dead_letters_are_dropped_with_an_event);
+  RUN_TEST(surplus_records_of_ends_are_dropped_oldest_first);
   RUN_TEST(a_paused_queue_starts_nothing_until_it_is_resumed);
   RUN_TEST(a_pause_holds_for_all_nodes_and_after_a_restart);
   RUN_TEST(the_concurrency_of_a_queue_bounds_all_nodes_together);

@@ -73,7 +73,7 @@ TEST a_store_that_is_being_closed_accepts_nothing(void) {
 }
 
 /* The store's thread ends before the callback comes, because the loop does not run. */
-TEST between_the_end_of_its_thread_and_the_callback_a_store_answers_shutdown(void) {
+TEST calls_before_the_close_callback_answer_eshutdown_after_the_thread_has_ended(void) {
   struct engine *f = engine_start();
   uvs_jobs_t *jobs = f->nodes[0].jobs;
   int64_t due_ns;
@@ -163,7 +163,7 @@ TEST after_the_grace_handlers_are_asked_to_stop_and_their_jobs_are_given_back_un
 }
 
 /* Q48 */
-TEST what_a_handler_says_after_it_was_asked_to_stop_counts(void) {
+TEST a_result_counts_although_the_close_has_asked_the_handler_to_stop(void) {
   struct engine *f = engine_start();
 
   EQ(1, engine_open_node(f));
@@ -238,7 +238,7 @@ TEST when_the_scheduler_is_shut_down_jobs_stay_in_the_store(void) {
   PASS();
 }
 
-TEST a_scheduler_without_room_gives_jobs_back_for_a_moment(void) {
+TEST a_job_is_given_back_for_a_moment_if_the_scheduler_has_no_room(void) {
   struct engine *f = engine_new();
 
   f->scheduler.max_pending = 2;
@@ -259,7 +259,7 @@ TEST a_scheduler_without_room_gives_jobs_back_for_a_moment(void) {
 /* ----------------------------------------------------------------- restart --- */
 
 /* Q1 */
-TEST everything_is_there_after_a_restart(void) {
+TEST jobs_dead_letters_and_crons_survive_a_restart(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "@hourly");
   struct probe *p = engine_handle(f, "n", NULL);
@@ -296,15 +296,15 @@ TEST everything_is_there_after_a_restart(void) {
 SUITE(close_) {
   RUN_TEST(a_close_carries_out_what_was_accepted_and_its_callback_is_the_last);
   RUN_TEST(a_store_that_is_being_closed_accepts_nothing);
-  RUN_TEST(between_the_end_of_its_thread_and_the_callback_a_store_answers_shutdown);
+  RUN_TEST(calls_before_the_close_callback_answer_eshutdown_after_the_thread_has_ended);
   RUN_TEST(a_store_can_be_closed_without_a_callback_and_opened_again);
   RUN_TEST(handlers_have_the_grace_to_finish_and_nothing_new_starts);
   RUN_TEST(after_the_grace_handlers_are_asked_to_stop_and_their_jobs_are_given_back_uncounted);
-  RUN_TEST(what_a_handler_says_after_it_was_asked_to_stop_counts);
+  RUN_TEST(a_result_counts_although_the_close_has_asked_the_handler_to_stop);
   RUN_TEST(a_job_that_was_claimed_but_not_started_is_given_back);
   RUN_TEST(when_the_scheduler_is_shut_down_jobs_stay_in_the_store);
-  RUN_TEST(a_scheduler_without_room_gives_jobs_back_for_a_moment);
-  RUN_TEST(everything_is_there_after_a_restart);
+  RUN_TEST(a_job_is_given_back_for_a_moment_if_the_scheduler_has_no_room);
+  RUN_TEST(jobs_dead_letters_and_crons_survive_a_restart);
 }
 
 TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(close_)));

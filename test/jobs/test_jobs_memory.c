@@ -113,6 +113,23 @@ TEST an_open_without_memory_answers_enomem_and_leaves_nothing(void) {
   PASS();
 }
 
+/* The claim of the same pass comes before the settlement then, and does not see the job. */
+TEST a_job_that_could_not_be_settled_at_first_is_claimed_in_time(void) {
+  struct engine *f = engine_start();
+  uvs_job_handler_t h = engine_handler();
+
+  h.retry.wait_ns = 0;
+  engine_handle(f, "n", &h)->hold = true;
+  engine_put_simple(f, "n", "a", 0);
+  fail_after(0, 1);
+  engine_finish(f, 0, UV_EIO);
+  EQ(1, fail_no_more());
+  EQ(2, f->n_runs); /* the clock has stood still */
+  engine_close(f);
+  EQ(0, live);
+  PASS();
+}
+
 /* ---------------------------------------------------------------- scenario --- */
 
 enum { CALLS = 40, KEPT = 16 };
@@ -354,6 +371,7 @@ TEST jobs_that_wait_in_a_file_take_no_memory(void) {
 SUITE(memory) {
   RUN_TEST(jobs_that_wait_in_a_file_take_no_memory);
   RUN_TEST(an_open_without_memory_answers_enomem_and_leaves_nothing);
+  RUN_TEST(a_job_that_could_not_be_settled_at_first_is_claimed_in_time);
   RUN_TEST(with_any_one_allocation_failing_nothing_is_lost);
   RUN_TEST(with_any_twenty_allocations_failing_nothing_is_lost);
 }

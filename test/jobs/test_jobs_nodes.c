@@ -138,7 +138,7 @@ TEST events_of_jobs_reach_all_nodes(void) {
 }
 
 /* Q57 */
-TEST a_node_is_not_told_of_what_was_before_it_opened(void) {
+TEST a_node_gets_no_events_from_before_it_opened(void) {
   struct engine *f = engine_start();
 
   EQ(0, engine_put_simple(f, "n", "a", UVS_HOUR(1)));
@@ -153,7 +153,7 @@ TEST a_node_is_not_told_of_what_was_before_it_opened(void) {
 /* ------------------------------------------------------------------ clocks --- */
 
 /* Q19 */
-TEST a_clock_that_is_set_is_told_once_and_the_store_is_looked_at_again(void) {
+TEST each_step_of_the_clock_makes_one_event_and_queues_are_asked_again(void) {
   struct engine *f = engine_start();
 
   engine_handle(f, "n", NULL);
@@ -227,16 +227,52 @@ TEST after_the_clock_was_set_forward_leases_of_the_dead_end_a_third_of_a_lease_l
   PASS();
 }
 
+/* Q19 */
+TEST a_node_that_notices_a_clock_set_forward_extends_its_leases_at_once(void) {
+  struct engine *f = two_nodes();
+
+  engine_handle(f, "n", NULL)->hold = true;
+  EQ(0, engine_put_simple(f, "n", "a", 0));
+  engine_step_wall(f, UVS_HOUR(1));
+  EQ(UVS_JOB_RUNNING, engine_state(f, "n/a"));
+  EQ(engine_wall(f) + UVS_SEC(30), f->last.info.due_ns);
+  engine_step_wall(f, -UVS_HOUR(2));
+  EQ(UVS_JOB_RUNNING, engine_state(f, "n/a"));
+  EQ(engine_wall(f) + UVS_SEC(30), f->last.info.due_ns);
+  engine_finish(f, 0, 0);
+  engine_close(f);
+  PASS();
+}
+
+/* Q19 */
+TEST a_claim_that_is_made_before_a_step_of_the_clock_is_noticed_takes_no_live_lease(void) {
+  struct engine *f = two_nodes();
+
+  engine_handle(f, "n", NULL)->hold = true;
+  EQ(0, engine_put_simple(f, "n", "a", 0));
+  f->to = 1;
+  engine_handle(f, "n", NULL);
+  engine_quiesce(f);
+  vclock_step_wall(&f->clock, UVS_HOUR(1)); /* nobody is told */
+  EQ(0, engine_put_simple(f, "n", "b", 0)); /* this makes node 1 claim */
+  SAYS("n/a n/b", engine_ran(f));
+  engine_finish(f, 0, 0);
+  engine_close(f);
+  PASS();
+}
+
 SUITE(nodes) {
   RUN_TEST(a_job_runs_at_the_node_that_handles_it);
   RUN_TEST(a_node_learns_of_a_job_that_another_one_has_put_when_it_looks);
   RUN_TEST(each_job_is_done_exactly_once_if_no_node_is_away_for_a_lease);
   RUN_TEST(events_of_jobs_reach_all_nodes);
-  RUN_TEST(a_node_is_not_told_of_what_was_before_it_opened);
-  RUN_TEST(a_clock_that_is_set_is_told_once_and_the_store_is_looked_at_again);
+  RUN_TEST(a_node_gets_no_events_from_before_it_opened);
+  RUN_TEST(each_step_of_the_clock_makes_one_event_and_queues_are_asked_again);
   RUN_TEST(a_delay_that_began_before_the_clock_was_set_back_counts_by_the_store_s_clock);
   RUN_TEST(after_the_clock_was_set_forward_live_holders_keep_their_leases);
   RUN_TEST(after_the_clock_was_set_forward_leases_of_the_dead_end_a_third_of_a_lease_later);
+  RUN_TEST(a_node_that_notices_a_clock_set_forward_extends_its_leases_at_once);
+  RUN_TEST(a_claim_that_is_made_before_a_step_of_the_clock_is_noticed_takes_no_live_lease);
 }
 
 TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(nodes)));

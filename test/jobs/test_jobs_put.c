@@ -73,7 +73,7 @@ TEST each_job_of_put_many_is_put_or_refused_by_itself(void) {
   PASS();
 }
 
-TEST the_specs_of_put_many_lie_a_spec_size_apart(void) {
+TEST the_array_stride_of_put_many_is_spec_size(void) {
   struct engine *f = engine_start();
   struct {
     uvs_job_spec_t spec;
@@ -267,7 +267,7 @@ TEST an_instant_between_two_microseconds_is_rounded_up(void) {
   PASS();
 }
 
-TEST a_job_in_the_past_starts_at_once(void) {
+TEST a_job_that_is_due_in_the_past_starts_at_once(void) {
   struct engine *f = engine_start();
   uvs_job_spec_t spec = engine_spec("n", "a");
 
@@ -379,7 +379,7 @@ TEST a_cancelled_pending_job_never_runs(void) {
 }
 
 /* Q31 */
-TEST a_running_job_that_is_cancelled_is_told_and_does_not_run_again(void) {
+TEST the_handler_of_a_cancelled_job_is_asked_to_stop_and_the_job_does_not_run_again(void) {
   struct engine *f = engine_start();
 
   engine_handle(f, "n", NULL)->hold = true;
@@ -403,7 +403,7 @@ TEST a_running_job_that_is_cancelled_is_told_and_does_not_run_again(void) {
 }
 
 /* Q31 */
-TEST a_cancelled_job_that_succeeds_all_the_same_is_done(void) {
+TEST a_cancelled_job_whose_run_succeeds_is_done(void) {
   struct engine *f = engine_start();
 
   engine_handle(f, "n", NULL)->hold = true;
@@ -416,7 +416,7 @@ TEST a_cancelled_job_that_succeeds_all_the_same_is_done(void) {
 }
 
 /* Q31 */
-TEST a_job_that_is_cancelled_at_another_node_is_told_within_a_third_of_its_lease(void) {
+TEST a_cancel_at_another_node_reaches_the_handler_within_a_third_of_the_lease(void) {
   struct engine *f = engine_start();
 
   engine_handle(f, "n", NULL)->hold = true;
@@ -464,7 +464,7 @@ SUITE(put) {
   RUN_TEST(the_callback_of_a_put_comes_on_the_loop_and_not_inside_the_call);
   RUN_TEST(ids_that_are_made_are_unique_and_sort_by_the_time_of_put);
   RUN_TEST(each_job_of_put_many_is_put_or_refused_by_itself);
-  RUN_TEST(the_specs_of_put_many_lie_a_spec_size_apart);
+  RUN_TEST(the_array_stride_of_put_many_is_spec_size);
   RUN_TEST(a_put_with_the_same_id_answers_exists_while_the_job_is_pending_running_and_done);
   RUN_TEST(when_the_callback_of_a_put_comes_another_node_can_read_the_job);
   RUN_TEST(the_handler_gets_everything_that_was_put);
@@ -472,15 +472,15 @@ SUITE(put) {
   RUN_TEST(a_job_never_starts_before_its_delay);
   RUN_TEST(a_job_at_an_instant_starts_then);
   RUN_TEST(an_instant_between_two_microseconds_is_rounded_up);
-  RUN_TEST(a_job_in_the_past_starts_at_once);
+  RUN_TEST(a_job_that_is_due_in_the_past_starts_at_once);
   RUN_TEST(jobs_that_were_put_before_the_handler_came_run_then);
   RUN_TEST(jobs_start_by_priority_then_due_time_then_time_of_put);
   RUN_TEST(a_moved_job_starts_at_its_new_time);
   RUN_TEST(a_running_job_cannot_be_moved);
   RUN_TEST(a_cancelled_pending_job_never_runs);
-  RUN_TEST(a_running_job_that_is_cancelled_is_told_and_does_not_run_again);
-  RUN_TEST(a_cancelled_job_that_succeeds_all_the_same_is_done);
-  RUN_TEST(a_job_that_is_cancelled_at_another_node_is_told_within_a_third_of_its_lease);
+  RUN_TEST(the_handler_of_a_cancelled_job_is_asked_to_stop_and_the_job_does_not_run_again);
+  RUN_TEST(a_cancelled_job_whose_run_succeeds_is_done);
+  RUN_TEST(a_cancel_at_another_node_reaches_the_handler_within_a_third_of_the_lease);
   RUN_TEST(a_cancel_right_after_the_open_is_told);
 }
 

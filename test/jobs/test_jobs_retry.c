@@ -210,7 +210,7 @@ static int retry_after_the_end(struct probe *p, uvs_job_t *job) {
 }
 
 /* Q8 */
-TEST an_instant_after_2255_counts_as_a_failure(void) {
+TEST retry_at_an_instant_that_cannot_be_stored_is_a_failure(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
   struct probe *p;
@@ -313,7 +313,7 @@ TEST a_pending_run_may_finish_before_its_handler_returns_and_on_any_thread(void)
 /* ------------------------------------------------------------- time limits --- */
 
 /* Q23 */
-TEST a_run_beyond_its_limit_is_asked_to_stop_and_has_failed_even_if_it_succeeds(void) {
+TEST a_run_beyond_its_limit_is_asked_to_stop_and_fails_even_if_it_returns_0(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
 
@@ -345,7 +345,7 @@ static int take_six_seconds(struct probe *p, uvs_job_t *job) {
 }
 
 /* Q23 */
-TEST a_success_after_the_limit_has_failed_even_if_nobody_has_noticed_the_limit(void) {
+TEST a_success_after_the_limit_fails_even_if_the_timer_has_not_fired(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
 
@@ -410,6 +410,26 @@ TEST the_lease_of_a_run_beyond_its_limit_is_not_extended_any_more(void) {
   PASS();
 }
 
+/* Q23 */
+TEST what_a_run_beyond_its_limit_says_does_not_extend_its_lease(void) {
+  struct engine *f = engine_start();
+  uvs_job_handler_t h = engine_handler();
+  int64_t start_ns = engine_wall(f);
+
+  h.limit_ns = UVS_SEC(5);
+  h.lease_ns = UVS_SEC(9);
+  engine_handle(f, "n", &h)->hold = true;
+  EQ(0, engine_put_simple(f, "n", "a", 0));
+  engine_advance(f, UVS_SEC(6));
+  EQ(0, uvs_job_progress(f->runs[0].job, "half", 4));
+  EQ(UV_ETIMEDOUT, uvs_job_extend(f->runs[0].job, UVS_MIN(1)));
+  EQ(UVS_JOB_RUNNING, engine_state(f, "n/a"));
+  EQ(start_ns + UVS_SEC(3 + 9), f->last.info.due_ns); /* one heartbeat, after 3 s */
+  engine_finish(f, 0, 0);
+  engine_close(f);
+  PASS();
+}
+
 SUITE(retry) {
   RUN_TEST(the_wait_doubles_with_each_failure_up_to_its_bound);
   RUN_TEST(jitter_shortens_waits_within_its_range);
@@ -420,14 +440,15 @@ SUITE(retry) {
   RUN_TEST(without_a_bound_a_job_is_tried_for_ever);
   RUN_TEST(a_job_that_gives_up_becomes_a_dead_letter_at_once);
   RUN_TEST(a_run_that_asks_for_another_instant_is_not_counted);
-  RUN_TEST(an_instant_after_2255_counts_as_a_failure);
+  RUN_TEST(retry_at_an_instant_that_cannot_be_stored_is_a_failure);
   RUN_TEST(a_pending_run_ends_with_uvs_job_finish);
   RUN_TEST(the_first_end_of_a_run_counts);
   RUN_TEST(a_pending_run_may_finish_before_its_handler_returns_and_on_any_thread);
-  RUN_TEST(a_run_beyond_its_limit_is_asked_to_stop_and_has_failed_even_if_it_succeeds);
-  RUN_TEST(a_success_after_the_limit_has_failed_even_if_nobody_has_noticed_the_limit);
+  RUN_TEST(a_run_beyond_its_limit_is_asked_to_stop_and_fails_even_if_it_returns_0);
+  RUN_TEST(a_success_after_the_limit_fails_even_if_the_timer_has_not_fired);
   RUN_TEST(the_limit_counts_from_the_start_of_the_handler);
   RUN_TEST(the_lease_of_a_run_beyond_its_limit_is_not_extended_any_more);
+  RUN_TEST(what_a_run_beyond_its_limit_says_does_not_extend_its_lease);
 }
 
 TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(retry)));

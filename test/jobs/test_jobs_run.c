@@ -183,7 +183,7 @@ TEST the_lease_of_a_queue_is_the_longest_of_its_handlers(void) {
 }
 
 /* Q1 Q13 Q15 Q21 */
-TEST when_a_node_dies_its_job_runs_again_and_the_crash_is_counted_and_told(void) {
+TEST when_a_node_dies_its_job_runs_again_with_one_crash_and_an_event(void) {
   struct engine *f = engine_start();
 
   engine_handle(f, "n", NULL)->hold = true;
@@ -208,7 +208,7 @@ TEST when_a_node_dies_its_job_runs_again_and_the_crash_is_counted_and_told(void)
 }
 
 /* Q15 */
-TEST a_result_after_the_lease_was_lost_is_refused_and_told(void) {
+TEST a_result_after_the_lease_was_lost_is_refused_with_an_event(void) {
   struct engine *f = engine_start();
 
   engine_handle(f, "n", NULL)->hold = true;
@@ -496,6 +496,27 @@ TEST an_extended_lease_outlives_a_pause_of_the_whole_node(void) {
   PASS();
 }
 
+TEST neither_a_heartbeat_nor_progress_shortens_a_lease_that_was_extended(void) {
+  struct engine *f = engine_start();
+  int64_t end_ns;
+
+  engine_handle(f, "n", NULL)->hold = true;
+  EQ(0, engine_put_simple(f, "n", "a", 0));
+  EQ(0, uvs_job_extend(f->runs[0].job, UVS_MIN(10)));
+  end_ns = engine_wall(f) + UVS_MIN(10);
+  engine_advance(f, UVS_SEC(15));
+  EQ(0, uvs_job_progress(f->runs[0].job, "half", 4));
+  EQ(UVS_JOB_RUNNING, engine_state(f, "n/a"));
+  EQ(end_ns, f->last.info.due_ns);
+  engine_advance(f, UVS_MIN(10));
+  EQ(UVS_JOB_RUNNING, engine_state(f, "n/a"));
+  ASSERT(f->last.info.due_ns > engine_wall(f));
+  ASSERT(f->last.info.due_ns <= engine_wall(f) + UVS_SEC(30));
+  engine_finish(f, 0, 0);
+  engine_close(f);
+  PASS();
+}
+
 TEST an_extension_of_a_lost_lease_answers_lost(void) {
   struct engine *f = engine_start();
 
@@ -519,8 +540,8 @@ SUITE(run) {
   RUN_TEST(a_lease_is_extended_for_as_long_as_the_handler_runs);
   RUN_TEST(a_lease_is_extended_although_the_handler_blocks_the_loop);
   RUN_TEST(the_lease_of_a_queue_is_the_longest_of_its_handlers);
-  RUN_TEST(when_a_node_dies_its_job_runs_again_and_the_crash_is_counted_and_told);
-  RUN_TEST(a_result_after_the_lease_was_lost_is_refused_and_told);
+  RUN_TEST(when_a_node_dies_its_job_runs_again_with_one_crash_and_an_event);
+  RUN_TEST(a_result_after_the_lease_was_lost_is_refused_with_an_event);
   RUN_TEST(a_handler_learns_from_the_heartbeat_that_its_lease_is_lost);
   RUN_TEST(a_heartbeat_that_is_late_still_extends_if_nobody_has_claimed_the_job);
   RUN_TEST(a_node_never_starts_a_job_that_it_still_runs);
@@ -532,6 +553,7 @@ SUITE(run) {
   RUN_TEST(jobs_that_a_handler_puts_come_with_its_success_and_not_with_its_failure);
   RUN_TEST(a_lost_run_puts_no_jobs);
   RUN_TEST(an_extended_lease_outlives_a_pause_of_the_whole_node);
+  RUN_TEST(neither_a_heartbeat_nor_progress_shortens_a_lease_that_was_extended);
   RUN_TEST(an_extension_of_a_lost_lease_answers_lost);
 }
 

@@ -4,6 +4,7 @@
  * that races with both.
  */
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine_fixture.h"
@@ -164,6 +165,56 @@ TEST calls_from_many_threads_lose_no_job_and_run_none_twice(void) {
   PASS();
 }
 
+/* --------------------------------------------------------------------- flood --- */
+
+#define FLOOD 12      /* puts of UVS_JOBS_PUT_MAX jobs that wait at any time */
+#define FLOOD_MAX 300 /* puts until the test gives up */
+
+struct flood {
+  uvs_job_spec_t specs[UVS_JOBS_PUT_MAX];
+  _Atomic bool ran;
+  int puts, waiting; /* on the loop */
+  bool ended;
+};
+
+static int run_in_flood(uvs_job_t *job) {
+  struct flood *flood = job->arg;
+
+  flood->ran = true;
+  return 0;
+}
+
+static void put_more(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, void *arg) {
+  struct flood *flood = arg;
+
+  (void)results;
+  flood->waiting -= n > 0;
+  while (!flood->ran && flood->puts < FLOOD_MAX && flood->waiting < FLOOD) {
+    flood->puts++;
+    flood->waiting += uvs_jobs_put_many(jobs, flood->specs, UVS_JOBS_PUT_MAX, put_more, flood) == 0;
+  }
+  flood->ended = flood->waiting == 0;
+}
+
+TEST a_flood_of_puts_keeps_no_job_from_starting(void) {
+  struct engine *f = start();
+  struct flood *flood = calloc(1, sizeof *flood);
+  uvs_job_spec_t spec = engine_spec("n", NULL);
+
+  for (int i = 0; i < UVS_JOBS_PUT_MAX; i++) {
+    flood->specs[i] = engine_spec("later", NULL);
+    flood->specs[i].delay_ns = UVS_HOUR(1);
+  }
+  EQ(0, uvs_jobs_handle(f->nodes[0].jobs, "n", run_in_flood, flood, NULL));
+  EQ(0, uvs_jobs_put(f->nodes[0].jobs, &spec, NULL, NULL));
+  put_more(f->nodes[0].jobs, NULL, 0, flood);
+  engine_run_until(f, &flood->ended);
+  ASSERT(flood->puts < FLOOD_MAX);
+  engine_close(f);
+  free(flood);
+  PASS();
+}
+
 /* --------------------------------------------------------------------- close --- */
 
 static void count_put(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, void *arg) {
@@ -251,13 +302,20 @@ static void on_finished(uvs_jobs_t *jobs, int status, const uvs_job_info_t *info
   *finished = status == 0;
 }
 
+static void on_timer(uv_timer_t *timer) {
+  bool *passed = timer->data;
+
+  *passed = true;
+}
+
 /* Q48 */
 TEST a_close_waits_for_a_handler_that_has_finished_its_run_but_not_returned(void) {
   struct engine *f = start();
   uvs_jobs_t *jobs = f->nodes[0].jobs;
   uvs_job_spec_t spec = engine_spec("n", "a");
   struct slow slow = {.closed = false};
-  bool finished = false;
+  bool finished = false, passed = false;
+  uv_timer_t timer;
   int64_t due_ns;
 
   EQ(0, uv_sem_init(&slow.may_return, 0));
@@ -268,8 +326,11 @@ TEST a_close_waits_for_a_handler_that_has_finished_its_run_but_not_returned(void
   EQ(0, uvs_jobs_close(jobs, 0, on_slow_closed, &slow));
   while (uvs_jobs_next_due(jobs, &due_ns) == 0)
     ;
-  for (int i = 0; i < 1000; i++)
-    uv_run(&f->loop, UV_RUN_NOWAIT);
+  uv_timer_init(&f->loop, &timer);
+  timer.data = &passed;
+  uv_timer_start(&timer, on_timer, 50, 0); /* long enough to see that nothing happens */
+  engine_run_until(f, &passed);
+  uv_close((uv_handle_t *)&timer, NULL);
   ASSERT_FALSE(slow.closed);
   uv_sem_post(&slow.may_return);
   engine_run_until(f, &slow.closed);
@@ -282,6 +343,7 @@ TEST a_close_waits_for_a_handler_that_has_finished_its_run_but_not_returned(void
 SUITE(threads) {
   RUN_TEST(a_close_waits_for_a_handler_that_has_finished_its_run_but_not_returned);
   RUN_TEST(calls_from_many_threads_lose_no_job_and_run_none_twice);
+  RUN_TEST(a_flood_of_puts_keeps_no_job_from_starting);
   RUN_TEST(a_close_that_races_with_puts_answers_each_accepted_one);
 }
 

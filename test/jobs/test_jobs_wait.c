@@ -168,7 +168,7 @@ TEST a_wait_for_a_job_that_has_ended_ends_at_once_even_without_time(void) {
   PASS();
 }
 
-TEST a_wait_times_out_not_early_and_not_late(void) {
+TEST a_wait_times_out_at_its_instant(void) {
   struct engine *f = engine_start();
   struct answer none, some;
 
@@ -254,7 +254,7 @@ SUITE(wait) {
   RUN_TEST(a_wait_ends_with_dead_cancelled_and_replaced_jobs);
   RUN_TEST(a_wait_survives_failures_that_are_tried_again);
   RUN_TEST(a_wait_for_a_job_that_has_ended_ends_at_once_even_without_time);
-  RUN_TEST(a_wait_times_out_not_early_and_not_late);
+  RUN_TEST(a_wait_times_out_at_its_instant);
   RUN_TEST(several_waits_for_one_job_all_end_with_it);
   RUN_TEST(a_wait_at_another_node_ends_when_that_node_looks);
   RUN_TEST(a_close_ends_waits_as_cancelled);

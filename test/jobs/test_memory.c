@@ -54,7 +54,7 @@ static int open_named(const char *name, struct uvs__store **ret) {
   return uvs__memory_open(&config, ret, text, sizeof text);
 }
 
-TEST stores_without_a_name_are_apart(void) {
+TEST stores_without_a_name_share_no_jobs(void) {
   struct store_fixture f;
   struct uvs__store *other;
 
@@ -115,7 +115,7 @@ TEST without_a_clock_the_time_is_that_of_the_system(void) {
   PASS();
 }
 
-TEST an_open_without_memory_says_so(void) {
+TEST an_open_without_memory_answers_enomem(void) {
   struct uvs__store_config config = {.name = "named"};
   struct uvs__store *s;
   char text[200] = "";
@@ -430,7 +430,7 @@ static int depth(const struct uvs__node *node) {
   return node == NULL ? 0 : 1 + (left > right ? left : right);
 }
 
-TEST a_tree_stays_flat_when_numbers_come_in_order(void) {
+TEST a_tree_stays_flat_when_numbers_are_added_in_order(void) {
   static struct number numbers[100000];
   struct uvs__tree t;
   int i;
@@ -445,16 +445,16 @@ TEST a_tree_stays_flat_when_numbers_come_in_order(void) {
 }
 
 SUITE(memory) {
-  RUN_TEST(stores_without_a_name_are_apart);
+  RUN_TEST(stores_without_a_name_share_no_jobs);
   RUN_TEST(a_shared_store_ends_with_its_last_opener);
   RUN_TEST(without_a_clock_the_time_is_that_of_the_system);
-  RUN_TEST(an_open_without_memory_says_so);
+  RUN_TEST(an_open_without_memory_answers_enomem);
   RUN_TEST(a_request_without_memory_does_nothing);
   RUN_TEST(a_claim_without_memory_gives_fewer_jobs_and_says_that_there_are_more);
   RUN_TEST(a_claim_of_a_tick_without_memory_leaves_the_tick);
   RUN_TEST(a_hundred_thousand_jobs_are_put_claimed_and_done);
   RUN_TEST(a_tree_answers_as_a_sorted_array_does);
-  RUN_TEST(a_tree_stays_flat_when_numbers_come_in_order);
+  RUN_TEST(a_tree_stays_flat_when_numbers_are_added_in_order);
 }
 
 TEST_MAIN(store_choose(0); RUN_SUITE(memory));

@@ -202,7 +202,7 @@ TEST what_a_callback_reports_is_written_with_a_sync(void) {
 
 /* ------------------------------------------------------------- busy, full --- */
 
-TEST a_file_that_stays_busy_answers_again_and_nothing_is_done(void) {
+TEST a_busy_file_answers_eagain_and_nothing_is_done(void) {
   struct store_fixture f;
   sqlite3 *other;
 
@@ -253,7 +253,7 @@ TEST a_full_disk_refuses_puts_and_still_ends_jobs(void) {
 }
 
 /* Q44 Q52 */
-TEST a_request_that_does_not_fit_leaves_the_others_of_its_batch(void) {
+TEST a_request_that_does_not_fit_on_the_disk_does_not_fail_its_batch(void) {
   static char bytes[UVS_JOB_PAYLOAD_MAX];
   struct uvs__put puts[3] = {
       {.job = store_job("q", "a")}, {.job = store_job("q", "large")}, {.job = store_job("q", "b")}};
@@ -288,7 +288,7 @@ TEST a_request_that_does_not_fit_leaves_the_others_of_its_batch(void) {
 }
 
 /* Q42 */
-TEST a_table_that_was_dropped_is_damage_and_not_asked_again(void) {
+TEST a_dropped_table_is_reported_as_damage_and_not_retried(void) {
   struct store_fixture f;
 
   fixture_init(&f);
@@ -336,7 +336,7 @@ TEST an_idle_store_empties_the_log(void) {
 }
 
 /* Q55 */
-TEST a_reader_that_keeps_the_log_from_shrinking_is_told_once(void) {
+TEST a_reader_that_keeps_the_log_from_shrinking_makes_one_event(void) {
   struct store_fixture f;
   sqlite3 *reader;
 
@@ -395,15 +395,15 @@ SUITE(keeps) {
 }
 
 SUITE(busy_or_full) {
-  RUN_TEST(a_file_that_stays_busy_answers_again_and_nothing_is_done);
+  RUN_TEST(a_busy_file_answers_eagain_and_nothing_is_done);
   RUN_TEST(a_full_disk_refuses_puts_and_still_ends_jobs);
-  RUN_TEST(a_request_that_does_not_fit_leaves_the_others_of_its_batch);
-  RUN_TEST(a_table_that_was_dropped_is_damage_and_not_asked_again);
+  RUN_TEST(a_request_that_does_not_fit_on_the_disk_does_not_fail_its_batch);
+  RUN_TEST(a_dropped_table_is_reported_as_damage_and_not_retried);
 }
 
 SUITE(write_ahead_log) {
   RUN_TEST(an_idle_store_empties_the_log);
-  RUN_TEST(a_reader_that_keeps_the_log_from_shrinking_is_told_once);
+  RUN_TEST(a_reader_that_keeps_the_log_from_shrinking_makes_one_event);
   RUN_TEST(under_load_the_log_stays_below_its_bound);
 }
 

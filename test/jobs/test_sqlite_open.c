@@ -84,7 +84,7 @@ TEST a_database_in_utf_16_works(void) {
   PASS();
 }
 
-TEST names_that_mean_something_to_sqlite_are_plain_paths(void) {
+TEST names_that_are_special_to_sqlite_are_plain_paths(void) {
   static const char *const names[] = {":memory:", "file:a?mode=memory", "file:b", "-x"};
   struct sqlite_folder f;
   char here[4096];
@@ -388,7 +388,7 @@ SUITE(accepted) {
   RUN_TEST(a_database_of_the_user_gets_only_tables_that_begin_with_uvs);
   RUN_TEST(a_database_in_utf_16_works);
   RUN_TEST(the_file_of_the_owners_has_the_permissions_of_the_database);
-  RUN_TEST(names_that_mean_something_to_sqlite_are_plain_paths);
+  RUN_TEST(names_that_are_special_to_sqlite_are_plain_paths);
 }
 
 SUITE(refused) {

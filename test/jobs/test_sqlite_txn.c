@@ -301,7 +301,7 @@ TEST done_needs_a_write_transaction(void) {
 }
 
 /* Q46 */
-TEST the_later_ack_succeeds_with_its_result_and_puts(void) {
+TEST after_done_the_ack_of_the_handler_still_writes_its_result_and_puts(void) {
   struct uvs__put next = {.job = store_job("next", "b")};
   struct uvs__settle s;
   struct txn t;
@@ -328,7 +328,7 @@ TEST the_later_ack_succeeds_with_its_result_and_puts(void) {
 }
 
 /* Q46 */
-TEST whatever_else_the_handler_says_the_job_stays_done(void) {
+TEST after_done_the_job_stays_done_whatever_the_handler_returns(void) {
   struct txn t;
 
   txn_init(&t);
@@ -369,7 +369,7 @@ TEST the_record_lasts_while_the_lease_is_extended(void) {
   PASS();
 }
 
-TEST a_successor_takes_its_place_with_the_commit(void) {
+TEST the_successor_of_a_done_job_is_pending_after_the_commit(void) {
   struct txn t;
 
   txn_init(&t);
@@ -421,10 +421,10 @@ SUITE(done_in_a_transaction) {
   RUN_TEST(a_lease_that_was_claimed_again_is_lost);
   RUN_TEST(a_job_that_has_ended_or_is_pending_is_lost);
   RUN_TEST(done_needs_a_write_transaction);
-  RUN_TEST(the_later_ack_succeeds_with_its_result_and_puts);
-  RUN_TEST(whatever_else_the_handler_says_the_job_stays_done);
+  RUN_TEST(after_done_the_ack_of_the_handler_still_writes_its_result_and_puts);
+  RUN_TEST(after_done_the_job_stays_done_whatever_the_handler_returns);
   RUN_TEST(the_record_lasts_while_the_lease_is_extended);
-  RUN_TEST(a_successor_takes_its_place_with_the_commit);
+  RUN_TEST(the_successor_of_a_done_job_is_pending_after_the_commit);
   RUN_TEST(the_store_notices_a_commit_of_the_user);
 }
 

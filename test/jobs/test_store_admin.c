@@ -42,7 +42,7 @@ static void put_all_states(struct store_fixture *f) {
   store_events(f);
 }
 
-TEST trim_removes_records_that_are_past(void) {
+TEST trim_removes_records_whose_time_is_over(void) {
   struct store_fixture f;
 
   store_init(&f);
@@ -103,7 +103,7 @@ TEST trim_keeps_what_is_within_the_bound(void) {
   PASS();
 }
 
-TEST short_records_do_not_push_out_kept_ones(void) {
+TEST records_for_repeated_puts_do_not_count_for_max_done(void) {
   struct store_fixture f;
 
   store_init(&f);
@@ -162,7 +162,7 @@ TEST dead_letters_go_by_the_time_of_their_end(void) {
   PASS();
 }
 
-TEST counts_of_a_queue(void) {
+TEST each_queue_counts_its_jobs_by_state(void) {
   struct store_fixture f;
   const uvs_queue_stats_t *q;
 
@@ -331,16 +331,16 @@ TEST the_store_says_that_there_are_new_events(void) {
 }
 
 SUITE(trim) {
-  RUN_TEST(trim_removes_records_that_are_past);
+  RUN_TEST(trim_removes_records_whose_time_is_over);
   RUN_TEST(trim_removes_the_oldest_kept_ends_above_the_bound);
   RUN_TEST(trim_keeps_what_is_within_the_bound);
-  RUN_TEST(short_records_do_not_push_out_kept_ones);
+  RUN_TEST(records_for_repeated_puts_do_not_count_for_max_done);
   RUN_TEST(trim_removes_old_dead_letters_and_those_above_the_bound);
   RUN_TEST(dead_letters_go_by_the_time_of_their_end);
 }
 
 SUITE(count) {
-  RUN_TEST(counts_of_a_queue);
+  RUN_TEST(each_queue_counts_its_jobs_by_state);
   RUN_TEST(an_empty_store_has_no_queues);
   RUN_TEST(a_queue_with_settings_is_counted_although_it_is_empty);
   RUN_TEST(a_queue_with_dead_letters_only_is_counted);

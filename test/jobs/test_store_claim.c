@@ -52,7 +52,7 @@ TEST a_moved_job_keeps_its_time_of_put(void) {
 }
 
 /* Q10 */
-TEST jobs_with_a_crash_behind_them_come_first(void) {
+TEST jobs_with_crashes_are_claimed_first(void) {
   struct store_fixture f;
 
   store_init(&f);
@@ -95,7 +95,7 @@ TEST a_claim_takes_jobs_of_its_queue_only(void) {
   PASS();
 }
 
-TEST an_empty_queue_is_asked_again_never(void) {
+TEST the_next_time_of_an_empty_queue_is_never(void) {
   struct store_fixture f;
 
   store_init(&f);
@@ -148,7 +148,7 @@ TEST the_next_time_is_the_end_of_a_lease_if_that_is_nearer(void) {
   PASS();
 }
 
-TEST a_held_job_is_never_claimed_and_no_next_time(void) {
+TEST a_held_job_is_never_claimed_and_sets_no_next_time(void) {
   struct store_fixture f;
 
   store_init(&f);
@@ -231,7 +231,7 @@ TEST a_retried_job_with_a_crash_is_no_new_crash_when_it_is_claimed(void) {
 }
 
 /* Q10 */
-TEST no_more_than_max_crashed_jobs_with_crashes_are_claimed(void) {
+TEST a_claim_takes_at_most_max_crashed_jobs_with_crashes(void) {
   struct store_fixture f;
 
   store_init(&f);
@@ -474,17 +474,17 @@ TEST a_lease_beyond_the_last_instant_ends_at_it(void) {
 SUITE(claim) {
   RUN_TEST(jobs_start_by_priority_then_due_time_then_time_of_put);
   RUN_TEST(a_moved_job_keeps_its_time_of_put);
-  RUN_TEST(jobs_with_a_crash_behind_them_come_first);
+  RUN_TEST(jobs_with_crashes_are_claimed_first);
   RUN_TEST(no_more_than_max_are_claimed_and_the_rest_can_be_had_at_once);
   RUN_TEST(a_claim_takes_jobs_of_its_queue_only);
-  RUN_TEST(an_empty_queue_is_asked_again_never);
+  RUN_TEST(the_next_time_of_an_empty_queue_is_never);
   RUN_TEST(the_next_time_is_the_nearest_due_time_of_any_priority);
   RUN_TEST(the_next_time_is_the_end_of_a_lease_if_that_is_nearer);
-  RUN_TEST(a_held_job_is_never_claimed_and_no_next_time);
+  RUN_TEST(a_held_job_is_never_claimed_and_sets_no_next_time);
   RUN_TEST(a_claimed_job_is_running_until_the_end_of_its_lease);
   RUN_TEST(a_job_whose_lease_has_ended_is_claimed_again_as_a_crash);
   RUN_TEST(a_retried_job_with_a_crash_is_no_new_crash_when_it_is_claimed);
-  RUN_TEST(no_more_than_max_crashed_jobs_with_crashes_are_claimed);
+  RUN_TEST(a_claim_takes_at_most_max_crashed_jobs_with_crashes);
   RUN_TEST(max_crashed_holds_back_pending_jobs_with_crashes_too);
   RUN_TEST(pending_only_leaves_leases_that_have_ended);
   RUN_TEST(pending_only_does_not_end_cancelled_jobs);

@@ -186,7 +186,7 @@ TEST a_tick_puts_its_occurrences_and_moves_last(void) {
 }
 
 /* Q33 Q38 */
-TEST a_tick_without_news_puts_nothing(void) {
+TEST a_tick_without_a_new_occurrence_puts_nothing(void) {
   struct store_fixture f;
   struct uvs__cron c = store_cron("c", 1);
   int64_t now;
@@ -213,7 +213,7 @@ TEST a_tick_without_news_puts_nothing(void) {
 }
 
 /* Q35 */
-TEST a_tick_whose_lease_ends_comes_again(void) {
+TEST a_tick_whose_lease_has_ended_is_claimed_again(void) {
   struct store_fixture f;
   struct uvs__cron c = store_cron("c", 1);
 
@@ -286,7 +286,7 @@ TEST crons_are_listed_by_name_with_their_definition(void) {
   PASS();
 }
 
-TEST ticks_are_in_no_statistics(void) {
+TEST statistics_do_not_count_ticks(void) {
   struct store_fixture f;
   struct uvs__cron c = store_cron("c", 1);
 
@@ -309,11 +309,11 @@ SUITE(cron) {
   RUN_TEST(a_newer_definition_replaces_the_older_and_keeps_last);
   RUN_TEST(a_run_of_the_tick_is_lost_when_the_cron_is_replaced);
   RUN_TEST(a_tick_puts_its_occurrences_and_moves_last);
-  RUN_TEST(a_tick_without_news_puts_nothing);
-  RUN_TEST(a_tick_whose_lease_ends_comes_again);
+  RUN_TEST(a_tick_without_a_new_occurrence_puts_nothing);
+  RUN_TEST(a_tick_whose_lease_has_ended_is_claimed_again);
   RUN_TEST(a_removed_cron_has_no_tick_and_its_jobs_stay);
   RUN_TEST(crons_are_listed_by_name_with_their_definition);
-  RUN_TEST(ticks_are_in_no_statistics);
+  RUN_TEST(statistics_do_not_count_ticks);
 }
 
 TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(cron)));

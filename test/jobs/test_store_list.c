@@ -95,7 +95,7 @@ TEST a_list_is_ordered_by_time_of_put(void) {
   PASS();
 }
 
-TEST fields_of_a_filter_count_together(void) {
+TEST a_filter_matches_jobs_that_match_all_its_fields(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "a");
   uvs_job_filter_t filter = filter_state(0);
@@ -224,7 +224,7 @@ TEST lists_have_no_payloads_but_dead_letters_have(void) {
   PASS();
 }
 
-TEST records_that_are_past_are_not_listed(void) {
+TEST records_whose_time_is_over_are_not_listed(void) {
   struct store_fixture f;
 
   store_init(&f);
@@ -449,12 +449,12 @@ SUITE(list) {
   RUN_TEST(a_job_that_is_not_there_is_enoent);
   RUN_TEST(a_list_is_of_one_state);
   RUN_TEST(a_list_is_ordered_by_time_of_put);
-  RUN_TEST(fields_of_a_filter_count_together);
+  RUN_TEST(a_filter_matches_jobs_that_match_all_its_fields);
   RUN_TEST(overdue_jobs_are_pending_and_due);
   RUN_TEST(a_list_comes_in_pages);
   RUN_TEST(jobs_that_are_put_while_a_list_is_read_come_at_its_end);
   RUN_TEST(lists_have_no_payloads_but_dead_letters_have);
-  RUN_TEST(records_that_are_past_are_not_listed);
+  RUN_TEST(records_whose_time_is_over_are_not_listed);
 }
 
 SUITE(bulk) {

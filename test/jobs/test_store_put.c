@@ -297,7 +297,7 @@ TEST a_job_that_ends_30_s_after_its_put_leaves_no_record(void) {
 }
 
 /* Q3 Q26 */
-TEST an_end_is_kept_for_keep_us(void) {
+TEST the_record_of_an_end_is_kept_for_keep_us(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "a");
 
@@ -414,7 +414,7 @@ SUITE(put) {
   RUN_TEST(a_put_that_is_repeated_within_30_s_never_runs_a_done_job_again);
   RUN_TEST(a_put_that_is_repeated_within_30_s_never_runs_a_cancelled_job);
   RUN_TEST(a_job_that_ends_30_s_after_its_put_leaves_no_record);
-  RUN_TEST(an_end_is_kept_for_keep_us);
+  RUN_TEST(the_record_of_an_end_is_kept_for_keep_us);
   RUN_TEST(a_short_keep_us_does_not_shorten_the_30_s);
   RUN_TEST(a_put_with_the_id_of_a_dead_letter_answers_exists);
   RUN_TEST(each_put_of_a_batch_is_accepted_or_refused_by_itself);

@@ -65,7 +65,7 @@ TEST a_paused_queue_still_takes_jobs_and_results(void) {
   PASS();
 }
 
-TEST fields_that_are_minus_one_stay(void) {
+TEST settings_that_are_minus_one_stay(void) {
   struct store_fixture f;
   uvs_job_queue_t q = store_queue("q");
   const uvs_queue_stats_t *s;
@@ -165,7 +165,7 @@ TEST a_lease_that_has_ended_makes_room_for_another(void) {
   PASS();
 }
 
-TEST the_concurrency_is_no_bound_for_due_times_to_come(void) {
+TEST a_reached_concurrency_does_not_hide_the_next_due_time(void) {
   struct store_fixture f;
   int64_t now;
 
@@ -183,7 +183,7 @@ TEST the_concurrency_is_no_bound_for_due_times_to_come(void) {
   PASS();
 }
 
-TEST a_pending_job_with_a_crash_is_no_lease(void) {
+TEST a_pending_job_with_crashes_does_not_count_for_the_concurrency(void) {
   struct store_fixture f;
 
   store_init(&f);
@@ -236,12 +236,12 @@ TEST a_lower_concurrency_ends_no_run(void) {
 SUITE(queue) {
   RUN_TEST(a_paused_queue_gives_nothing_until_it_is_resumed);
   RUN_TEST(a_paused_queue_still_takes_jobs_and_results);
-  RUN_TEST(fields_that_are_minus_one_stay);
+  RUN_TEST(settings_that_are_minus_one_stay);
   RUN_TEST(no_more_jobs_run_at_once_than_the_concurrency);
   RUN_TEST(the_end_of_a_run_makes_room_for_another);
   RUN_TEST(a_lease_that_has_ended_makes_room_for_another);
-  RUN_TEST(the_concurrency_is_no_bound_for_due_times_to_come);
-  RUN_TEST(a_pending_job_with_a_crash_is_no_lease);
+  RUN_TEST(a_reached_concurrency_does_not_hide_the_next_due_time);
+  RUN_TEST(a_pending_job_with_crashes_does_not_count_for_the_concurrency);
   RUN_TEST(cancelled_jobs_end_at_a_claim_although_the_concurrency_is_reached);
   RUN_TEST(a_lower_concurrency_ends_no_run);
 }

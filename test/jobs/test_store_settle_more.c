@@ -14,7 +14,7 @@ static void claim_a(struct store_fixture *f) {
 }
 
 /* Q31 */
-TEST a_cancelled_run_hears_of_it_when_it_is_extended(void) {
+TEST extending_the_lease_of_a_cancelled_run_answers_cancelled(void) {
   struct store_fixture f;
   struct uvs__settle s;
 
@@ -201,7 +201,7 @@ TEST items_of_one_settle_are_carried_out_one_by_one(void) {
 }
 
 SUITE(settle_more) {
-  RUN_TEST(a_cancelled_run_hears_of_it_when_it_is_extended);
+  RUN_TEST(extending_the_lease_of_a_cancelled_run_answers_cancelled);
   RUN_TEST(a_cancelled_run_that_does_not_succeed_ends_as_cancelled);
   RUN_TEST(a_cancelled_run_that_succeeds_ends_as_done);
   RUN_TEST(a_run_that_is_not_known_to_be_cancelled_can_be_cancelled_when_pending_again);

@@ -39,7 +39,7 @@ TEST two_openers_share_jobs_keys_queues_and_fences(void) {
 }
 
 /* Q18 */
-TEST an_opener_is_told_of_changes_by_the_other_once(void) {
+TEST a_poll_reports_changes_by_another_opener_once(void) {
   struct store_fixture f;
 
   store_init(&f);
@@ -54,7 +54,7 @@ TEST an_opener_is_told_of_changes_by_the_other_once(void) {
   PASS();
 }
 
-TEST claims_that_find_nothing_wake_nobody(void) {
+TEST claims_that_find_nothing_are_no_change(void) {
   struct store_fixture f;
 
   store_init(&f);
@@ -89,7 +89,7 @@ TEST a_retry_a_result_and_a_queue_are_changes(void) {
   PASS();
 }
 
-TEST a_change_by_the_other_before_an_own_one_is_told_of(void) {
+TEST an_own_change_does_not_hide_an_earlier_one_of_another_opener(void) {
   struct store_fixture f;
 
   store_init(&f);
@@ -120,7 +120,7 @@ TEST polling_says_that_there_are_new_events(void) {
   PASS();
 }
 
-TEST a_store_has_a_now_and_a_rate_of_polling(void) {
+TEST a_store_has_a_clock_and_a_poll_interval(void) {
   struct store_fixture f;
 
   store_init(&f);
@@ -203,12 +203,12 @@ TEST closing_an_opener_ends_the_leases_that_it_has_given(void) {
 
 SUITE(shared) {
   RUN_TEST(two_openers_share_jobs_keys_queues_and_fences);
-  RUN_TEST(an_opener_is_told_of_changes_by_the_other_once);
-  RUN_TEST(claims_that_find_nothing_wake_nobody);
+  RUN_TEST(a_poll_reports_changes_by_another_opener_once);
+  RUN_TEST(claims_that_find_nothing_are_no_change);
   RUN_TEST(a_retry_a_result_and_a_queue_are_changes);
-  RUN_TEST(a_change_by_the_other_before_an_own_one_is_told_of);
+  RUN_TEST(an_own_change_does_not_hide_an_earlier_one_of_another_opener);
   RUN_TEST(polling_says_that_there_are_new_events);
-  RUN_TEST(a_store_has_a_now_and_a_rate_of_polling);
+  RUN_TEST(a_store_has_a_clock_and_a_poll_interval);
   RUN_TEST(everything_is_there_after_the_store_was_closed);
   RUN_TEST(closing_an_opener_ends_the_leases_that_it_has_given);
 }
