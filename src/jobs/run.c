@@ -491,7 +491,7 @@ static void settled(struct uvs__run *run, int status, bool unknown) {
 /* --------------------------------------------------- the end of a pending run --- */
 
 int uvs_job_finish(uvs_job_t *job, int status) {
-  if (status == UVS_PENDING)
+  if (job == NULL || status == UVS_PENDING)
     return UV_EINVAL;
   report_end(uvs__run_of(job), status);
   return 0;

@@ -188,6 +188,7 @@ struct uvs__sqlite {
   int patience_ms; /* how long to wait for a busy file */
   bool full;       /* synchronous is FULL, not NORMAL */
   bool suspect;    /* the disk failed: the file must be opened anew before anything else */
+  bool moved;      /* the file was deleted or replaced: the next one has other owners */
   int owners_fd;
   int64_t data_version;
   int log_frames;           /* in the write-ahead log */
@@ -225,6 +226,9 @@ void uvs__sqlite_run(struct uvs__store *store, struct uvs__request *first);
 /* sqlite_transaction.c */
 /* What an error of SQLite means for a request; sets `trouble`, and `suspect` if it is the disk. */
 int uvs__sqlite_status(struct uvs__sqlite *s, int rc, bool at_commit);
+/* Was the file deleted or replaced? Then the store is suspect. What was written to a file without a
+ * name would be gone with this process. */
+bool uvs__sqlite_has_moved(struct uvs__sqlite *s);
 /* Returns 0 or a status. `full`: durable when it is committed. */
 int uvs__sqlite_begin(struct uvs__sqlite *s, bool write, bool full);
 /* Returns 0 or a status; then everything was rolled back. */

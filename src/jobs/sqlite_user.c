@@ -153,5 +153,9 @@ int uvs__sqlite_done(sqlite3 *db, const char *id, uint64_t fence, char *text, si
 }
 
 int uvs_jobs_sqlite_done(struct sqlite3 *db, uvs_job_t *job, char *text, size_t text_size) {
+  if (job == NULL) {
+    snprintf(text, text == NULL ? 0 : text_size, "job is NULL");
+    return UV_EINVAL;
+  }
   return uvs__sqlite_done(db, job->id, job->fence, text, text_size);
 }

@@ -265,15 +265,21 @@ TEST wrong_options_of_a_handler_are_refused(void) {
 
 static int make_wrong_calls(struct probe *p, uvs_job_t *job) {
   static const char bytes[UVS_JOB_PAYLOAD_MAX + 1];
-  uvs_job_spec_t spec = engine_spec("a b", NULL);
+  uvs_job_spec_t spec = engine_spec("a b", NULL), good = engine_spec("n", NULL);
 
-  p->number = uvs_job_progress(job, bytes, UVS_JOB_PROGRESS_MAX + 1) == UV_E2BIG &&
-              uvs_job_result(job, bytes, UVS_JOB_PAYLOAD_MAX + 1) == UV_E2BIG &&
-              uvs_job_error(job, NULL) == UV_EINVAL && uvs_job_put(job, &spec) == UV_EINVAL &&
-              uvs_job_put(job, NULL) == UV_EINVAL && uvs_job_extend(job, 0) == UV_EINVAL &&
-              uvs_job_extend(job, UVS_NEVER) == UV_EINVAL &&
-              uvs_job_retry_at(job, 0) == UV_EINVAL &&
-              uvs_job_finish(job, UVS_PENDING) == UV_EINVAL;
+  p->number =
+      uvs_job_progress(job, bytes, UVS_JOB_PROGRESS_MAX + 1) == UV_E2BIG &&
+      uvs_job_result(job, bytes, UVS_JOB_PAYLOAD_MAX + 1) == UV_E2BIG &&
+      uvs_job_error(job, NULL) == UV_EINVAL && uvs_job_put(job, &spec) == UV_EINVAL &&
+      uvs_job_put(job, NULL) == UV_EINVAL && uvs_job_extend(job, 0) == UV_EINVAL &&
+      uvs_job_extend(job, UVS_NEVER) == UV_EINVAL && uvs_job_retry_at(job, 0) == UV_EINVAL &&
+      uvs_job_finish(job, UVS_PENDING) == UV_EINVAL &&
+      uvs_job_progress(job, NULL, 1) == UV_EINVAL && uvs_job_result(job, NULL, 1) == UV_EINVAL &&
+      uvs_job_cancelled(NULL) == 0 && uvs_job_lost(NULL) == 0 &&
+      uvs_job_progress(NULL, bytes, 1) == UV_EINVAL &&
+      uvs_job_result(NULL, bytes, 1) == UV_EINVAL && uvs_job_error(NULL, "no") == UV_EINVAL &&
+      uvs_job_put(NULL, &good) == UV_EINVAL && uvs_job_extend(NULL, 1) == UV_EINVAL &&
+      uvs_job_retry_at(NULL, 1) == UV_EINVAL && uvs_job_finish(NULL, 0) == UV_EINVAL;
   return 0;
 }
 

@@ -5,7 +5,9 @@
  */
 #include "sqlite_fixture.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "jobs/sqlite.h"
 
@@ -220,6 +222,51 @@ TEST a_busy_file_answers_eagain_and_nothing_is_done(void) {
   PASS();
 }
 
+/* Q59 */
+TEST nothing_is_written_to_a_file_that_was_deleted_or_replaced(void) {
+  struct store_fixture f;
+  char moved[400];
+
+  fixture_init(&f);
+  EQ(0, store_put_simple(&f, "q", "a"));
+  snprintf(moved, sizeof moved, "%s-moved", f.name);
+  ASSERT(rename(f.name, moved) == 0);
+  EQ(UV_EAGAIN, store_put_simple(&f, "q", "b"));
+  ASSERT(strstr(f.first->trouble, "deleted") != NULL);
+  EQ(UV_EAGAIN, store_put_simple(&f, "q", "b"));
+  EQ(-1, file_size(f.name)); /* no new file is made */
+  ASSERT(rename(moved, f.name) == 0);
+  EQ(0, store_put_simple(&f, "q", "b"));
+  EQ(UVS_JOB_PENDING, store_state(&f, "q", "a"));
+  store_close(&f);
+  PASS();
+}
+
+/* Q59 */
+TEST a_file_that_took_the_place_of_another_is_used_from_then_on(void) {
+  struct store_fixture f;
+  char moved[400];
+
+  fixture_init(&f);
+  EQ(0, store_put_simple(&f, "q", "a"));
+  snprintf(moved, sizeof moved, "%s-moved", f.name);
+  ASSERT(rename(f.name, moved) == 0);
+  snprintf(moved, sizeof moved, "%s-wal", f.name);
+  ASSERT(unlink(moved) == 0);
+  snprintf(moved, sizeof moved, "%s-shm", f.name);
+  ASSERT(unlink(moved) == 0);
+  snprintf(moved, sizeof moved, "%s-owners", f.name);
+  ASSERT(unlink(moved) == 0);
+  file_write(f.name, "", 0);
+  ASSERT(f.first->ops->poll(f.first)); /* so the queues are looked at again */
+  EQ(0, store_state(&f, "q", "a"));
+  EQ(0, store_put_simple(&f, "q", "b"));
+  EQ(UVS_JOB_PENDING, store_state(&f, "q", "b"));
+  EQ(1, sql_number(f.name, "SELECT count(*) FROM uvs_owners"));
+  store_close(&f);
+  PASS();
+}
+
 /* Q44 */
 TEST a_full_disk_refuses_puts_and_still_ends_jobs(void) {
   struct uvs__sqlite *s;
@@ -396,6 +443,8 @@ SUITE(keeps) {
 
 SUITE(busy_or_full) {
   RUN_TEST(a_busy_file_answers_eagain_and_nothing_is_done);
+  RUN_TEST(nothing_is_written_to_a_file_that_was_deleted_or_replaced);
+  RUN_TEST(a_file_that_took_the_place_of_another_is_used_from_then_on);
   RUN_TEST(a_full_disk_refuses_puts_and_still_ends_jobs);
   RUN_TEST(a_request_that_does_not_fit_on_the_disk_does_not_fail_its_batch);
   RUN_TEST(a_dropped_table_is_reported_as_damage_and_not_retried);

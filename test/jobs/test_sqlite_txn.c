@@ -296,6 +296,7 @@ TEST done_needs_a_write_transaction(void) {
   SAYS("a", store_claim(&t.f, "q", 1));
   EQ(UV_EINVAL, done(&t, 0));
   EQ(UVS_JOB_RUNNING, store_state(&t.f, "q", "a"));
+  EQ(UV_EINVAL, uvs_jobs_sqlite_done(t.db, NULL, NULL, 0));
   txn_close(&t);
   PASS();
 }
