@@ -231,6 +231,20 @@ TEST retry_at_an_instant_that_cannot_be_stored_is_a_failure(void) {
 
 /* ------------------------------------------------------------ pending runs --- */
 
+TEST a_run_may_start_when_the_monotonic_clock_reads_0(void) {
+  struct engine *f = engine_new();
+
+  f->clock.monotonic_ns = 0;
+  engine_open(f);
+  engine_handle(f, "n", NULL)->hold = true;
+  EQ(0, engine_put_simple(f, "n", "a", 0));
+  EQ(UVS_JOB_RUNNING, engine_state(f, "n/a"));
+  engine_finish(f, 0, 0);
+  EQ(UVS_JOB_DONE, engine_state(f, "n/a"));
+  engine_close(f);
+  PASS();
+}
+
 TEST a_pending_run_ends_with_uvs_job_finish(void) {
   struct engine *f = engine_start();
 
@@ -441,6 +455,7 @@ SUITE(retry) {
   RUN_TEST(a_job_that_gives_up_becomes_a_dead_letter_at_once);
   RUN_TEST(a_run_that_asks_for_another_instant_is_not_counted);
   RUN_TEST(retry_at_an_instant_that_cannot_be_stored_is_a_failure);
+  RUN_TEST(a_run_may_start_when_the_monotonic_clock_reads_0);
   RUN_TEST(a_pending_run_ends_with_uvs_job_finish);
   RUN_TEST(the_first_end_of_a_run_counts);
   RUN_TEST(a_pending_run_may_finish_before_its_handler_returns_and_on_any_thread);
