@@ -90,7 +90,6 @@ static struct engine *start(bool blind) {
 
 /* ------------------------------------------------------------------- tests --- */
 
-/* Q18 */
 TEST a_change_by_another_process_is_noticed_within_250_ms(void) {
   struct engine *f = start(false);
 
@@ -104,7 +103,6 @@ TEST a_change_by_another_process_is_noticed_within_250_ms(void) {
   PASS();
 }
 
-/* Q18 */
 TEST each_queue_is_looked_at_every_30_s_although_nothing_was_noticed(void) {
   struct engine *f = start(true);
 
@@ -117,7 +115,6 @@ TEST each_queue_is_looked_at_every_30_s_although_nothing_was_noticed(void) {
   PASS();
 }
 
-/* Q18 */
 TEST a_queue_is_asked_every_30_s_although_its_first_job_is_due_much_later(void) {
   struct engine *f = start(true);
 
@@ -133,12 +130,11 @@ TEST a_queue_is_asked_every_30_s_although_its_first_job_is_due_much_later(void) 
   PASS();
 }
 
-/* Q19 */
 TEST a_clock_that_is_set_is_noticed_within_250_ms(void) {
   struct engine *f = start(true);
 
   step_ns += UVS_MS(500);
-  pass(f, UVS_MS(250));
+  pass(f, UVS_MS(250)); /* or earlier, before a request to the store */
   SAYS("clock set forward; 1:clock set forward", engine_events(f));
   engine_close(f);
   PASS();
