@@ -19,6 +19,7 @@ static int begin_put(struct engine *f, struct answer *a, const char *id) {
 
 /* -------------------------------------------------------------------- puts --- */
 
+/* Q5 */
 TEST a_put_waits_for_a_store_that_comes_back_in_time(void) {
   struct engine *f = between_start();
   struct answer a;
@@ -38,6 +39,7 @@ TEST a_put_waits_for_a_store_that_comes_back_in_time(void) {
   PASS();
 }
 
+/* Q5 */
 TEST a_put_fails_when_the_store_was_down_for_too_long_and_nothing_was_done(void) {
   struct engine *f = between_start();
   struct answer a;
@@ -59,6 +61,7 @@ TEST a_put_fails_when_the_store_was_down_for_too_long_and_nothing_was_done(void)
   PASS();
 }
 
+/* Q5 */
 TEST a_put_whose_answer_was_lost_is_repeated_and_puts_one_job(void) {
   struct engine *f = between_start();
 
@@ -80,6 +83,7 @@ TEST a_put_whose_answer_was_lost_is_repeated_and_puts_one_job(void) {
   PASS();
 }
 
+/* Q5 */
 TEST a_put_whose_answers_were_all_lost_is_unknown_and_may_be_repeated_with_its_id(void) {
   struct engine *f = between_start();
   struct answer a;
@@ -98,8 +102,8 @@ TEST a_put_whose_answers_were_all_lost_is_unknown_and_may_be_repeated_with_its_i
   PASS();
 }
 
-/* The record of an end lasts until 30 s after the put. A put that may have been written must not be
- * repeated for as long as that, whatever put_timeout_ns is: its job would run again. */
+/* Q5. The record of an end lasts until 30 s after the put. A put that may have been written must
+ * not be repeated for as long as that, whatever put_timeout_ns is: its job would run again. */
 TEST a_put_that_may_have_been_written_is_not_repeated_when_its_job_may_be_forgotten(void) {
   struct engine *f = between_new();
   uvs_job_spec_t spec = engine_spec("n", "a");
@@ -124,6 +128,7 @@ TEST a_put_that_may_have_been_written_is_not_repeated_when_its_job_may_be_forgot
   PASS();
 }
 
+/* Q52 */
 TEST puts_that_wait_together_are_one_batch_and_each_is_answered(void) {
   static struct answer a[100]; /* too large for the stack */
   struct engine *f = between_start();
@@ -140,6 +145,7 @@ TEST puts_that_wait_together_are_one_batch_and_each_is_answered(void) {
   PASS();
 }
 
+/* Q44 */
 TEST a_put_into_a_full_store_answers_enospc_and_nothing_waits(void) {
   struct engine *f = between_start();
 
@@ -187,6 +193,7 @@ TEST other_calls_answer_down_or_unknown(void) {
 
 /* ----------------------------------------------------------------- results --- */
 
+/* Q27 */
 TEST a_result_is_kept_until_the_store_is_back(void) {
   struct engine *f = between_start();
 
@@ -204,6 +211,7 @@ TEST a_result_is_kept_until_the_store_is_back(void) {
   PASS();
 }
 
+/* Q15 Q27 */
 TEST a_result_whose_answer_was_lost_counts_once(void) {
   struct engine *f = between_start();
   struct answer a;
@@ -232,6 +240,7 @@ TEST a_result_whose_answer_was_lost_counts_once(void) {
   PASS();
 }
 
+/* Q27 */
 TEST a_result_for_a_full_store_is_tried_again_each_second(void) {
   struct engine *f = between_start();
 
@@ -253,6 +262,7 @@ TEST a_result_for_a_full_store_is_tried_again_each_second(void) {
   PASS();
 }
 
+/* Q15 */
 TEST a_node_whose_store_was_away_for_a_lease_loses_its_job_to_another(void) {
   struct engine *f = between_start();
 
@@ -276,8 +286,8 @@ TEST a_node_whose_store_was_away_for_a_lease_loses_its_job_to_another(void) {
   PASS();
 }
 
-/* A node dies with the tick of a cron and a job in its hands. The next node runs the job, which has
- * a crash behind it now. Only one such job may run at once; but the tick is no job. */
+/* Q35. A node dies with the tick of a cron and a job in its hands. The next node runs the job,
+ * which has a crash behind it now. Only one such job may run at once; but the tick is no job. */
 TEST a_tick_that_a_dead_node_has_claimed_is_not_held_up_by_crashed_jobs(void) {
   struct engine *f = between_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -307,7 +317,7 @@ TEST a_tick_that_a_dead_node_has_claimed_is_not_held_up_by_crashed_jobs(void) {
   PASS();
 }
 
-/* After a store was away, live holders have a third of the lease to extend. */
+/* Q19. After a store was away, live holders have a third of the lease to extend. */
 TEST after_the_store_was_down_expired_leases_are_left_alone_for_a_third_of_a_lease(void) {
   struct engine *f = between_start();
   int64_t up_ns;
@@ -334,6 +344,7 @@ TEST after_the_store_was_down_expired_leases_are_left_alone_for_a_third_of_a_lea
 
 /* ------------------------------------------------------------------- close --- */
 
+/* Q6 Q27 Q48 */
 TEST a_close_while_the_store_is_down_answers_all_calls_and_ends(void) {
   struct engine *f = between_start();
   struct answer a;

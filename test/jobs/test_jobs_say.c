@@ -6,6 +6,7 @@
 
 #include "engine_fixture.h"
 
+/* Q26 */
 TEST progress_is_seen_while_the_job_runs_and_the_result_after_it(void) {
   struct engine *f = engine_start();
   uvs_job_t *job;
@@ -36,6 +37,7 @@ static int set_result(struct probe *p, uvs_job_t *job) {
   return p->ret;
 }
 
+/* Q3 Q26 */
 TEST the_result_of_a_done_job_is_kept_for_as_long_as_asked(void) {
   struct engine *f = engine_start();
   uvs_job_spec_t spec = engine_spec("n", "a");
@@ -86,6 +88,7 @@ static int put_two(struct probe *p, uvs_job_t *job) {
   return p->ret;
 }
 
+/* Q24 */
 TEST jobs_that_a_handler_puts_come_with_its_success_and_not_with_its_failure(void) {
   struct engine *f = engine_start();
   struct probe *p = engine_handle(f, "n", NULL);
@@ -106,6 +109,7 @@ TEST jobs_that_a_handler_puts_come_with_its_success_and_not_with_its_failure(voi
   PASS();
 }
 
+/* Q24 */
 TEST a_lost_run_puts_no_jobs(void) {
   struct engine *f = engine_start();
   uvs_job_spec_t spec = engine_spec("next", "a");

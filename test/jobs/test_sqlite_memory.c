@@ -66,6 +66,7 @@ static bool is_sound(const char *file) {
 
 /* --------------------------------------------------------------------- open --- */
 
+/* Q54 */
 TEST open_fails_cleanly_and_can_be_repeated(void) {
   struct sqlite_folder f;
   uint64_t random = test_seed;
@@ -141,6 +142,7 @@ static bool has(struct store_fixture *f, long n, size_t size, const char *key) {
   return store_state(f, "q", rest) != 0;
 }
 
+/* Q54 */
 TEST a_put_is_there_or_was_refused(void) {
   struct store_fixture f;
 
@@ -173,6 +175,7 @@ static int claim_one(struct store_fixture *f) {
   return f->n_claimed == 1 ? 0 : -1;
 }
 
+/* Q54 */
 TEST a_job_is_claimed_and_settled_or_stays_as_it_is(void) {
   struct store_fixture f;
 
@@ -209,6 +212,7 @@ static int read_events(struct store_fixture *f) {
   return strcmp(store_events(f), "error") == 0 ? UV_ENOMEM : 0;
 }
 
+/* Q54 */
 TEST reading_answers_or_is_refused(void) {
   struct uvs__cron cron = store_cron("nightly", 1);
   struct store_fixture f;
@@ -245,7 +249,7 @@ static int put_1000(struct store_fixture *f, int first) {
   return r.r.status;
 }
 
-/* 10000 jobs are more than 1 MB in the file. */
+/* Q47. 10000 jobs are more than 1 MB in the file. */
 TEST jobs_take_no_memory_but_the_page_cache(void) {
   struct store_fixture f;
   int64_t before;
@@ -266,7 +270,7 @@ TEST jobs_take_no_memory_but_the_page_cache(void) {
   PASS();
 }
 
-/* The cache does not grow with the file, either. */
+/* Q47. The cache does not grow with the file, either. */
 TEST the_page_cache_is_bounded(void) {
   struct store_fixture f;
 
