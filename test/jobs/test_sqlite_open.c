@@ -237,12 +237,12 @@ TEST tables_without_a_version_are_refused(void) {
 
   folder_init(&f);
   sql_run(f.file, "CREATE TABLE uvs_jobs(x)");
-  REFUSES(&f, UV_EFTYPE, "does not have their version");
+  REFUSES(&f, UV_EFTYPE, "no version of them");
   folder_remove(&f);
   folder_init(&f);
   EQ(0, folder_try(&f));
   sql_run(f.file, "DELETE FROM uvs_meta");
-  REFUSES(&f, UV_EFTYPE, "does not have their version");
+  REFUSES(&f, UV_EFTYPE, "no version of them");
   folder_remove(&f);
   PASS();
 }
