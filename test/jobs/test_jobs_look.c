@@ -138,9 +138,7 @@ TEST a_clock_that_is_set_is_noticed_within_250_ms(void) {
   struct engine *f = start(true);
 
   step_ns += UVS_MS(500);
-  pass(f, UVS_MS(249));
-  SAYS("", engine_events(f));
-  pass(f, UVS_MS(1));
+  pass(f, UVS_MS(250)); /* earlier, if the store has something to do */
   SAYS("clock set forward; 1:clock set forward", engine_events(f));
   engine_close(f);
   PASS();
