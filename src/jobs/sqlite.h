@@ -42,8 +42,10 @@ enum uvs__sql {
   UVS__SQL_BEGIN,
   UVS__SQL_BEGIN_WRITE,
   UVS__SQL_COMMIT,
+  UVS__SQL_ROLLBACK,
   UVS__SQL_SAVEPOINT,
   UVS__SQL_RELEASE,
+  UVS__SQL_ROLLBACK_TO,
   UVS__SQL_DATA_VERSION,
   UVS__SQL_COUNT_UP,
   UVS__SQL_SKIP_FENCES,
@@ -172,7 +174,10 @@ bool uvs__col_bytes(struct uvs__db *c, enum uvs__sql which, int column, struct u
 
 void uvs__db_failed(struct uvs__db *c, int rc); /* remembers the first error */
 int uvs__db_prepare(struct uvs__db *c);         /* all statements; the result of SQLite */
-void uvs__db_reset(struct uvs__db *c);          /* ends the rows of all statements */
+int uvs__db_prepare_one(struct uvs__db *c, enum uvs__sql which);
+/* Runs a statement that was prepared, also after an error: to undo must not need memory. */
+void uvs__db_undo(struct uvs__db *c, enum uvs__sql which);
+void uvs__db_reset(struct uvs__db *c); /* ends the rows of all statements */
 void uvs__db_finalize(struct uvs__db *c);
 
 /* Raises a number of uvs_meta by one, and returns it. */

@@ -81,7 +81,9 @@ static void begin(struct uvs__sqlite *s, bool write) {
 static void roll_back(struct uvs__sqlite *s) {
   uvs__db_reset(&s->c);
   if (!sqlite3_get_autocommit(s->c.db)) /* SQLite rolls back by itself after some errors */
-    sqlite3_exec(s->c.db, "ROLLBACK", NULL, NULL, NULL);
+    uvs__db_undo(&s->c, UVS__SQL_ROLLBACK);
+  if (!sqlite3_get_autocommit(s->c.db))
+    s->suspect = true;
 }
 
 bool uvs__sqlite_has_moved(struct uvs__sqlite *s) {

@@ -170,6 +170,7 @@ static int begin_put(struct engine *f, struct answer *a, const char *id) {
 
 /* -------------------------------------------------------------------- puts --- */
 
+/* Q5 */
 TEST a_put_waits_for_a_store_that_comes_back_in_time(void) {
   struct engine *f = start();
   struct answer a;
@@ -189,6 +190,7 @@ TEST a_put_waits_for_a_store_that_comes_back_in_time(void) {
   PASS();
 }
 
+/* Q5 */
 TEST a_put_fails_when_the_store_was_down_for_too_long_and_nothing_was_done(void) {
   struct engine *f = start();
   struct answer a;
@@ -210,6 +212,7 @@ TEST a_put_fails_when_the_store_was_down_for_too_long_and_nothing_was_done(void)
   PASS();
 }
 
+/* Q5 */
 TEST a_put_whose_answer_was_lost_is_repeated_and_puts_one_job(void) {
   struct engine *f = start();
 
@@ -231,6 +234,7 @@ TEST a_put_whose_answer_was_lost_is_repeated_and_puts_one_job(void) {
   PASS();
 }
 
+/* Q5 */
 TEST a_put_whose_answers_were_all_lost_is_unknown_and_may_be_repeated_with_its_id(void) {
   struct engine *f = start();
   struct answer a;
@@ -249,8 +253,8 @@ TEST a_put_whose_answers_were_all_lost_is_unknown_and_may_be_repeated_with_its_i
   PASS();
 }
 
-/* The record of an end lasts until 30 s after the put. A put that may have been written must not be
- * repeated for as long as that, whatever put_timeout_ns is: its job would run again. */
+/* Q5. The record of an end lasts until 30 s after the put. A put that may have been written must
+ * not be repeated for as long as that, whatever put_timeout_ns is: its job would run again. */
 TEST a_put_that_may_have_been_written_is_not_repeated_when_its_job_may_be_forgotten(void) {
   struct engine *f = engine_new();
   uvs_job_spec_t spec = engine_spec("n", "a");
@@ -276,6 +280,7 @@ TEST a_put_that_may_have_been_written_is_not_repeated_when_its_job_may_be_forgot
   PASS();
 }
 
+/* Q52 */
 TEST puts_that_wait_together_are_one_batch_and_each_is_answered(void) {
   static struct answer a[100]; /* too large for the stack */
   struct engine *f = start();
@@ -292,6 +297,7 @@ TEST puts_that_wait_together_are_one_batch_and_each_is_answered(void) {
   PASS();
 }
 
+/* Q44 */
 TEST a_put_into_a_full_store_answers_enospc_and_nothing_waits(void) {
   struct engine *f = start();
 
@@ -339,6 +345,7 @@ TEST other_calls_answer_down_or_unknown(void) {
 
 /* ----------------------------------------------------------------- results --- */
 
+/* Q27 */
 TEST a_result_is_kept_until_the_store_is_back(void) {
   struct engine *f = start();
 
@@ -356,6 +363,7 @@ TEST a_result_is_kept_until_the_store_is_back(void) {
   PASS();
 }
 
+/* Q15 Q27 */
 TEST a_result_whose_answer_was_lost_counts_once(void) {
   struct engine *f = start();
   struct answer a;
@@ -384,6 +392,7 @@ TEST a_result_whose_answer_was_lost_counts_once(void) {
   PASS();
 }
 
+/* Q27 */
 TEST a_result_for_a_full_store_is_tried_again_each_second(void) {
   struct engine *f = start();
 
@@ -405,6 +414,7 @@ TEST a_result_for_a_full_store_is_tried_again_each_second(void) {
   PASS();
 }
 
+/* Q15 */
 TEST a_node_whose_store_was_away_for_a_lease_loses_its_job_to_another(void) {
   struct engine *f = start();
 
@@ -428,8 +438,8 @@ TEST a_node_whose_store_was_away_for_a_lease_loses_its_job_to_another(void) {
   PASS();
 }
 
-/* A node dies with the tick of a cron and a job in its hands. The next node runs the job, which has
- * a crash behind it now. Only one such job may run at once; but the tick is no job. */
+/* Q35. A node dies with the tick of a cron and a job in its hands. The next node runs the job,
+ * which has a crash behind it now. Only one such job may run at once; but the tick is no job. */
 TEST a_tick_that_a_dead_node_has_claimed_is_not_held_up_by_crashed_jobs(void) {
   struct engine *f = start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -459,7 +469,7 @@ TEST a_tick_that_a_dead_node_has_claimed_is_not_held_up_by_crashed_jobs(void) {
   PASS();
 }
 
-/* After a store was away, live holders have a third of the lease to extend. */
+/* Q19. After a store was away, live holders have a third of the lease to extend. */
 TEST after_the_store_was_down_expired_leases_are_left_alone_for_a_third_of_a_lease(void) {
   struct engine *f = start();
   int64_t up_ns;
@@ -486,6 +496,7 @@ TEST after_the_store_was_down_expired_leases_are_left_alone_for_a_third_of_a_lea
 
 /* ------------------------------------------------------------------- close --- */
 
+/* Q6 Q27 Q48 */
 TEST a_close_while_the_store_is_down_answers_all_calls_and_ends(void) {
   struct engine *f = start();
   struct answer a;

@@ -98,6 +98,7 @@ static void wrong_spec(int i, uvs_job_spec_t *s) {
   }
 }
 
+/* Q6 Q7 Q8 */
 TEST each_wrong_field_of_a_spec_is_refused_and_named(void) {
   static const char *const texts[] = {
       "name is missing",
@@ -148,6 +149,7 @@ TEST each_wrong_field_of_a_spec_is_refused_and_named(void) {
   PASS();
 }
 
+/* Q7 */
 TEST the_longest_values_are_accepted(void) {
   static const char bytes[UVS_JOB_PAYLOAD_MAX];
   struct engine *f = engine_start();
@@ -179,6 +181,7 @@ TEST the_longest_values_are_accepted(void) {
 
 /* -------------------------------------------------------------------- calls --- */
 
+/* Q8 */
 TEST wrong_arguments_of_calls_are_refused(void) {
   struct engine *f = engine_start();
   uvs_jobs_t *jobs = f->nodes[0].jobs;
@@ -338,6 +341,7 @@ static void wrong_cron(int i, uvs_job_cron_t *c) {
   }
 }
 
+/* Q7 */
 TEST each_wrong_field_of_a_cron_is_refused_and_named(void) {
   static const char *const beginnings[] = {
       "name is missing",
@@ -377,6 +381,7 @@ TEST each_wrong_field_of_a_cron_is_refused_and_named(void) {
 
 /* --------------------------------------------------------------------- open --- */
 
+/* Q7 */
 TEST each_wrong_option_of_an_open_is_refused_and_named(void) {
   static const char *const texts[] = {
       "store is missing: write \"sqlite:FILE\" or \"memory:\"",
@@ -413,6 +418,7 @@ TEST each_wrong_option_of_an_open_is_refused_and_named(void) {
 
 /* --------------------------------------------------------------- max_queued --- */
 
+/* Q9 */
 TEST above_max_queued_calls_are_refused_until_callbacks_have_come(void) {
   struct engine *f = engine_new();
   uvs_job_spec_t spec = engine_spec("n", NULL);

@@ -90,6 +90,7 @@ static struct engine *start(bool blind) {
 
 /* ------------------------------------------------------------------- tests --- */
 
+/* Q18 */
 TEST a_change_by_another_process_is_noticed_within_250_ms(void) {
   struct engine *f = start(false);
 
@@ -103,6 +104,7 @@ TEST a_change_by_another_process_is_noticed_within_250_ms(void) {
   PASS();
 }
 
+/* Q18 */
 TEST each_queue_is_looked_at_every_30_s_although_nothing_was_noticed(void) {
   struct engine *f = start(true);
 
@@ -115,6 +117,7 @@ TEST each_queue_is_looked_at_every_30_s_although_nothing_was_noticed(void) {
   PASS();
 }
 
+/* Q18 */
 TEST a_queue_is_asked_every_30_s_although_its_first_job_is_due_much_later(void) {
   struct engine *f = start(true);
 
@@ -130,6 +133,7 @@ TEST a_queue_is_asked_every_30_s_although_its_first_job_is_due_much_later(void) 
   PASS();
 }
 
+/* Q19 */
 TEST a_clock_that_is_set_is_noticed_within_250_ms(void) {
   struct engine *f = start(true);
 

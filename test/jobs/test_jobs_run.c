@@ -8,6 +8,7 @@
 
 /* ----------------------------------------------------------------- places --- */
 
+/* Q11 */
 TEST a_node_claims_only_as_many_jobs_as_it_has_free_places_for(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
@@ -32,6 +33,7 @@ TEST a_node_claims_only_as_many_jobs_as_it_has_free_places_for(void) {
   PASS();
 }
 
+/* Q11 */
 TEST handlers_of_one_queue_share_their_places(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
@@ -72,6 +74,7 @@ TEST a_name_has_one_handler(void) {
   PASS();
 }
 
+/* Q17 */
 TEST a_job_without_a_handler_in_a_shared_queue_is_given_back_uncounted(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
@@ -104,6 +107,7 @@ TEST a_job_without_a_handler_in_a_shared_queue_is_given_back_uncounted(void) {
 
 /* ----------------------------------------------------------------- leases --- */
 
+/* Q12 */
 TEST a_lease_is_extended_for_as_long_as_the_handler_runs(void) {
   struct engine *f = engine_start();
 
@@ -140,7 +144,7 @@ static int block_for_ten_leases(struct probe *p, uvs_job_t *job) {
   return 0;
 }
 
-/* Handlers run on the loop here, so nothing but the store's thread can extend the lease. */
+/* Q12. Handlers run on the loop here, so nothing but the store's thread can extend the lease. */
 TEST a_lease_is_extended_although_the_handler_blocks_the_loop(void) {
   struct engine *f = engine_start();
 
@@ -178,6 +182,7 @@ TEST the_lease_of_a_queue_is_the_longest_of_its_handlers(void) {
   PASS();
 }
 
+/* Q1 Q13 Q15 Q21 */
 TEST when_a_node_dies_its_job_runs_again_with_one_crash_and_an_event(void) {
   struct engine *f = engine_start();
 
@@ -202,6 +207,7 @@ TEST when_a_node_dies_its_job_runs_again_with_one_crash_and_an_event(void) {
   PASS();
 }
 
+/* Q15 */
 TEST a_result_after_the_lease_was_lost_is_refused_with_an_event(void) {
   struct engine *f = engine_start();
 
@@ -231,6 +237,7 @@ TEST a_result_after_the_lease_was_lost_is_refused_with_an_event(void) {
   PASS();
 }
 
+/* Q15 */
 TEST a_handler_learns_from_the_heartbeat_that_its_lease_is_lost(void) {
   struct engine *f = engine_start();
 
@@ -270,7 +277,7 @@ TEST a_heartbeat_that_is_late_still_extends_if_nobody_has_claimed_the_job(void) 
   PASS();
 }
 
-/* Beyond its limit the lease is not extended, and the node itself claims the job again. */
+/* Q16 Q23. Beyond its limit the lease is not extended, and the node itself claims the job again. */
 TEST a_node_never_starts_a_job_that_it_still_runs(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
@@ -291,6 +298,7 @@ TEST a_node_never_starts_a_job_that_it_still_runs(void) {
   PASS();
 }
 
+/* Q21 */
 TEST after_max_crashes_a_job_becomes_a_dead_letter(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
@@ -314,7 +322,7 @@ TEST after_max_crashes_a_job_becomes_a_dead_letter(void) {
   PASS();
 }
 
-/* Three jobs of a queue and one of another have a crash behind them. */
+/* Q10. Three jobs of a queue and one of another have a crash behind them. */
 TEST crashed_jobs_run_one_at_a_time_per_node_and_each_follows_at_once(void) {
   struct engine *f = engine_start();
 
@@ -346,6 +354,7 @@ TEST crashed_jobs_run_one_at_a_time_per_node_and_each_follows_at_once(void) {
 
 /* ------------------------------------------------------ what a handler says --- */
 
+/* Q26 */
 TEST progress_is_seen_while_the_job_runs_and_the_result_after_it(void) {
   struct engine *f = engine_start();
   uvs_job_t *job;
@@ -376,6 +385,7 @@ static int set_result(struct probe *p, uvs_job_t *job) {
   return p->ret;
 }
 
+/* Q3 Q26 */
 TEST the_result_of_a_done_job_is_kept_for_as_long_as_asked(void) {
   struct engine *f = engine_start();
   uvs_job_spec_t spec = engine_spec("n", "a");
@@ -426,6 +436,7 @@ static int put_two(struct probe *p, uvs_job_t *job) {
   return p->ret;
 }
 
+/* Q24 */
 TEST jobs_that_a_handler_puts_come_with_its_success_and_not_with_its_failure(void) {
   struct engine *f = engine_start();
   struct probe *p = engine_handle(f, "n", NULL);
@@ -446,6 +457,7 @@ TEST jobs_that_a_handler_puts_come_with_its_success_and_not_with_its_failure(voi
   PASS();
 }
 
+/* Q24 */
 TEST a_lost_run_puts_no_jobs(void) {
   struct engine *f = engine_start();
   uvs_job_spec_t spec = engine_spec("next", "a");
