@@ -316,12 +316,13 @@ UVS_API int uvs_job_cancelled(const uvs_job_t *job);
 UVS_API int uvs_job_lost(const uvs_job_t *job);
 
 /* Write a note that uvs_jobs_get shows while the job runs. A note replaces the note before it,
- * which may then never be shown. Returns 0; UV_E2BIG; UV_ENOMEM. */
+ * which may then never be shown. Returns 0; UV_E2BIG; UV_EINVAL; UV_ENOMEM. */
 UVS_API int uvs_job_progress(uvs_job_t *job, const void *data, size_t size);
 
 /* uvs_job_result: set the result that uvs_jobs_get and uvs_jobs_wait read. It is stored only if the
  * job succeeds. uvs_job_error: set the reason of a failure; the default is the text of the code.
- * Both return 0 or UV_ENOMEM; a result that is too long UV_E2BIG; a text that is NULL UV_EINVAL. */
+ * Both return 0 or UV_ENOMEM; a result that is too long UV_E2BIG; data or a text that is NULL
+ * UV_EINVAL. */
 UVS_API int uvs_job_result(uvs_job_t *job, const void *data, size_t size);
 UVS_API int uvs_job_error(uvs_job_t *job, const char *text);
 

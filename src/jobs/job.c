@@ -10,11 +10,11 @@
 #include "jobs/alloc.h"
 
 int uvs_job_cancelled(const uvs_job_t *job) {
-  return atomic_load_explicit(&uvs__run_of(job)->stop, memory_order_acquire) != 0;
+  return job != NULL && atomic_load_explicit(&uvs__run_of(job)->stop, memory_order_acquire) != 0;
 }
 
 int uvs_job_lost(const uvs_job_t *job) {
-  return (atomic_load(&uvs__run_of(job)->stop) & UVS__STOP_LOST) != 0;
+  return job != NULL && (atomic_load(&uvs__run_of(job)->stop) & UVS__STOP_LOST) != 0;
 }
 
 /* -------------------------------------------------------------- to the keeper --- */
@@ -46,6 +46,8 @@ int uvs_job_progress(uvs_job_t *job, const void *data, size_t size) {
   struct uvs__run *run = uvs__run_of(job);
   void *copy;
 
+  if (job == NULL || (data == NULL && size > 0))
+    return UV_EINVAL;
   if (size > UVS_JOB_PROGRESS_MAX)
     return UV_E2BIG;
   copy = uvs__jobs_alloc(size);
@@ -67,7 +69,7 @@ int uvs_job_extend(uvs_job_t *job, int64_t lease_ns) {
   struct uvs__extender e = {.lease_us = lease_ns / 1000};
   int rc;
 
-  if (lease_ns <= 0 || lease_ns >= UVS_JOBS_END_NS / 2)
+  if (job == NULL || lease_ns <= 0 || lease_ns >= UVS_JOBS_END_NS / 2)
     return UV_EINVAL;
   rc = uv_sem_init(&e.done, 0);
   if (rc != 0)
@@ -104,6 +106,8 @@ int uvs_job_result(uvs_job_t *job, const void *data, size_t size) {
   struct uvs__run *run = uvs__run_of(job);
   void *copy;
 
+  if (job == NULL || (data == NULL && size > 0))
+    return UV_EINVAL;
   if (size > UVS_JOB_PAYLOAD_MAX)
     return UV_E2BIG;
   uv_mutex_lock(&run->jobs->lock);
@@ -118,7 +122,7 @@ int uvs_job_error(uvs_job_t *job, const char *text) {
   struct uvs__run *run = uvs__run_of(job);
   char *copy;
 
-  if (text == NULL)
+  if (job == NULL || text == NULL)
     return UV_EINVAL;
   uv_mutex_lock(&run->jobs->lock);
   copy = uvs__arena_copy(&run->notes, text, strnlen(text, UVS_JOB_ERROR_MAX));
@@ -130,7 +134,7 @@ int uvs_job_error(uvs_job_t *job, const char *text) {
 
 int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec) {
   struct uvs__run *run = uvs__run_of(job);
-  uvs_jobs_t *jobs = run->jobs;
+  uvs_jobs_t *jobs;
   struct uvs__job_put *put;
   uvs_job_spec_t s;
   char made[27] = "";
@@ -139,6 +143,9 @@ int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec) {
 
   if (rc != 0 || uvs__read_job_spec(spec, &s) != 0)
     return rc != 0 ? rc : UV_EINVAL;
+  if (job == NULL)
+    return UV_EINVAL;
+  jobs = run->jobs;
   wall_ns = uvs__wall_ns(jobs);
   uv_mutex_lock(&jobs->lock);
   if (s.id == NULL)
@@ -158,7 +165,7 @@ int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec) {
 }
 
 int uvs_job_retry_at(uvs_job_t *job, int64_t at_ns) {
-  if (at_ns <= 0 || at_ns >= UVS_JOBS_END_NS)
+  if (job == NULL || at_ns <= 0 || at_ns >= UVS_JOBS_END_NS)
     return UV_EINVAL;
   uvs__run_of(job)->retry_at_us = at_ns / 1000 + (at_ns % 1000 > 0);
   return UVS_JOB_RETRY_AT;

@@ -197,11 +197,12 @@ static void report_end(struct uvs__run *run, int status) {
 
 static int run_handler(uvs_run_t *r) {
   struct uvs__run *run = r->arg;
+  int64_t now_ns = uvs__mono_ns(run->jobs);
   int status;
 
   if (atomic_load(&run->stop) != 0)
     return 0; /* on_task_done reports it */
-  atomic_store(&run->start_ns, uvs__mono_ns(run->jobs));
+  atomic_store(&run->start_ns, now_ns == 0 ? 1 : now_ns);
   status = run->handler->run(&run->job);
   if (status != UVS_PENDING)
     report_end(run, status);
@@ -491,7 +492,7 @@ static void settled(struct uvs__run *run, int status, bool unknown) {
 /* --------------------------------------------------- the end of a pending run --- */
 
 int uvs_job_finish(uvs_job_t *job, int status) {
-  if (status == UVS_PENDING)
+  if (job == NULL || status == UVS_PENDING)
     return UV_EINVAL;
   report_end(uvs__run_of(job), status);
   return 0;

@@ -42,8 +42,10 @@ enum uvs__sql {
   UVS__SQL_BEGIN,
   UVS__SQL_BEGIN_WRITE,
   UVS__SQL_COMMIT,
+  UVS__SQL_ROLLBACK,
   UVS__SQL_SAVEPOINT,
   UVS__SQL_RELEASE,
+  UVS__SQL_ROLLBACK_TO,
   UVS__SQL_DATA_VERSION,
   UVS__SQL_COUNT_UP,
   UVS__SQL_SKIP_FENCES,
@@ -172,7 +174,10 @@ bool uvs__col_bytes(struct uvs__db *c, enum uvs__sql which, int column, struct u
 
 void uvs__db_failed(struct uvs__db *c, int rc); /* remembers the first error */
 int uvs__db_prepare(struct uvs__db *c);         /* all statements; the result of SQLite */
-void uvs__db_reset(struct uvs__db *c);          /* ends the rows of all statements */
+int uvs__db_prepare_one(struct uvs__db *c, enum uvs__sql which);
+/* Runs a statement that was prepared, also after an error: to undo must not need memory. */
+void uvs__db_undo(struct uvs__db *c, enum uvs__sql which);
+void uvs__db_reset(struct uvs__db *c); /* ends the rows of all statements */
 void uvs__db_finalize(struct uvs__db *c);
 
 /* Raises a number of uvs_meta by one, and returns it. */
@@ -188,6 +193,7 @@ struct uvs__sqlite {
   int patience_ms; /* how long to wait for a busy file */
   bool full;       /* synchronous is FULL, not NORMAL */
   bool suspect;    /* the disk failed: the file must be opened anew before anything else */
+  bool moved;      /* the file was deleted or replaced: the next one has other owners */
   int owners_fd;
   int64_t data_version;
   int log_frames;           /* in the write-ahead log */
@@ -225,6 +231,9 @@ void uvs__sqlite_run(struct uvs__store *store, struct uvs__request *first);
 /* sqlite_transaction.c */
 /* What an error of SQLite means for a request; sets `trouble`, and `suspect` if it is the disk. */
 int uvs__sqlite_status(struct uvs__sqlite *s, int rc, bool at_commit);
+/* Was the file deleted or replaced? Then the store is suspect. What was written to a file without a
+ * name would be gone with this process. */
+bool uvs__sqlite_has_moved(struct uvs__sqlite *s);
 /* Returns 0 or a status. `full`: durable when it is committed. */
 int uvs__sqlite_begin(struct uvs__sqlite *s, bool write, bool full);
 /* Returns 0 or a status; then everything was rolled back. */

@@ -185,8 +185,7 @@ int uvs__sqlite_check_file(sqlite3 *db, const char *path, char *text, size_t siz
   if (sqlite3_db_readonly(db, "main") == 1)
     return uvs__sqlite_open_error(db, path, SQLITE_READONLY, text, size);
   if (version < 0) {
-    snprintf(text, size, "%s has tables named uvs_..., but uvs_meta does not have their version",
-             path);
+    snprintf(text, size, "%s has tables named uvs_..., but uvs_meta has no version of them", path);
     return UV_EFTYPE;
   }
   if (version > UVS__SQLITE_VERSION) {

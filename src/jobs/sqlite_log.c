@@ -38,6 +38,7 @@ static int rewrite(sqlite3_file *file) {
 int uvs__sqlite_rewrite_log(sqlite3 *db) {
   sqlite3_file *log = NULL;
   int rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL); /* Nobody else writes now. */
+  int rolled_back;
 
   if (rc != SQLITE_OK)
     return rc;
@@ -47,8 +48,8 @@ int uvs__sqlite_rewrite_log(sqlite3 *db) {
     if (rc == SQLITE_OK)
       rc = uvs__sync_folder(sqlite3_db_filename(db, "main"));
   }
-  sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
-  return rc;
+  rolled_back = sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+  return rc == SQLITE_OK ? rolled_back : rc;
 }
 
 /* -------------------------------------------------------------- checkpoints --- */

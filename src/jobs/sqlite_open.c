@@ -140,7 +140,12 @@ int uvs__sqlite_recover(struct uvs__sqlite *s) {
     rc = sqlite3_wal_checkpoint_v2(s->c.db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     if (rc == SQLITE_OK)
       rc = limit_log(s->c.db);
+    if (rc == SQLITE_OK && s->moved && uvs__sqlite_enter(s) != 0) {
+      disconnect(s);
+      return UV_EAGAIN;
+    }
     if (rc == SQLITE_OK) {
+      s->moved = false;
       s->suspect = false;
       s->log_frames = 0;
       s->base.events++;

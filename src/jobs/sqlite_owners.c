@@ -99,6 +99,8 @@ int uvs__sqlite_enter(struct uvs__sqlite *s) {
   if (path == NULL)
     return UV_ENOMEM;
   sqlite3_snprintf((int)size, path, "%s-owners", file);
+  if (s->owners_fd >= 0) /* of a file that was deleted or replaced */
+    close(s->owners_fd);
   s->owners_fd = open_owners(path, file);
   uvs__jobs_free(path);
   if (s->owners_fd < 0)
@@ -140,6 +142,8 @@ bool uvs__sqlite_poll(struct uvs__store *store) {
 
   if (s->suspect)
     return false;
+  if (uvs__sqlite_has_moved(s))
+    return true; /* the next request opens the file that is there now */
   changed = is_changed(s);
   dead = find_dead(s, 0);
   if (s->c.rc != SQLITE_OK)

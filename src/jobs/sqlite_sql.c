@@ -33,8 +33,10 @@ static const char *const texts[UVS__SQL_STATEMENTS] = {
     [UVS__SQL_BEGIN] = "BEGIN",
     [UVS__SQL_BEGIN_WRITE] = "BEGIN IMMEDIATE",
     [UVS__SQL_COMMIT] = "COMMIT",
+    [UVS__SQL_ROLLBACK] = "ROLLBACK",
     [UVS__SQL_SAVEPOINT] = "SAVEPOINT uvs_step",
     [UVS__SQL_RELEASE] = "RELEASE uvs_step",
+    [UVS__SQL_ROLLBACK_TO] = "ROLLBACK TO uvs_step",
     [UVS__SQL_DATA_VERSION] = "PRAGMA main.data_version",
     [UVS__SQL_COUNT_UP] = "UPDATE uvs_meta SET value = value + 1 WHERE name = ?1 RETURNING value",
     [UVS__SQL_SKIP_FENCES] =
@@ -199,7 +201,7 @@ void uvs__db_failed(struct uvs__db *c, int rc) {
     c->rc = rc;
 }
 
-static int prepare(struct uvs__db *c, enum uvs__sql which) {
+int uvs__db_prepare_one(struct uvs__db *c, enum uvs__sql which) {
   if (c->statements[which] != NULL)
     return SQLITE_OK;
   return sqlite3_prepare_v3(c->db, texts[which], -1, SQLITE_PREPARE_PERSISTENT,
@@ -210,8 +212,13 @@ int uvs__db_prepare(struct uvs__db *c) {
   int i, rc = SQLITE_OK;
 
   for (i = 0; i < UVS__SQL_STATEMENTS && rc == SQLITE_OK; i++)
-    rc = prepare(c, (enum uvs__sql)i);
+    rc = uvs__db_prepare_one(c, (enum uvs__sql)i);
   return rc;
+}
+
+void uvs__db_undo(struct uvs__db *c, enum uvs__sql which) {
+  sqlite3_step(c->statements[which]);
+  sqlite3_reset(c->statements[which]);
 }
 
 void uvs__db_reset(struct uvs__db *c) {
@@ -268,7 +275,7 @@ bool uvs__row(struct uvs__db *c, enum uvs__sql which, const struct uvs__arg *arg
 
   if (c->rc != SQLITE_OK)
     return false;
-  rc = prepare(c, which);
+  rc = uvs__db_prepare_one(c, which);
   if (rc == SQLITE_OK) {
     sqlite3_reset(c->statements[which]);
     rc = args == NULL ? SQLITE_OK : bind_all(c->statements[which], args);

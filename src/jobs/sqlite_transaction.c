@@ -81,12 +81,29 @@ static void begin(struct uvs__sqlite *s, bool write) {
 static void roll_back(struct uvs__sqlite *s) {
   uvs__db_reset(&s->c);
   if (!sqlite3_get_autocommit(s->c.db)) /* SQLite rolls back by itself after some errors */
-    sqlite3_exec(s->c.db, "ROLLBACK", NULL, NULL, NULL);
+    uvs__db_undo(&s->c, UVS__SQL_ROLLBACK);
+  if (!sqlite3_get_autocommit(s->c.db))
+    s->suspect = true;
+}
+
+bool uvs__sqlite_has_moved(struct uvs__sqlite *s) {
+  int moved = 0;
+
+  sqlite3_file_control(s->c.db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  if (moved == 0)
+    return false;
+  snprintf(s->base.trouble, sizeof s->base.trouble, "%s: the file was deleted or replaced",
+           s->path);
+  s->suspect = true;
+  s->moved = true;
+  return true;
 }
 
 int uvs__sqlite_begin(struct uvs__sqlite *s, bool write, bool full) {
   int status;
 
+  if (write && uvs__sqlite_has_moved(s))
+    return UV_EAGAIN;
   s->c.rc = write ? set_durability(s, full) : SQLITE_OK;
   begin(s, write);
   if (s->c.rc == SQLITE_OK)

@@ -79,8 +79,15 @@ static int begin(struct call *call, sqlite3 *db, char *text, size_t size) {
   call->c.wall_ns = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
   call->c.now_us = call->c.wall_ns / 1000;
   call->rowid = sqlite3_last_insert_rowid(db);
+  rc = uvs__db_prepare_one(&call->c, UVS__SQL_ROLLBACK_TO);
+  if (rc == SQLITE_OK)
+    rc = uvs__db_prepare_one(&call->c, UVS__SQL_RELEASE);
+  uvs__db_failed(&call->c, rc);
   uvs__do(&call->c, UVS__SQL_SAVEPOINT, NULL);
-  return 0;
+  if (call->c.rc == SQLITE_OK)
+    return 0;
+  uvs__db_finalize(&call->c);
+  return refuse(call, code_of(call->c.rc), sqlite3_errmsg(db));
 }
 
 static int end(struct call *call) {
@@ -90,8 +97,10 @@ static int end(struct call *call) {
   uvs__db_reset(c);
   uvs__do(c, UVS__SQL_RELEASE, NULL);
   rc = c->rc == SQLITE_OK ? 0 : refuse(call, code_of(c->rc), sqlite3_errmsg(c->db));
-  if (rc != 0 && !sqlite3_get_autocommit(c->db))
-    sqlite3_exec(c->db, "ROLLBACK TO uvs_step; RELEASE uvs_step", NULL, NULL, NULL);
+  if (rc != 0 && !sqlite3_get_autocommit(c->db)) {
+    uvs__db_undo(c, UVS__SQL_ROLLBACK_TO);
+    uvs__db_undo(c, UVS__SQL_RELEASE);
+  }
   uvs__db_finalize(c);
   sqlite3_set_last_insert_rowid(c->db, call->rowid);
   return rc;
@@ -153,5 +162,9 @@ int uvs__sqlite_done(sqlite3 *db, const char *id, uint64_t fence, char *text, si
 }
 
 int uvs_jobs_sqlite_done(struct sqlite3 *db, uvs_job_t *job, char *text, size_t text_size) {
+  if (job == NULL) {
+    snprintf(text, text == NULL ? 0 : text_size, "job is NULL");
+    return UV_EINVAL;
+  }
   return uvs__sqlite_done(db, job->id, job->fence, text, text_size);
 }

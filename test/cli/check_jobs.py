@@ -315,6 +315,10 @@ def put_ids_and_keys():
     again = "uvsched: a/order-17 exists already, so nothing was put\n"
     check("a repeated --id changes nothing, and prints the id", jobs("put", "--name", "a", "--id", "order-17", "--in", "2h"),
           (0, b"a/order-17\n", again.encode()))
+    put("done", "--id", "1", "--keep", "1h")
+    must("run", "--name", "done", "--exec", "true", "--until-empty", "--quiet")
+    check("an id is known after the end of its job", jobs("put", "--name", "done", "--id", "1")[1], b"done/1\n")
+    check("and the job does not run again", (ids("--queue", "done"), show("done/1")["state"]), ([], "done"))
     check("--queue", put("a", "--queue", "q", "--id", "1", "--in", "1h"), "q/1")
     check("--key", put("a", "--key", "k", "--id", "k1", "--in", "1h"), "a/k1")
     for args in ([], ["--on-clash", "keep"]):

@@ -274,6 +274,7 @@ static void compare_with(const struct store_kind *memory, const struct store_kin
   free(w);
 }
 
+/* Q49 */
 int main(int argc, char **argv) {
   const struct store_kind *memory;
   const char *only = NULL;

@@ -25,6 +25,7 @@ void answer_init(struct answer *a, struct engine *f) {
 static struct answer *begin(void *arg, int status) {
   struct answer *a = arg;
 
+  must(engine_is_on_loop(a->f), "a callback on another thread");
   a->f->activity++;
   a->calls++;
   a->status = status;

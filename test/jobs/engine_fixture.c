@@ -46,6 +46,12 @@ static void append(char *text, const char *more) {
   strcpy(text + length, more);
 }
 
+bool engine_is_on_loop(const struct engine *f) {
+  uv_thread_t self = uv_thread_self();
+
+  return uv_thread_equal(&self, &f->thread) != 0;
+}
+
 /* ------------------------------------------------------------------- open --- */
 
 static void on_event(uvs_jobs_t *jobs, const uvs_jobs_event_t *e, void *arg) {
@@ -53,6 +59,7 @@ static void on_event(uvs_jobs_t *jobs, const uvs_jobs_event_t *e, void *arg) {
   char line[1000], number[16] = "";
 
   must(uvs_jobs_data(jobs) == arg, "the arg of on_event is not uvs_jobs_data");
+  must(engine_is_on_loop(n->f), "an event on another thread");
   n->f->activity++;
   if (n->number != 0)
     snprintf(number, sizeof number, "%d:", n->number);
@@ -80,6 +87,7 @@ struct engine *engine_new(void) {
   struct engine *f = calloc(1, sizeof *f);
 
   must(f != NULL, "no memory");
+  f->thread = uv_thread_self();
   must(engine_store != NULL, "no store was chosen");
   vclock_init(&f->clock);
   uvs_jobs_options_init(&f->options);

@@ -99,7 +99,8 @@ struct node {
 struct engine {
   uvs_jobs_options_t options; /* may be changed between engine_new and engine_open */
   uvs_options_t scheduler;
-  bool real_clock; /* for tests with threads; then only open, run_until and close */
+  uv_thread_t thread; /* of the loop */
+  bool real_clock;    /* for tests with threads; then only open, run_until and close */
   struct vclock clock;
   uv_loop_t loop;
   uvs_t *s;
@@ -147,6 +148,7 @@ void engine_go_on(struct engine *f, int node);
 struct probe *engine_handle(struct engine *f, const char *name, const uvs_job_handler_t *o);
 uvs_job_handler_t engine_handler(void); /* defaults, concurrency 100, no jitter */
 int engine_probe_run(uvs_job_t *job);   /* the handler; its arg is a probe */
+bool engine_is_on_loop(const struct engine *f);
 /* Ends the i-th run, which is held. */
 void engine_finish(struct engine *f, int i, int status);
 /* The ids that have run since the last call, with blanks between; forgets them if told twice. */

@@ -187,22 +187,27 @@ static enum greatest_test_res play_with_cuts(const struct fault *fault) {
   PASS();
 }
 
+/* Q1 Q43 */
 TEST a_write_that_fails_once_is_reported_and_loses_nothing(void) {
   return play_with_cuts(&(struct fault){POWER_WRITE, false, SQLITE_IOERR_WRITE});
 }
 
+/* Q43 */
 TEST writes_that_fail_for_a_while_are_reported_and_lose_nothing(void) {
   return play_with_cuts(&(struct fault){POWER_WRITE, true, SQLITE_IOERR_WRITE});
 }
 
+/* Q44 */
 TEST a_full_disk_is_reported_and_loses_nothing(void) {
   return play_with_cuts(&(struct fault){POWER_WRITE, true, SQLITE_FULL});
 }
 
+/* Q43 */
 TEST a_sync_that_fails_once_is_reported_and_loses_nothing(void) {
   return play_with_cuts(&(struct fault){POWER_SYNC, false, SQLITE_IOERR_FSYNC});
 }
 
+/* Q43 */
 TEST syncs_that_fail_for_a_while_are_reported_and_lose_nothing(void) {
   return play_with_cuts(&(struct fault){POWER_SYNC, true, SQLITE_IOERR_FSYNC});
 }

@@ -8,6 +8,7 @@
 
 /* ------------------------------------------------------------------- list --- */
 
+/* Q58 */
 TEST a_list_comes_in_pages_by_time_of_put(void) {
   struct engine *f = engine_start();
   int64_t next = 0;
@@ -90,6 +91,7 @@ static void kill_jobs(struct engine *f, struct probe *p, int n) {
   engine_events(f);
 }
 
+/* Q25 */
 TEST a_redriven_job_runs_at_once_as_if_new(void) {
   struct engine *f = engine_start();
   struct probe *p = engine_handle(f, "n", NULL);
@@ -111,6 +113,7 @@ TEST a_redriven_job_runs_at_once_as_if_new(void) {
   PASS();
 }
 
+/* Q30 */
 TEST a_letter_whose_key_is_in_use_stays(void) {
   struct engine *f = engine_start();
   struct probe *p = engine_handle(f, "n", NULL);
@@ -133,7 +136,7 @@ TEST a_letter_whose_key_is_in_use_stays(void) {
   PASS();
 }
 
-/* More than one batch of the engine, 1000. */
+/* Q25. More than one batch of the engine, 1000. */
 TEST redrive_and_purge_go_through_all_letters(void) {
   struct engine *f = engine_start();
   struct probe *p = engine_handle(f, "n", NULL);
@@ -176,6 +179,7 @@ TEST records_of_ends_can_be_purged(void) {
   PASS();
 }
 
+/* Q25 */
 TEST old_and_surplus_dead_letters_are_dropped_with_an_event(void) {
   struct engine *f = engine_new();
 
@@ -197,6 +201,7 @@ TEST old_and_surplus_dead_letters_are_dropped_with_an_event(void) {
   PASS();
 }
 
+/* Q3 Q26 */
 TEST surplus_records_of_ends_are_dropped_oldest_first(void) {
   struct engine *f = engine_new();
 
@@ -220,6 +225,7 @@ TEST surplus_records_of_ends_are_dropped_oldest_first(void) {
 
 /* ------------------------------------------------------------------ queues --- */
 
+/* Q41 */
 TEST a_paused_queue_starts_nothing_until_it_is_resumed(void) {
   struct engine *f = engine_start();
   uvs_job_queue_t q = engine_queue("n");
@@ -240,6 +246,7 @@ TEST a_paused_queue_starts_nothing_until_it_is_resumed(void) {
   PASS();
 }
 
+/* Q39 Q41 */
 TEST a_pause_holds_for_all_nodes_and_after_a_restart(void) {
   struct engine *f = engine_start();
   uvs_job_queue_t q = engine_queue("n");
@@ -265,6 +272,7 @@ TEST a_pause_holds_for_all_nodes_and_after_a_restart(void) {
   PASS();
 }
 
+/* Q39 */
 TEST the_concurrency_of_a_queue_bounds_all_nodes_together(void) {
   struct engine *f = engine_start();
   uvs_job_queue_t q = engine_queue("n");
@@ -290,6 +298,7 @@ TEST the_concurrency_of_a_queue_bounds_all_nodes_together(void) {
   PASS();
 }
 
+/* Q40 */
 TEST the_rate_of_a_queue_bounds_all_nodes_together(void) {
   struct engine *f = engine_start();
   uvs_job_queue_t q = engine_queue("n");
@@ -312,6 +321,7 @@ TEST the_rate_of_a_queue_bounds_all_nodes_together(void) {
   PASS();
 }
 
+/* Q40 */
 TEST the_catch_up_rate_bounds_only_what_is_overdue_by_more_than_a_minute(void) {
   struct engine *f = engine_start();
   uvs_job_queue_t q = engine_queue("n");

@@ -20,6 +20,7 @@ static void count_put(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t 
   calls_before_close += results[0].status == 0 && f->nodes[0].close_calls == 0;
 }
 
+/* Q6 Q48 */
 TEST a_close_carries_out_what_was_accepted_and_its_callback_is_the_last(void) {
   struct engine *f = engine_start();
   uvs_job_spec_t spec = engine_spec("n", NULL);
@@ -42,6 +43,7 @@ TEST a_close_carries_out_what_was_accepted_and_its_callback_is_the_last(void) {
   PASS();
 }
 
+/* Q48 */
 TEST a_store_that_is_being_closed_accepts_nothing(void) {
   struct engine *f = engine_start();
   uvs_jobs_t *jobs = f->nodes[0].jobs;
@@ -107,6 +109,7 @@ TEST a_store_can_be_closed_without_a_callback_and_opened_again(void) {
 
 /* ------------------------------------------------------------------ grace --- */
 
+/* Q48 */
 TEST handlers_have_the_grace_to_finish_and_nothing_new_starts(void) {
   struct engine *f = engine_start();
 
@@ -129,6 +132,7 @@ TEST handlers_have_the_grace_to_finish_and_nothing_new_starts(void) {
   PASS();
 }
 
+/* Q22 Q48 */
 TEST after_the_grace_handlers_are_asked_to_stop_and_their_jobs_are_given_back_uncounted(void) {
   struct engine *f = engine_start();
 
@@ -158,6 +162,7 @@ TEST after_the_grace_handlers_are_asked_to_stop_and_their_jobs_are_given_back_un
   PASS();
 }
 
+/* Q48 */
 TEST a_result_counts_although_the_close_has_asked_the_handler_to_stop(void) {
   struct engine *f = engine_start();
 
@@ -184,7 +189,7 @@ TEST a_result_counts_although_the_close_has_asked_the_handler_to_stop(void) {
   PASS();
 }
 
-/* The job was claimed, but the loop had no time to start its handler. */
+/* Q48. The job was claimed, but the loop had no time to start its handler. */
 TEST a_job_that_was_claimed_but_not_started_is_given_back(void) {
   struct engine *f = engine_start();
   uvs_job_spec_t spec = engine_spec("n", "a");
@@ -253,6 +258,7 @@ TEST a_job_is_given_back_for_a_moment_if_the_scheduler_has_no_room(void) {
 
 /* ----------------------------------------------------------------- restart --- */
 
+/* Q1 */
 TEST jobs_dead_letters_and_crons_survive_a_restart(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "@hourly");

@@ -11,6 +11,7 @@
 
 /* ------------------------------------------------------------- definition --- */
 
+/* Q33 */
 TEST each_occurrence_becomes_a_job_at_its_instant(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("ten", "*/10 * * * *");
@@ -51,6 +52,7 @@ TEST a_cron_without_a_handler_here_makes_jobs_all_the_same(void) {
   PASS();
 }
 
+/* Q34 */
 TEST a_definition_that_is_stored_or_older_changes_nothing_and_a_newer_one_replaces_it(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -147,6 +149,7 @@ static struct engine *miss_five_hours(int misfire, uint32_t max_missed) {
   return f;
 }
 
+/* Q36 */
 TEST after_misfires_one_job_is_made_for_the_newest(void) {
   struct engine *f = miss_five_hours(UVS_MISFIRE_ONCE, 0);
 
@@ -159,6 +162,7 @@ TEST after_misfires_one_job_is_made_for_the_newest(void) {
   PASS();
 }
 
+/* Q36 */
 TEST misfires_may_be_skipped(void) {
   struct engine *f = miss_five_hours(UVS_MISFIRE_SKIP, 0);
 
@@ -170,6 +174,7 @@ TEST misfires_may_be_skipped(void) {
   PASS();
 }
 
+/* Q36 */
 TEST with_all_the_newest_max_missed_misfires_get_a_job(void) {
   struct engine *f = miss_five_hours(UVS_MISFIRE_ALL, 3);
 
@@ -179,6 +184,7 @@ TEST with_all_the_newest_max_missed_misfires_get_a_job(void) {
   PASS();
 }
 
+/* Q36 */
 TEST an_occurrence_of_the_last_minute_is_no_misfire(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -193,7 +199,7 @@ TEST an_occurrence_of_the_last_minute_is_no_misfire(void) {
   PASS();
 }
 
-/* 3 days of seconds. The first number is of the last minute, and is not bounded. */
+/* Q36. 3 days of seconds. The first number is of the last minute, and is not bounded. */
 TEST a_long_absence_makes_a_bounded_number_of_jobs(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "* * * * * *");
@@ -211,6 +217,7 @@ TEST a_long_absence_makes_a_bounded_number_of_jobs(void) {
 
 /* ----------------------------------------------------------------- overlap --- */
 
+/* Q37 */
 TEST with_skip_an_occurrence_during_an_earlier_one_gets_no_job(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -231,6 +238,7 @@ TEST with_skip_an_occurrence_during_an_earlier_one_gets_no_job(void) {
   PASS();
 }
 
+/* Q37 */
 TEST with_skip_an_occurrence_that_waits_for_a_retry_counts_as_not_ended(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -252,6 +260,7 @@ TEST with_skip_an_occurrence_that_waits_for_a_retry_counts_as_not_ended(void) {
   PASS();
 }
 
+/* Q37 */
 TEST with_queue_occurrences_overlap(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -266,6 +275,7 @@ TEST with_queue_occurrences_overlap(void) {
 
 /* ------------------------------------------------------------------- clocks --- */
 
+/* Q38 */
 TEST a_clock_that_is_set_back_doubles_no_occurrence(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -303,6 +313,7 @@ TEST a_clock_that_is_set_forward_brings_what_it_has_passed(void) {
 
 /* -------------------------------------------------------------- occurrences --- */
 
+/* Q35 */
 TEST neither_a_cancelled_nor_a_dead_occurrence_ends_the_cron(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
@@ -319,6 +330,7 @@ TEST neither_a_cancelled_nor_a_dead_occurrence_ends_the_cron(void) {
   PASS();
 }
 
+/* Q35 */
 TEST a_cron_goes_on_after_the_node_that_defined_it_has_closed(void) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");

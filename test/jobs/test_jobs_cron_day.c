@@ -118,7 +118,7 @@ static int check(const struct day *d, const char *expression, int64_t from_ns, i
   return n;
 }
 
-/* F13: two nodes, two revisions, restarts, pauses, jumps, and occurrences cancelled by hand. */
+/* Q33 Q35. Two nodes, two revisions, restarts, pauses, jumps, and occurrences cancelled by hand. */
 TEST each_occurrence_is_one_job_on_two_nodes_over_a_day_with_a_change_of_the_clocks(void) {
   struct engine *f = engine_start();
   struct day d = {.f = f, .random = test_seed, .revision = 1};

@@ -1,161 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A store that fails for a while. Between the engine and each store stands one that can be told to
- * do nothing, or to do everything and then not to say so.
+ * A store that fails for a while.
  */
-#include <stdatomic.h>
 #include <string.h>
 
-#include "engine_fixture.h"
-
-#include "jobs/alloc.h"
-#include "jobs/store.h"
-
-/* ------------------------------------------------------------ between them --- */
-
-enum mode {
-  WORKS,
-  DOWN,       /* nothing is done: UV_EAGAIN */
-  REPLY_LOST, /* what writes is done, and answers UVS_EUNKNOWN; claims: nothing is done */
-  NO_RESULTS, /* settlements are not done: UV_EAGAIN */
-  NO_PUTS,    /* puts are not done: UV_EAGAIN */
-  FULL        /* what writes answers UV_ENOSPC, and is not done */
-};
-
-struct between {
-  struct uvs__store base;
-  struct uvs__store *real;
-  _Atomic int mode;
-  _Atomic int puts; /* requests of the largest batch */
-};
-static struct between *opened[NODES_MAX]; /* of the last fixture, in order */
-static int n_opened;
-
-typedef int (*open_fn)(const struct uvs__store_config *, struct uvs__store **, char *, size_t);
-int __real_uvs__memory_open(const struct uvs__store_config *config, struct uvs__store **ret,
-                            char *text, size_t size);
-int __real_uvs__sqlite_open(const struct uvs__store_config *config, struct uvs__store **ret,
-                            char *text, size_t size);
-int __wrap_uvs__memory_open(const struct uvs__store_config *config, struct uvs__store **ret,
-                            char *text, size_t size);
-int __wrap_uvs__sqlite_open(const struct uvs__store_config *config, struct uvs__store **ret,
-                            char *text, size_t size);
-
-static bool writes(enum uvs__op op) {
-  return op == UVS__PUT || op == UVS__SETTLE || op == UVS__ALTER || op == UVS__SET_CRON;
-}
-
-static void swallow(struct uvs__request *r) {
-  (void)r;
-}
-
-/* Carries out one request, and answers with this status if it is not 0. */
-static void run_one(struct between *b, struct uvs__request *r, bool carry_out, int status) {
-  void (*done)(struct uvs__request *) = r->done;
-
-  r->next = NULL;
-  if (carry_out) {
-    r->done = status == 0 ? done : swallow;
-    b->real->ops->run(b->real, r);
-  }
-  if (status != 0) {
-    r->done = done;
-    r->status = status;
-    done(r);
-  }
-}
-
-static void run(struct uvs__store *store, struct uvs__request *first) {
-  struct between *b = (struct between *)(void *)store;
-  int mode = atomic_load(&b->mode);
-  struct uvs__request *next;
-  int puts = 0;
-
-  for (const struct uvs__request *r = first; r != NULL; r = r->next)
-    puts += r->op == UVS__PUT;
-  if (puts > atomic_load(&b->puts))
-    atomic_store(&b->puts, puts);
-  for (; first != NULL; first = next) {
-    next = first->next;
-    if (mode == DOWN || (mode == NO_RESULTS && first->op == UVS__SETTLE) ||
-        (mode == NO_PUTS && first->op == UVS__PUT) ||
-        (mode == REPLY_LOST && first->op == UVS__CLAIM))
-      run_one(b, first, false, UV_EAGAIN);
-    else if (mode == REPLY_LOST && writes(first->op))
-      run_one(b, first, true, UVS_EUNKNOWN);
-    else if (mode == FULL && writes(first->op))
-      run_one(b, first, false, UV_ENOSPC);
-    else
-      run_one(b, first, true, 0);
-  }
-  if (mode == DOWN)
-    strcpy(store->trouble, "no disk");
-  store->events = b->real->events;
-}
-
-static bool poll_store(struct uvs__store *store) {
-  struct between *b = (struct between *)(void *)store;
-  bool changed = b->real->ops->poll(b->real);
-
-  store->events = b->real->events;
-  return changed;
-}
-
-static int idle(struct uvs__store *store) {
-  struct between *b = (struct between *)(void *)store;
-
-  return b->real->ops->idle(b->real);
-}
-
-static int64_t now_us(struct uvs__store *store) {
-  struct between *b = (struct between *)(void *)store;
-
-  return b->real->ops->now_us(b->real);
-}
-
-static void close_store(struct uvs__store *store) {
-  struct between *b = (struct between *)(void *)store;
-
-  b->real->ops->close(b->real);
-  free(b);
-}
-
-static int open_between(open_fn open_real, const struct uvs__store_config *config,
-                        struct uvs__store **ret, char *text, size_t size) {
-  static const struct uvs__store_ops ops = {run, poll_store, idle, now_us, close_store};
-  struct between *b = calloc(1, sizeof *b);
-  int rc = open_real(config, &b->real, text, size);
-
-  if (rc != 0) {
-    free(b);
-    return rc;
-  }
-  b->base = *b->real;
-  b->base.ops = &ops;
-  opened[n_opened++] = b;
-  *ret = &b->base;
-  return 0;
-}
-
-int __wrap_uvs__memory_open(const struct uvs__store_config *config, struct uvs__store **ret,
-                            char *text, size_t size) {
-  return open_between(__real_uvs__memory_open, config, ret, text, size);
-}
-
-int __wrap_uvs__sqlite_open(const struct uvs__store_config *config, struct uvs__store **ret,
-                            char *text, size_t size) {
-  return open_between(__real_uvs__sqlite_open, config, ret, text, size);
-}
-
-static struct engine *start(void) {
-  n_opened = 0;
-  return engine_start();
-}
-
-static void set_mode(struct engine *f, int node, enum mode mode) {
-  engine_quiesce(f);
-  atomic_store(&opened[node]->mode, mode);
-}
+#include "between.h"
 
 /* A put that is not answered at once. */
 static int begin_put(struct engine *f, struct answer *a, const char *id) {
@@ -170,16 +19,17 @@ static int begin_put(struct engine *f, struct answer *a, const char *id) {
 
 /* -------------------------------------------------------------------- puts --- */
 
+/* Q5 */
 TEST a_put_waits_for_a_store_that_comes_back_in_time(void) {
-  struct engine *f = start();
+  struct engine *f = between_start();
   struct answer a;
 
   engine_handle(f, "n", NULL);
-  set_mode(f, 0, DOWN);
+  between_set_mode(f, 0, DOWN);
   EQ(0, begin_put(f, &a, "a"));
   engine_advance(f, UVS_MS(1900));
   EQ(0, a.calls);
-  set_mode(f, 0, WORKS);
+  between_set_mode(f, 0, WORKS);
   engine_advance(f, UVS_MS(250));
   EQ(1, a.calls);
   EQ(0, a.status);
@@ -189,12 +39,13 @@ TEST a_put_waits_for_a_store_that_comes_back_in_time(void) {
   PASS();
 }
 
+/* Q5 */
 TEST a_put_fails_when_the_store_was_down_for_too_long_and_nothing_was_done(void) {
-  struct engine *f = start();
+  struct engine *f = between_start();
   struct answer a;
 
   engine_handle(f, "n", NULL);
-  set_mode(f, 0, DOWN);
+  between_set_mode(f, 0, DOWN);
   EQ(0, begin_put(f, &a, "a"));
   engine_advance(f, UVS_MS(1999));
   EQ(0, a.calls);
@@ -202,7 +53,7 @@ TEST a_put_fails_when_the_store_was_down_for_too_long_and_nothing_was_done(void)
   EQ(1, a.calls);
   EQ(UVS_EDOWN, a.status);
   SAYS("n/a", a.id);
-  set_mode(f, 0, WORKS);
+  between_set_mode(f, 0, WORKS);
   engine_advance(f, UVS_MIN(1));
   EQ(UV_ENOENT, engine_get(f, "n/a"));
   EQ(1, a.calls);
@@ -210,17 +61,18 @@ TEST a_put_fails_when_the_store_was_down_for_too_long_and_nothing_was_done(void)
   PASS();
 }
 
+/* Q5 */
 TEST a_put_whose_answer_was_lost_is_repeated_and_puts_one_job(void) {
-  struct engine *f = start();
+  struct engine *f = between_start();
 
   engine_handle(f, "n", NULL);
   for (int i = 0; i < 2; i++) {
     struct answer a;
 
-    set_mode(f, 0, REPLY_LOST);
+    between_set_mode(f, 0, REPLY_LOST);
     EQ(0, begin_put(f, &a, i == 0 ? NULL : "a"));
     EQ(0, a.calls);
-    set_mode(f, 0, WORKS);
+    between_set_mode(f, 0, WORKS);
     engine_advance(f, UVS_SEC(1));
     EQ(1, a.calls);
     EQ(i == 0 ? 0 : UVS_JOB_EXISTS, a.status); /* one with a given id may have been there before */
@@ -231,16 +83,17 @@ TEST a_put_whose_answer_was_lost_is_repeated_and_puts_one_job(void) {
   PASS();
 }
 
+/* Q5 */
 TEST a_put_whose_answers_were_all_lost_is_unknown_and_may_be_repeated_with_its_id(void) {
-  struct engine *f = start();
+  struct engine *f = between_start();
   struct answer a;
 
-  set_mode(f, 0, REPLY_LOST);
+  between_set_mode(f, 0, REPLY_LOST);
   EQ(0, begin_put(f, &a, NULL));
   engine_advance(f, UVS_MS(2250));
   EQ(1, a.calls);
   EQ(UVS_EUNKNOWN, a.status);
-  set_mode(f, 0, WORKS);
+  between_set_mode(f, 0, WORKS);
   engine_advance(f, UVS_SEC(1));
   EQ(UVS_JOB_EXISTS, engine_put_simple(f, "n", a.id + 2, 0));
   engine_handle(f, "n", NULL);
@@ -249,25 +102,24 @@ TEST a_put_whose_answers_were_all_lost_is_unknown_and_may_be_repeated_with_its_i
   PASS();
 }
 
-/* The record of an end lasts until 30 s after the put. A put that may have been written must not be
- * repeated for as long as that, whatever put_timeout_ns is: its job would run again. */
+/* Q5. The record of an end lasts until 30 s after the put. A put that may have been written must
+ * not be repeated for as long as that, whatever put_timeout_ns is: its job would run again. */
 TEST a_put_that_may_have_been_written_is_not_repeated_when_its_job_may_be_forgotten(void) {
-  struct engine *f = engine_new();
+  struct engine *f = between_new();
   uvs_job_spec_t spec = engine_spec("n", "a");
   struct answer a;
 
-  n_opened = 0;
   f->options.put_timeout_ns = UVS_MIN(5);
   engine_open(f);
   engine_handle(f, "n", NULL);
-  set_mode(f, 0, REPLY_LOST);
+  between_set_mode(f, 0, REPLY_LOST);
   spec.keep_done_ns = 0;
   answer_init(&a, f);
   EQ(0, uvs_jobs_put(f->nodes[0].jobs, &spec, answer_put, &a));
-  set_mode(f, 0, NO_PUTS);
+  between_set_mode(f, 0, NO_PUTS);
   engine_advance(f, UVS_SEC(40));
   SAYS("n/a", engine_ran(f));
-  set_mode(f, 0, WORKS);
+  between_set_mode(f, 0, WORKS);
   engine_advance(f, UVS_SEC(5));
   SAYS("", engine_ran(f));
   EQ(1, a.calls);
@@ -276,28 +128,30 @@ TEST a_put_that_may_have_been_written_is_not_repeated_when_its_job_may_be_forgot
   PASS();
 }
 
+/* Q52 */
 TEST puts_that_wait_together_are_one_batch_and_each_is_answered(void) {
   static struct answer a[100]; /* too large for the stack */
-  struct engine *f = start();
+  struct engine *f = between_start();
 
-  set_mode(f, 0, DOWN);
+  between_set_mode(f, 0, DOWN);
   for (int i = 0; i < 100; i++)
     EQ(0, begin_put(f, &a[i], i < 2 ? "same" : NULL));
-  set_mode(f, 0, WORKS);
+  between_set_mode(f, 0, WORKS);
   engine_advance(f, UVS_MS(250));
-  EQ(100, opened[0]->puts);
+  EQ(100, between_opened[0]->puts);
   for (int i = 0; i < 100; i++)
     EQ(i == 1 ? UVS_JOB_EXISTS : 0, a[i].status);
   engine_close(f);
   PASS();
 }
 
+/* Q44 */
 TEST a_put_into_a_full_store_answers_enospc_and_nothing_waits(void) {
-  struct engine *f = start();
+  struct engine *f = between_start();
 
-  set_mode(f, 0, FULL);
+  between_set_mode(f, 0, FULL);
   EQ(UV_ENOSPC, engine_put_simple(f, "n", "a", 0));
-  set_mode(f, 0, WORKS);
+  between_set_mode(f, 0, WORKS);
   EQ(UV_ENOENT, engine_get(f, "n/a"));
   SAYS("", engine_events(f));
   engine_close(f);
@@ -305,28 +159,28 @@ TEST a_put_into_a_full_store_answers_enospc_and_nothing_waits(void) {
 }
 
 TEST other_calls_answer_down_or_unknown(void) {
-  struct engine *f = start();
+  struct engine *f = between_start();
   uvs_jobs_t *jobs = f->nodes[0].jobs;
   uvs_job_cron_t c = engine_cron_spec("c", "@hourly");
   static struct answer cancel, get, wait, cron; /* too large for the stack */
 
   EQ(0, engine_put_simple(f, "n", "a", UVS_HOUR(1)));
-  set_mode(f, 0, DOWN);
+  between_set_mode(f, 0, DOWN);
   answer_init(&get, f);
   EQ(0, uvs_jobs_get(jobs, "n/a", answer_info, &get));
   EQ(0, engine_wait(f, &wait, "n/a", UVS_HOUR(1)));
   engine_advance(f, UVS_SEC(3));
   EQ(UVS_EDOWN, get.status);
   EQ(UVS_EDOWN, wait.status);
-  set_mode(f, 0, WORKS);
+  between_set_mode(f, 0, WORKS);
   engine_advance(f, UVS_SEC(1));
-  set_mode(f, 0, REPLY_LOST);
+  between_set_mode(f, 0, REPLY_LOST);
   answer_init(&cancel, f);
   answer_init(&cron, f);
   EQ(0, uvs_jobs_cancel(jobs, "n/a", answer_status, &cancel));
   EQ(0, uvs_jobs_cron(jobs, &c, answer_status, &cron, NULL, 0));
   engine_quiesce(f);
-  set_mode(f, 0, WORKS);
+  between_set_mode(f, 0, WORKS);
   engine_advance(f, UVS_SEC(1));
   EQ(UVS_EUNKNOWN, cancel.status); /* an earlier try has cancelled it; but that is a guess */
   EQ(UVS_JOB_CANCELLED, engine_state(f, "n/a"));
@@ -339,15 +193,16 @@ TEST other_calls_answer_down_or_unknown(void) {
 
 /* ----------------------------------------------------------------- results --- */
 
+/* Q27 */
 TEST a_result_is_kept_until_the_store_is_back(void) {
-  struct engine *f = start();
+  struct engine *f = between_start();
 
   engine_handle(f, "n", NULL)->hold = true;
   EQ(0, engine_put_simple(f, "n", "a", 0));
-  set_mode(f, 0, DOWN);
+  between_set_mode(f, 0, DOWN);
   engine_finish(f, 0, 0);
   engine_advance(f, UVS_MIN(5));
-  set_mode(f, 0, WORKS);
+  between_set_mode(f, 0, WORKS);
   engine_advance(f, UVS_SEC(1));
   EQ(UVS_JOB_DONE, engine_state(f, "n/a"));
   EQ(1, f->n_runs);
@@ -356,20 +211,21 @@ TEST a_result_is_kept_until_the_store_is_back(void) {
   PASS();
 }
 
+/* Q15 Q27 */
 TEST a_result_whose_answer_was_lost_counts_once(void) {
-  struct engine *f = start();
+  struct engine *f = between_start();
   struct answer a;
 
   engine_handle(f, "n", NULL)->hold = true;
   EQ(0, engine_put_simple(f, "n", "a", 0));
   EQ(0, engine_put_simple(f, "n", "b", 0));
   EQ(0, engine_wait(f, &a, "n/a", UVS_NEVER));
-  set_mode(f, 0, REPLY_LOST);
+  between_set_mode(f, 0, REPLY_LOST);
   engine_finish(f, 0, 0);
   engine_finish(f, 1, UV_EIO);
   engine_advance(f, UVS_MS(2500)); /* longer than put_timeout_ns */
   EQ(2, f->n_runs);
-  set_mode(f, 0, WORKS);
+  between_set_mode(f, 0, WORKS);
   engine_advance(f, UVS_SEC(1));
   EQ(UVS_JOB_DONE, engine_state(f, "n/a"));
   EQ(UVS_JOB_DONE, a.info.state);
@@ -384,17 +240,18 @@ TEST a_result_whose_answer_was_lost_counts_once(void) {
   PASS();
 }
 
+/* Q27 */
 TEST a_result_for_a_full_store_is_tried_again_each_second(void) {
-  struct engine *f = start();
+  struct engine *f = between_start();
 
   engine_handle(f, "n", NULL)->hold = true;
   EQ(0, engine_put_simple(f, "n", "a", 0));
   EQ(0, engine_put_simple(f, "n", "b", 0));
-  set_mode(f, 0, FULL);
+  between_set_mode(f, 0, FULL);
   engine_finish(f, 0, 0);
   engine_finish(f, 1, UV_EIO);
   engine_advance(f, UVS_SEC(20));
-  set_mode(f, 0, WORKS);
+  between_set_mode(f, 0, WORKS);
   EQ(UVS_JOB_RUNNING, engine_state(f, "n/a"));
   engine_advance(f, UVS_SEC(1));
   EQ(UVS_JOB_DONE, engine_state(f, "n/a"));
@@ -405,20 +262,21 @@ TEST a_result_for_a_full_store_is_tried_again_each_second(void) {
   PASS();
 }
 
+/* Q15 */
 TEST a_node_whose_store_was_away_for_a_lease_loses_its_job_to_another(void) {
-  struct engine *f = start();
+  struct engine *f = between_start();
 
   engine_handle(f, "n", NULL)->hold = true;
   EQ(0, engine_put_simple(f, "n", "a", 0));
   f->to = engine_open_node(f);
   engine_handle(f, "n", NULL)->hold = true;
-  set_mode(f, 0, DOWN);
+  between_set_mode(f, 0, DOWN);
   engine_advance(f, UVS_SEC(31));
   EQ(2, f->n_runs);
   EQ(1, f->runs[1].crashes);
   engine_finish(f, 0, 0);
   engine_events(f);
-  set_mode(f, 0, WORKS);
+  between_set_mode(f, 0, WORKS);
   engine_advance(f, UVS_SEC(1));
   EQ(0, strncmp(engine_events(f), "store up; lost n/a ", 19));
   EQ(UVS_JOB_RUNNING, engine_state(f, "n/a"));
@@ -428,10 +286,10 @@ TEST a_node_whose_store_was_away_for_a_lease_loses_its_job_to_another(void) {
   PASS();
 }
 
-/* A node dies with the tick of a cron and a job in its hands. The next node runs the job, which has
- * a crash behind it now. Only one such job may run at once; but the tick is no job. */
+/* Q35. A node dies with the tick of a cron and a job in its hands. The next node runs the job,
+ * which has a crash behind it now. Only one such job may run at once; but the tick is no job. */
 TEST a_tick_that_a_dead_node_has_claimed_is_not_held_up_by_crashed_jobs(void) {
-  struct engine *f = start();
+  struct engine *f = between_start();
   uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
 
   engine_handle(f, "m", NULL)->hold = true;
@@ -441,7 +299,7 @@ TEST a_tick_that_a_dead_node_has_claimed_is_not_held_up_by_crashed_jobs(void) {
   engine_handle(f, "m", NULL)->hold = true;
   engine_handle(f, "n", NULL);
   engine_stop(f, 1);
-  set_mode(f, 0, NO_RESULTS);
+  between_set_mode(f, 0, NO_RESULTS);
   engine_advance(f, UVS_SEC(6 * 60 + 41)); /* 22:20:01 */
   engine_stop(f, 0);
   engine_go_on(f, 1);
@@ -449,7 +307,7 @@ TEST a_tick_that_a_dead_node_has_claimed_is_not_held_up_by_crashed_jobs(void) {
   SAYS("m/a m/a n/c@2023-11-14T22:20:00Z", engine_ran(f));
   EQ(1, f->runs[1].crashes);
   EQ(0, f->runs[2].crashes);
-  set_mode(f, 0, WORKS);
+  between_set_mode(f, 0, WORKS);
   engine_events(f);
   engine_go_on(f, 0); /* what it knows of the tick comes too late, but that is nobody's business */
   engine_advance(f, UVS_SEC(1));
@@ -459,9 +317,9 @@ TEST a_tick_that_a_dead_node_has_claimed_is_not_held_up_by_crashed_jobs(void) {
   PASS();
 }
 
-/* After a store was away, live holders have a third of the lease to extend. */
+/* Q19. After a store was away, live holders have a third of the lease to extend. */
 TEST after_the_store_was_down_expired_leases_are_left_alone_for_a_third_of_a_lease(void) {
-  struct engine *f = start();
+  struct engine *f = between_start();
   int64_t up_ns;
 
   engine_handle(f, "n", NULL)->hold = true;
@@ -469,10 +327,10 @@ TEST after_the_store_was_down_expired_leases_are_left_alone_for_a_third_of_a_lea
   f->to = engine_open_node(f);
   engine_handle(f, "n", NULL)->hold = true;
   engine_stop(f, 0);
-  set_mode(f, 1, DOWN);
+  between_set_mode(f, 1, DOWN);
   engine_advance(f, UVS_MIN(1));
   EQ(1, f->n_runs);
-  set_mode(f, 1, WORKS);
+  between_set_mode(f, 1, WORKS);
   engine_advance(f, UVS_MS(250));
   up_ns = engine_wall(f);
   engine_advance(f, UVS_SEC(9));
@@ -486,13 +344,14 @@ TEST after_the_store_was_down_expired_leases_are_left_alone_for_a_third_of_a_lea
 
 /* ------------------------------------------------------------------- close --- */
 
+/* Q6 Q27 Q48 */
 TEST a_close_while_the_store_is_down_answers_all_calls_and_ends(void) {
-  struct engine *f = start();
+  struct engine *f = between_start();
   struct answer a;
 
   engine_handle(f, "n", NULL)->hold = true;
   EQ(0, engine_put_simple(f, "n", "a", 0));
-  set_mode(f, 0, DOWN);
+  between_set_mode(f, 0, DOWN);
   EQ(0, begin_put(f, &a, "b"));
   engine_finish(f, 0, 0);
   EQ(0, engine_begin_close(f, 0, 0));
@@ -508,17 +367,17 @@ TEST a_close_while_the_store_is_down_answers_all_calls_and_ends(void) {
 }
 
 TEST jobs_go_on_by_themselves_after_the_store_was_down(void) {
-  struct engine *f = start();
+  struct engine *f = between_start();
 
   engine_handle(f, "n", NULL);
   EQ(0, engine_put_simple(f, "n", "soon", UVS_SEC(5)));
   EQ(0, engine_put_simple(f, "n", "later", UVS_MIN(5)));
-  set_mode(f, 0, DOWN);
+  between_set_mode(f, 0, DOWN);
   engine_advance(f, UVS_MS(60300)); /* claims come each second: the last one was a moment ago */
   SAYS("", engine_ran(f));
   EQ(0, uvs_jobs_get(f->nodes[0].jobs, "n/soon", NULL, NULL)); /* it is tried each 250 ms */
   engine_quiesce(f);
-  set_mode(f, 0, WORKS);
+  between_set_mode(f, 0, WORKS);
   engine_advance(f, UVS_MS(250));
   SAYS("n/soon", engine_ran(f));
   engine_advance(f, UVS_MIN(5));

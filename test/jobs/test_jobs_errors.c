@@ -98,6 +98,7 @@ static void wrong_spec(int i, uvs_job_spec_t *s) {
   }
 }
 
+/* Q6 Q7 Q8 */
 TEST each_wrong_field_of_a_spec_is_refused_and_named(void) {
   static const char *const texts[] = {
       "name is missing",
@@ -148,6 +149,7 @@ TEST each_wrong_field_of_a_spec_is_refused_and_named(void) {
   PASS();
 }
 
+/* Q7 */
 TEST the_longest_values_are_accepted(void) {
   static const char bytes[UVS_JOB_PAYLOAD_MAX];
   struct engine *f = engine_start();
@@ -179,6 +181,7 @@ TEST the_longest_values_are_accepted(void) {
 
 /* -------------------------------------------------------------------- calls --- */
 
+/* Q8 */
 TEST wrong_arguments_of_calls_are_refused(void) {
   struct engine *f = engine_start();
   uvs_jobs_t *jobs = f->nodes[0].jobs;
@@ -262,15 +265,21 @@ TEST wrong_options_of_a_handler_are_refused(void) {
 
 static int make_wrong_calls(struct probe *p, uvs_job_t *job) {
   static const char bytes[UVS_JOB_PAYLOAD_MAX + 1];
-  uvs_job_spec_t spec = engine_spec("a b", NULL);
+  uvs_job_spec_t spec = engine_spec("a b", NULL), good = engine_spec("n", NULL);
 
-  p->number = uvs_job_progress(job, bytes, UVS_JOB_PROGRESS_MAX + 1) == UV_E2BIG &&
-              uvs_job_result(job, bytes, UVS_JOB_PAYLOAD_MAX + 1) == UV_E2BIG &&
-              uvs_job_error(job, NULL) == UV_EINVAL && uvs_job_put(job, &spec) == UV_EINVAL &&
-              uvs_job_put(job, NULL) == UV_EINVAL && uvs_job_extend(job, 0) == UV_EINVAL &&
-              uvs_job_extend(job, UVS_NEVER) == UV_EINVAL &&
-              uvs_job_retry_at(job, 0) == UV_EINVAL &&
-              uvs_job_finish(job, UVS_PENDING) == UV_EINVAL;
+  p->number =
+      uvs_job_progress(job, bytes, UVS_JOB_PROGRESS_MAX + 1) == UV_E2BIG &&
+      uvs_job_result(job, bytes, UVS_JOB_PAYLOAD_MAX + 1) == UV_E2BIG &&
+      uvs_job_error(job, NULL) == UV_EINVAL && uvs_job_put(job, &spec) == UV_EINVAL &&
+      uvs_job_put(job, NULL) == UV_EINVAL && uvs_job_extend(job, 0) == UV_EINVAL &&
+      uvs_job_extend(job, UVS_NEVER) == UV_EINVAL && uvs_job_retry_at(job, 0) == UV_EINVAL &&
+      uvs_job_finish(job, UVS_PENDING) == UV_EINVAL &&
+      uvs_job_progress(job, NULL, 1) == UV_EINVAL && uvs_job_result(job, NULL, 1) == UV_EINVAL &&
+      uvs_job_cancelled(NULL) == 0 && uvs_job_lost(NULL) == 0 &&
+      uvs_job_progress(NULL, bytes, 1) == UV_EINVAL &&
+      uvs_job_result(NULL, bytes, 1) == UV_EINVAL && uvs_job_error(NULL, "no") == UV_EINVAL &&
+      uvs_job_put(NULL, &good) == UV_EINVAL && uvs_job_extend(NULL, 1) == UV_EINVAL &&
+      uvs_job_retry_at(NULL, 1) == UV_EINVAL && uvs_job_finish(NULL, 0) == UV_EINVAL;
   return 0;
 }
 
@@ -332,6 +341,7 @@ static void wrong_cron(int i, uvs_job_cron_t *c) {
   }
 }
 
+/* Q7 */
 TEST each_wrong_field_of_a_cron_is_refused_and_named(void) {
   static const char *const beginnings[] = {
       "name is missing",
@@ -371,6 +381,7 @@ TEST each_wrong_field_of_a_cron_is_refused_and_named(void) {
 
 /* --------------------------------------------------------------------- open --- */
 
+/* Q7 */
 TEST each_wrong_option_of_an_open_is_refused_and_named(void) {
   static const char *const texts[] = {
       "store is missing: write \"sqlite:FILE\" or \"memory:\"",
@@ -407,6 +418,7 @@ TEST each_wrong_option_of_an_open_is_refused_and_named(void) {
 
 /* --------------------------------------------------------------- max_queued --- */
 
+/* Q9 */
 TEST above_max_queued_calls_are_refused_until_callbacks_have_come(void) {
   struct engine *f = engine_new();
   uvs_job_spec_t spec = engine_spec("n", NULL);

@@ -15,6 +15,7 @@ static int put_key(struct engine *f, const char *id, int policy, int64_t delay_n
   return engine_put(f, &spec);
 }
 
+/* Q28 */
 TEST keep_answers_exists_with_the_id_of_the_job_that_is_there(void) {
   struct engine *f = engine_start();
 
@@ -29,6 +30,7 @@ TEST keep_answers_exists_with_the_id_of_the_job_that_is_there(void) {
   PASS();
 }
 
+/* Q28 */
 TEST error_answers_eexist_with_the_id_of_the_job_that_is_there(void) {
   struct engine *f = engine_start();
 
@@ -43,6 +45,7 @@ TEST error_answers_eexist_with_the_id_of_the_job_that_is_there(void) {
   PASS();
 }
 
+/* Q29 */
 TEST replace_takes_the_place_of_a_pending_job(void) {
   struct engine *f = engine_start();
 
@@ -58,6 +61,7 @@ TEST replace_takes_the_place_of_a_pending_job(void) {
   PASS();
 }
 
+/* Q28 */
 TEST keep_and_error_hold_while_the_holder_runs(void) {
   struct engine *f = engine_start();
 
@@ -72,6 +76,7 @@ TEST keep_and_error_hold_while_the_holder_runs(void) {
   PASS();
 }
 
+/* Q29 */
 TEST a_job_that_replaces_a_running_one_waits_for_the_end_of_that_run(void) {
   struct engine *f = engine_start();
 
@@ -93,6 +98,7 @@ TEST a_job_that_replaces_a_running_one_waits_for_the_end_of_that_run(void) {
   PASS();
 }
 
+/* Q29 */
 TEST a_run_that_succeeds_is_done_and_its_replacement_follows_at_its_own_time(void) {
   struct engine *f = engine_start();
 
@@ -110,6 +116,7 @@ TEST a_run_that_succeeds_is_done_and_its_replacement_follows_at_its_own_time(voi
   PASS();
 }
 
+/* Q29 */
 TEST a_later_replacement_replaces_an_earlier_one_that_is_held(void) {
   struct engine *f = engine_start();
 
@@ -125,6 +132,7 @@ TEST a_later_replacement_replaces_an_earlier_one_that_is_held(void) {
   PASS();
 }
 
+/* Q13 Q29 */
 TEST if_the_node_dies_the_replacement_runs_and_the_replaced_job_does_not(void) {
   struct engine *f = engine_start();
 
@@ -160,7 +168,7 @@ TEST a_held_job_can_be_cancelled_and_moved(void) {
   PASS();
 }
 
-/* Done, cancelled, dead: the key is free after each. */
+/* Q30. Done, cancelled, dead: the key is free after each. */
 TEST every_end_of_a_job_frees_its_key(void) {
   struct engine *f = engine_start();
   struct probe *p = engine_handle(f, "n", NULL);
@@ -179,6 +187,7 @@ TEST every_end_of_a_job_frees_its_key(void) {
   PASS();
 }
 
+/* Q28 */
 TEST a_key_is_unique_in_its_queue_only(void) {
   struct engine *f = engine_start();
   uvs_job_spec_t spec = engine_spec("other", "a");
@@ -202,7 +211,7 @@ static int put_successor(struct probe *p, uvs_job_t *job) {
   return p->number < 4 ? uvs_job_put(job, &spec) : 0;
 }
 
-/* A chain: each job puts the next one with its own key, in the step that ends it. */
+/* Q30. A chain: each job puts the next one with its own key, in the step that ends it. */
 TEST a_job_that_a_handler_puts_may_have_the_key_of_its_own_job(void) {
   struct engine *f = engine_start();
 

@@ -75,6 +75,7 @@ static void on_closed(uvs_jobs_t *jobs, void *arg) {
   *closed = true;
 }
 
+/* Q54 */
 TEST an_open_without_memory_answers_enomem_and_leaves_nothing(void) {
   struct engine *f = engine_new();
   uvs_jobs_t *jobs;
@@ -322,10 +323,12 @@ static enum greatest_test_res play_all(long failures) {
   PASS();
 }
 
+/* Q6 Q54 */
 TEST with_any_one_allocation_failing_nothing_is_lost(void) {
   return play_all(1);
 }
 
+/* Q6 Q54 */
 TEST with_any_twenty_allocations_failing_nothing_is_lost(void) {
   return play_all(20);
 }
@@ -345,6 +348,7 @@ static void put_1000(struct engine *f) {
   engine_quiesce(f);
 }
 
+/* Q47 */
 TEST jobs_that_wait_in_a_file_take_no_memory(void) {
   struct engine *f;
   long before;

@@ -59,7 +59,8 @@ static int fail_at_random(struct probe *p, uvs_job_t *job) {
   }
 }
 
-/* Jobs with random delays, cancels and moves; three nodes that stop for less than a lease. */
+/* Q1 Q53. Jobs with random delays, cancels and moves; three nodes that stop for less than a lease.
+ */
 TEST each_job_is_done_exactly_once_if_no_node_is_away_for_a_lease(void) {
   struct engine *f = two_nodes();
   uint64_t random = test_seed;
@@ -108,6 +109,7 @@ TEST each_job_is_done_exactly_once_if_no_node_is_away_for_a_lease(void) {
 
 /* ------------------------------------------------------------------ events --- */
 
+/* Q57 */
 TEST events_of_jobs_reach_all_nodes(void) {
   struct engine *f = two_nodes();
   uvs_job_queue_t q = engine_queue("n");
@@ -135,6 +137,7 @@ TEST events_of_jobs_reach_all_nodes(void) {
   PASS();
 }
 
+/* Q57 */
 TEST a_node_gets_no_events_from_before_it_opened(void) {
   struct engine *f = engine_start();
 
@@ -149,6 +152,7 @@ TEST a_node_gets_no_events_from_before_it_opened(void) {
 
 /* ------------------------------------------------------------------ clocks --- */
 
+/* Q19 */
 TEST each_step_of_the_clock_makes_one_event_and_queues_are_asked_again(void) {
   struct engine *f = engine_start();
 
@@ -167,6 +171,7 @@ TEST each_step_of_the_clock_makes_one_event_and_queues_are_asked_again(void) {
   PASS();
 }
 
+/* Q2 */
 TEST a_delay_that_began_before_the_clock_was_set_back_counts_by_the_store_s_clock(void) {
   struct engine *f = engine_start();
 
@@ -181,6 +186,7 @@ TEST a_delay_that_began_before_the_clock_was_set_back_counts_by_the_store_s_cloc
   PASS();
 }
 
+/* Q19 */
 TEST after_the_clock_was_set_forward_live_holders_keep_their_leases(void) {
   struct engine *f = two_nodes();
 
@@ -201,6 +207,7 @@ TEST after_the_clock_was_set_forward_live_holders_keep_their_leases(void) {
   PASS();
 }
 
+/* Q19 */
 TEST after_the_clock_was_set_forward_leases_of_the_dead_end_a_third_of_a_lease_later(void) {
   struct engine *f = two_nodes();
   int64_t set_ns;
@@ -220,6 +227,7 @@ TEST after_the_clock_was_set_forward_leases_of_the_dead_end_a_third_of_a_lease_l
   PASS();
 }
 
+/* Q19 */
 TEST a_node_that_notices_a_clock_set_forward_extends_its_leases_at_once(void) {
   struct engine *f = two_nodes();
 
@@ -236,6 +244,7 @@ TEST a_node_that_notices_a_clock_set_forward_extends_its_leases_at_once(void) {
   PASS();
 }
 
+/* Q19 */
 TEST a_claim_that_is_made_before_a_step_of_the_clock_is_noticed_takes_no_live_lease(void) {
   struct engine *f = two_nodes();
 

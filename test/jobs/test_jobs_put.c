@@ -19,8 +19,8 @@ TEST a_put_answers_0_with_the_whole_id_and_the_job_is_there(void) {
   PASS();
 }
 
-/* The store's thread cannot have seen the job before the put was sent, and the callback comes only
- * on the loop. */
+/* Q6. The store's thread cannot have seen the job before the put was sent, and the callback comes
+ * only on the loop. */
 TEST the_callback_of_a_put_comes_on_the_loop_and_not_inside_the_call(void) {
   struct engine *f = engine_start();
   uvs_job_spec_t spec = engine_spec("n", "a");
@@ -54,6 +54,7 @@ TEST ids_that_are_made_are_unique_and_sort_by_the_time_of_put(void) {
   PASS();
 }
 
+/* Q4 */
 TEST each_job_of_put_many_is_put_or_refused_by_itself(void) {
   struct engine *f = engine_start();
   uvs_job_spec_t specs[4];
@@ -92,6 +93,7 @@ TEST the_array_stride_of_put_many_is_spec_size(void) {
   PASS();
 }
 
+/* Q3 */
 TEST a_put_with_the_same_id_answers_exists_while_the_job_is_pending_running_and_done(void) {
   struct engine *f = engine_start();
   struct probe *p = engine_handle(f, "n", NULL);
@@ -198,6 +200,7 @@ static int look_at_nothing(struct probe *p, uvs_job_t *job) {
   return 0;
 }
 
+/* Q7 */
 TEST the_handler_of_a_bare_job_gets_no_key_and_no_bytes(void) {
   struct engine *f = engine_start();
   struct probe *p = engine_handle(f, "n", NULL);
@@ -214,6 +217,7 @@ TEST the_handler_of_a_bare_job_gets_no_key_and_no_bytes(void) {
 
 /* ------------------------------------------------------------------ when --- */
 
+/* Q2 */
 TEST a_job_never_starts_before_its_delay(void) {
   struct engine *f = engine_start();
   int64_t start_ns = engine_wall(f);
@@ -229,6 +233,7 @@ TEST a_job_never_starts_before_its_delay(void) {
   PASS();
 }
 
+/* Q2 */
 TEST a_job_at_an_instant_starts_then(void) {
   struct engine *f = engine_start();
   uvs_job_spec_t spec = engine_spec("n", "a");
@@ -246,6 +251,7 @@ TEST a_job_at_an_instant_starts_then(void) {
   PASS();
 }
 
+/* Q2 */
 TEST an_instant_between_two_microseconds_is_rounded_up(void) {
   struct engine *f = engine_start();
   uvs_job_spec_t spec = engine_spec("n", "a");
@@ -288,6 +294,7 @@ TEST jobs_that_were_put_before_the_handler_came_run_then(void) {
   PASS();
 }
 
+/* Q10 */
 TEST jobs_start_by_priority_then_due_time_then_time_of_put(void) {
   struct engine *f = engine_start();
   static const struct {
@@ -317,6 +324,7 @@ TEST jobs_start_by_priority_then_due_time_then_time_of_put(void) {
 
 /* ------------------------------------------------------------ act on a job --- */
 
+/* Q32 */
 TEST a_moved_job_starts_at_its_new_time(void) {
   struct engine *f = engine_start();
 
@@ -340,6 +348,7 @@ TEST a_moved_job_starts_at_its_new_time(void) {
   PASS();
 }
 
+/* Q32 */
 TEST a_running_job_cannot_be_moved(void) {
   struct engine *f = engine_start();
 
@@ -351,6 +360,7 @@ TEST a_running_job_cannot_be_moved(void) {
   PASS();
 }
 
+/* Q31 */
 TEST a_cancelled_pending_job_never_runs(void) {
   struct engine *f = engine_start();
 
@@ -368,6 +378,7 @@ TEST a_cancelled_pending_job_never_runs(void) {
   PASS();
 }
 
+/* Q31 */
 TEST the_handler_of_a_cancelled_job_is_asked_to_stop_and_the_job_does_not_run_again(void) {
   struct engine *f = engine_start();
 
@@ -391,6 +402,7 @@ TEST the_handler_of_a_cancelled_job_is_asked_to_stop_and_the_job_does_not_run_ag
   PASS();
 }
 
+/* Q31 */
 TEST a_cancelled_job_whose_run_succeeds_is_done(void) {
   struct engine *f = engine_start();
 
@@ -403,6 +415,7 @@ TEST a_cancelled_job_whose_run_succeeds_is_done(void) {
   PASS();
 }
 
+/* Q31 */
 TEST a_cancel_at_another_node_reaches_the_handler_within_a_third_of_the_lease(void) {
   struct engine *f = engine_start();
 

@@ -8,6 +8,7 @@
 
 /* ---------------------------------------------------------------- back-off --- */
 
+/* Q20 Q21 */
 TEST the_wait_doubles_with_each_failure_up_to_its_bound(void) {
   static const int64_t waits_s[] = {1, 2, 4, 8, 10, 10, 10};
   struct engine *f = engine_start();
@@ -28,7 +29,7 @@ TEST the_wait_doubles_with_each_failure_up_to_its_bound(void) {
   PASS();
 }
 
-/* 200 first waits of 10 s with 30 % of jitter: all within 7 to 10 s, and spread. */
+/* Q20. 200 first waits of 10 s with 30 % of jitter: all within 7 to 10 s, and spread. */
 TEST jitter_shortens_waits_within_its_range(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
@@ -75,6 +76,7 @@ static int fail_with_text(struct probe *p, uvs_job_t *job) {
   return UV_EIO;
 }
 
+/* Q21 Q25 */
 TEST after_max_attempts_a_job_becomes_a_dead_letter_with_its_last_reason(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
@@ -162,6 +164,7 @@ TEST without_a_bound_a_job_is_tried_for_ever(void) {
   PASS();
 }
 
+/* Q21 */
 TEST a_job_that_gives_up_becomes_a_dead_letter_at_once(void) {
   struct engine *f = engine_start();
 
@@ -182,6 +185,7 @@ static int retry_in_an_hour(struct probe *p, uvs_job_t *job) {
   return uvs_job_retry_at(job, engine_wall(p->f) + UVS_HOUR(1));
 }
 
+/* Q22 */
 TEST a_run_that_asks_for_another_instant_is_not_counted(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
@@ -205,6 +209,7 @@ static int retry_after_the_end(struct probe *p, uvs_job_t *job) {
   return uvs_job_retry_at(job, UVS_JOBS_END_NS);
 }
 
+/* Q8 */
 TEST retry_at_an_instant_that_cannot_be_stored_is_a_failure(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
@@ -225,6 +230,20 @@ TEST retry_at_an_instant_that_cannot_be_stored_is_a_failure(void) {
 }
 
 /* ------------------------------------------------------------ pending runs --- */
+
+TEST a_run_may_start_when_the_monotonic_clock_reads_0(void) {
+  struct engine *f = engine_new();
+
+  f->clock.monotonic_ns = 0;
+  engine_open(f);
+  engine_handle(f, "n", NULL)->hold = true;
+  EQ(0, engine_put_simple(f, "n", "a", 0));
+  EQ(UVS_JOB_RUNNING, engine_state(f, "n/a"));
+  engine_finish(f, 0, 0);
+  EQ(UVS_JOB_DONE, engine_state(f, "n/a"));
+  engine_close(f);
+  PASS();
+}
 
 TEST a_pending_run_ends_with_uvs_job_finish(void) {
   struct engine *f = engine_start();
@@ -307,6 +326,7 @@ TEST a_pending_run_may_finish_before_its_handler_returns_and_on_any_thread(void)
 
 /* ------------------------------------------------------------- time limits --- */
 
+/* Q23 */
 TEST a_run_beyond_its_limit_is_asked_to_stop_and_fails_even_if_it_returns_0(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
@@ -338,6 +358,7 @@ static int take_six_seconds(struct probe *p, uvs_job_t *job) {
   return 0;
 }
 
+/* Q23 */
 TEST a_success_after_the_limit_fails_even_if_the_timer_has_not_fired(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
@@ -383,6 +404,7 @@ TEST the_limit_counts_from_the_start_of_the_handler(void) {
   PASS();
 }
 
+/* Q23 */
 TEST the_lease_of_a_run_beyond_its_limit_is_not_extended_any_more(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
@@ -402,6 +424,7 @@ TEST the_lease_of_a_run_beyond_its_limit_is_not_extended_any_more(void) {
   PASS();
 }
 
+/* Q23 */
 TEST what_a_run_beyond_its_limit_says_does_not_extend_its_lease(void) {
   struct engine *f = engine_start();
   uvs_job_handler_t h = engine_handler();
@@ -432,6 +455,7 @@ SUITE(retry) {
   RUN_TEST(a_job_that_gives_up_becomes_a_dead_letter_at_once);
   RUN_TEST(a_run_that_asks_for_another_instant_is_not_counted);
   RUN_TEST(retry_at_an_instant_that_cannot_be_stored_is_a_failure);
+  RUN_TEST(a_run_may_start_when_the_monotonic_clock_reads_0);
   RUN_TEST(a_pending_run_ends_with_uvs_job_finish);
   RUN_TEST(the_first_end_of_a_run_counts);
   RUN_TEST(a_pending_run_may_finish_before_its_handler_returns_and_on_any_thread);

@@ -137,6 +137,7 @@ static void make_calls(void *arg) {
   }
 }
 
+/* Q50 Q53 */
 TEST calls_from_many_threads_lose_no_job_and_run_none_twice(void) {
   struct engine *f = start();
   struct many m = {.f = f, .seed = test_seed};
@@ -254,6 +255,7 @@ static int run_slowly(uvs_job_t *job) {
   return uvs_job_cancelled(job) ? UV_ECANCELED : 0;
 }
 
+/* Q6 Q48 Q50 */
 TEST a_close_that_races_with_puts_answers_each_accepted_one(void) {
   struct engine *f = start();
   struct many m = {.f = f};
@@ -306,6 +308,7 @@ static void on_timer(uv_timer_t *timer) {
   *passed = true;
 }
 
+/* Q48 */
 TEST a_close_waits_for_a_handler_that_has_finished_its_run_but_not_returned(void) {
   struct engine *f = start();
   uvs_jobs_t *jobs = f->nodes[0].jobs;

@@ -13,6 +13,7 @@ static int set_result(struct probe *p, uvs_job_t *job) {
 
 /* -------------------------------------------------------------------- get --- */
 
+/* Q26 */
 TEST get_reads_a_job_in_each_of_its_states(void) {
   struct engine *f = engine_start();
   uvs_job_spec_t spec = engine_spec("n", "a");
@@ -61,6 +62,7 @@ TEST get_reads_a_job_in_each_of_its_states(void) {
 
 /* ------------------------------------------------------------------- wait --- */
 
+/* Q26 */
 TEST a_wait_ends_when_its_job_is_done_and_has_the_result(void) {
   struct engine *f = engine_start();
   struct answer a;
@@ -83,7 +85,7 @@ TEST a_wait_ends_when_its_job_is_done_and_has_the_result(void) {
   PASS();
 }
 
-/* The job leaves no record, because it ends long after its put and nothing keeps it. */
+/* Q26. The job leaves no record, because it ends long after its put and nothing keeps it. */
 TEST a_wait_here_needs_no_record_of_the_end(void) {
   struct engine *f = engine_start();
   uvs_job_spec_t spec = engine_spec("n", "a");
@@ -103,6 +105,7 @@ TEST a_wait_here_needs_no_record_of_the_end(void) {
   PASS();
 }
 
+/* Q26 */
 TEST a_wait_ends_with_dead_cancelled_and_replaced_jobs(void) {
   struct engine *f = engine_start();
   struct answer dead, cancelled, replaced;
@@ -207,6 +210,7 @@ TEST several_waits_for_one_job_all_end_with_it(void) {
   PASS();
 }
 
+/* Q26 */
 TEST a_wait_at_another_node_ends_when_that_node_looks(void) {
   struct engine *f = engine_start();
   struct answer done, dead;
@@ -229,6 +233,7 @@ TEST a_wait_at_another_node_ends_when_that_node_looks(void) {
   PASS();
 }
 
+/* Q6 */
 TEST a_close_ends_waits_as_cancelled(void) {
   struct engine *f = engine_start();
   struct answer a;

@@ -244,6 +244,7 @@ static char *content(struct store_fixture *f) {
   return text;
 }
 
+/* Q54 */
 TEST a_request_without_memory_does_nothing(void) {
   static int (*const requests[])(struct store_fixture * f) = {
       do_put, do_settle, do_retry, do_bury,  do_set_queue, do_set_cron,
@@ -281,6 +282,7 @@ TEST a_request_without_memory_does_nothing(void) {
   PASS();
 }
 
+/* Q54 */
 TEST a_claim_without_memory_gives_fewer_jobs_and_says_that_there_are_more(void) {
   static const char *const jobs[] = {"a", "b", "c"};
   long n;

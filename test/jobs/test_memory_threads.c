@@ -82,6 +82,7 @@ static void work(void *arg) {
     store->ops->close(store);
 }
 
+/* Q53 */
 TEST openers_on_several_threads_run_each_job_once(void) {
   struct worker workers[THREADS];
   struct uvs__store_config config = {.name = "threads"};

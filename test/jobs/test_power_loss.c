@@ -110,6 +110,7 @@ static bool play(uint64_t seed, unsigned *lost, char *why, size_t size) {
   return good;
 }
 
+/* Q1 Q24 Q51 */
 TEST no_power_loss_loses_an_acknowledged_job_or_damages_the_file(void) {
   uint64_t random = test_seed;
   unsigned lost = 0;

@@ -5,7 +5,9 @@
  */
 #include "sqlite_fixture.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "jobs/sqlite.h"
 
@@ -16,6 +18,7 @@ static void fixture_init(struct store_fixture *f) {
 
 /* -------------------------------------------------------------------- keeps --- */
 
+/* Q39 */
 TEST everything_is_there_after_close_and_open(void) {
   struct store_fixture f;
   uvs_job_queue_t q = store_queue("q");
@@ -154,6 +157,51 @@ TEST names_of_queues_that_are_not_used_any_more_are_trimmed(void) {
   PASS();
 }
 
+/* ----------------------------------------------------------------- durable --- */
+
+/* Was the last transaction synced? */
+static bool is_synced(const struct store_fixture *f) {
+  return ((const struct uvs__sqlite *)f->first)->full;
+}
+
+/* Q51. Before each step, a trim is written without a sync. */
+TEST what_a_callback_reports_is_written_with_a_sync(void) {
+  struct uvs__cron cron = store_cron("nightly", 1);
+  uvs_job_queue_t q = store_queue("q");
+  struct store_fixture f;
+  uvs_job_filter_t any;
+
+  fixture_init(&f);
+  uvs_job_filter_init(&any);
+  EQ(0, store_put_simple(&f, "q", "dead"));
+#define SYNCS(expected, step) \
+  do { \
+    EQ(0, store_trim(&f, 9, 9, 3600 * SEC, 9)); \
+    EQ(false, is_synced(&f)); \
+    step; \
+    EQ(expected, is_synced(&f)); \
+  } while (0)
+  SYNCS(false, SAYS("dead", store_claim(&f, "q", 1)));
+  SYNCS(false, EQ(0, store_extend(&f, 0, SEC)));
+  SYNCS(false, EQ(0, store_retry(&f, 0, 0)));
+  SAYS("dead", store_claim(&f, "q", 1));
+  SYNCS(true, EQ(0, store_bury(&f, 0, "why")));
+  SYNCS(true, EQ(0, store_put_simple(&f, "q", "a")));
+  SYNCS(true, EQ(0, store_move(&f, "q", "a", after_us(0))));
+  SYNCS(true, EQ(0, store_cancel(&f, "q", "a")));
+  SYNCS(true, EQ(0, store_set_queue(&f, &q)));
+  SYNCS(true, EQ(0, store_set_cron(&f, &cron)));
+  SYNCS(true, EQ(0, store_remove_cron(&f, "nightly")));
+  SYNCS(true, EQ(0, store_bulk(&f, UVS__REDRIVE, &any, 0, 10)));
+  EQ(1, f.count);
+  SYNCS(true, EQ(0, store_bulk(&f, UVS__PURGE, &any, 0, 10)));
+  SAYS("dead", store_claim(&f, "q", 1));
+  SYNCS(false, EQ(0, store_ack(&f, 0)));
+#undef SYNCS
+  store_close(&f);
+  PASS();
+}
+
 /* ------------------------------------------------------------- busy, full --- */
 
 TEST a_busy_file_answers_eagain_and_nothing_is_done(void) {
@@ -174,6 +222,52 @@ TEST a_busy_file_answers_eagain_and_nothing_is_done(void) {
   PASS();
 }
 
+/* Q59 */
+TEST nothing_is_written_to_a_file_that_was_deleted_or_replaced(void) {
+  struct store_fixture f;
+  char moved[400];
+
+  fixture_init(&f);
+  EQ(0, store_put_simple(&f, "q", "a"));
+  snprintf(moved, sizeof moved, "%s-moved", f.name);
+  ASSERT(rename(f.name, moved) == 0);
+  EQ(UV_EAGAIN, store_put_simple(&f, "q", "b"));
+  ASSERT(strstr(f.first->trouble, "deleted") != NULL);
+  EQ(UV_EAGAIN, store_put_simple(&f, "q", "b"));
+  EQ(-1, file_size(f.name)); /* no new file is made */
+  ASSERT(rename(moved, f.name) == 0);
+  EQ(0, store_put_simple(&f, "q", "b"));
+  EQ(UVS_JOB_PENDING, store_state(&f, "q", "a"));
+  store_close(&f);
+  PASS();
+}
+
+/* Q59 */
+TEST a_file_that_took_the_place_of_another_is_used_from_then_on(void) {
+  struct store_fixture f;
+  char moved[400];
+
+  fixture_init(&f);
+  EQ(0, store_put_simple(&f, "q", "a"));
+  snprintf(moved, sizeof moved, "%s-moved", f.name);
+  ASSERT(rename(f.name, moved) == 0);
+  snprintf(moved, sizeof moved, "%s-wal", f.name);
+  ASSERT(unlink(moved) == 0);
+  snprintf(moved, sizeof moved, "%s-shm", f.name);
+  ASSERT(unlink(moved) == 0);
+  snprintf(moved, sizeof moved, "%s-owners", f.name);
+  ASSERT(unlink(moved) == 0);
+  file_write(f.name, "", 0);
+  ASSERT(f.first->ops->poll(f.first)); /* so the queues are looked at again */
+  EQ(0, store_state(&f, "q", "a"));
+  EQ(0, store_put_simple(&f, "q", "b"));
+  EQ(UVS_JOB_PENDING, store_state(&f, "q", "b"));
+  EQ(1, sql_number(f.name, "SELECT count(*) FROM uvs_owners"));
+  store_close(&f);
+  PASS();
+}
+
+/* Q44 */
 TEST a_full_disk_refuses_puts_and_still_ends_jobs(void) {
   struct uvs__sqlite *s;
   struct store_fixture f;
@@ -205,6 +299,7 @@ TEST a_full_disk_refuses_puts_and_still_ends_jobs(void) {
   PASS();
 }
 
+/* Q44 Q52 */
 TEST a_request_that_does_not_fit_on_the_disk_does_not_fail_its_batch(void) {
   static char bytes[UVS_JOB_PAYLOAD_MAX];
   struct uvs__put puts[3] = {
@@ -239,6 +334,7 @@ TEST a_request_that_does_not_fit_on_the_disk_does_not_fail_its_batch(void) {
   PASS();
 }
 
+/* Q42 */
 TEST a_dropped_table_is_reported_as_damage_and_not_retried(void) {
   struct store_fixture f;
 
@@ -271,6 +367,7 @@ static int put_many(struct store_fixture *f, int n) {
   return rc;
 }
 
+/* Q55 */
 TEST an_idle_store_empties_the_log(void) {
   struct store_fixture f;
 
@@ -285,6 +382,7 @@ TEST an_idle_store_empties_the_log(void) {
   PASS();
 }
 
+/* Q55 */
 TEST a_reader_that_keeps_the_log_from_shrinking_makes_one_event(void) {
   struct store_fixture f;
   sqlite3 *reader;
@@ -310,6 +408,7 @@ TEST a_reader_that_keeps_the_log_from_shrinking_makes_one_event(void) {
   PASS();
 }
 
+/* Q55 */
 TEST under_load_the_log_stays_below_its_bound(void) {
   static char bytes[UVS_JOB_PAYLOAD_MAX];
   struct uvs__record job = store_job("q", NULL);
@@ -338,11 +437,14 @@ SUITE(keeps) {
   RUN_TEST(everything_is_there_after_close_and_open);
   RUN_TEST(payloads_of_all_sizes_come_back);
   RUN_TEST(no_payload_is_left_behind);
+  RUN_TEST(what_a_callback_reports_is_written_with_a_sync);
   RUN_TEST(names_of_queues_that_are_not_used_any_more_are_trimmed);
 }
 
 SUITE(busy_or_full) {
   RUN_TEST(a_busy_file_answers_eagain_and_nothing_is_done);
+  RUN_TEST(nothing_is_written_to_a_file_that_was_deleted_or_replaced);
+  RUN_TEST(a_file_that_took_the_place_of_another_is_used_from_then_on);
   RUN_TEST(a_full_disk_refuses_puts_and_still_ends_jobs);
   RUN_TEST(a_request_that_does_not_fit_on_the_disk_does_not_fail_its_batch);
   RUN_TEST(a_dropped_table_is_reported_as_damage_and_not_retried);

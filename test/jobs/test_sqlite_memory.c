@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include <uvsched/jobs_sqlite.h>
+
 #include "jobs/sqlite.h"
 
 /* The allocation with this number fails; 0: none. Counted down. */
@@ -66,6 +68,7 @@ static bool is_sound(const char *file) {
 
 /* --------------------------------------------------------------------- open --- */
 
+/* Q54 */
 TEST open_fails_cleanly_and_can_be_repeated(void) {
   struct sqlite_folder f;
   uint64_t random = test_seed;
@@ -141,6 +144,7 @@ static bool has(struct store_fixture *f, long n, size_t size, const char *key) {
   return store_state(f, "q", rest) != 0;
 }
 
+/* Q54 */
 TEST a_put_is_there_or_was_refused(void) {
   struct store_fixture f;
 
@@ -173,6 +177,7 @@ static int claim_one(struct store_fixture *f) {
   return f->n_claimed == 1 ? 0 : -1;
 }
 
+/* Q54 */
 TEST a_job_is_claimed_and_settled_or_stays_as_it_is(void) {
   struct store_fixture f;
 
@@ -209,6 +214,7 @@ static int read_events(struct store_fixture *f) {
   return strcmp(store_events(f), "error") == 0 ? UV_ENOMEM : 0;
 }
 
+/* Q54 */
 TEST reading_answers_or_is_refused(void) {
   struct uvs__cron cron = store_cron("nightly", 1);
   struct store_fixture f;
@@ -224,6 +230,54 @@ TEST reading_answers_or_is_refused(void) {
   EACH_ALLOCATION(&f, n, rc, store_crons(&f));
   EACH_ALLOCATION(&f, n, rc, read_events(&f));
 #undef AFTER
+  store_close(&f);
+  PASS();
+}
+
+/* Replaces the job with the key: two jobs change, or none. */
+static int put_in_transaction(sqlite3 *db, long n) {
+  uvs_job_spec_t spec;
+  char id[UVS_JOB_ID_MAX + 1], rest[30];
+  int rc;
+
+  snprintf(rest, sizeof rest, "u%ld", n);
+  uvs_job_spec_init(&spec);
+  spec.name = "q";
+  spec.id = rest;
+  spec.key = "k";
+  spec.key_policy = UVS_KEY_REPLACE;
+  rc = uvs_jobs_sqlite_put(db, &spec, id, NULL, 0);
+  fails_in = 0;
+  return rc;
+}
+
+TEST a_put_in_a_transaction_of_the_user_is_whole_or_nothing(void) {
+  struct store_fixture f;
+  long holder = 0; /* the last one that was put */
+  char sql[100];
+  sqlite3 *db;
+
+  sqlite_only();
+  store_init(&f);
+  db = sql_open(f.name);
+  sql_do(db, "BEGIN IMMEDIATE");
+  EQ(0, put_in_transaction(db, holder));
+/* SQLite may have rolled back the transaction by itself, but not after a success. */
+#define AFTER(n, rc) \
+  if (rc == 0 || !sqlite3_get_autocommit(db)) \
+    sql_do(db, "COMMIT"); \
+  if (rc == 0) \
+    holder = n; \
+  snprintf(sql, sizeof sql, "SELECT sum(rest = 'u%ld') FROM uvs_jobs WHERE class < 5", holder); \
+  EQ(1, sql_number_of(db, "SELECT count(*) FROM uvs_jobs WHERE class < 5")); \
+  EQ(1, sql_number_of(db, sql)); \
+  sql_do(db, "BEGIN IMMEDIATE")
+  sql_do(db, "COMMIT; BEGIN IMMEDIATE");
+  EACH_ALLOCATION(&f, n, rc, put_in_transaction(db, n));
+#undef AFTER
+  sql_do(db, "COMMIT");
+  EQ(1, store_count(&f, "q")->pending);
+  sqlite3_close(db);
   store_close(&f);
   PASS();
 }
@@ -245,7 +299,7 @@ static int put_1000(struct store_fixture *f, int first) {
   return r.r.status;
 }
 
-/* 10000 jobs are more than 1 MB in the file. */
+/* Q47. 10000 jobs are more than 1 MB in the file. */
 TEST jobs_take_no_memory_but_the_page_cache(void) {
   struct store_fixture f;
   int64_t before;
@@ -266,7 +320,7 @@ TEST jobs_take_no_memory_but_the_page_cache(void) {
   PASS();
 }
 
-/* The cache does not grow with the file, either. */
+/* Q47. The cache does not grow with the file, either. */
 TEST the_page_cache_is_bounded(void) {
   struct store_fixture f;
 
@@ -283,6 +337,7 @@ SUITE(memory) {
   RUN_TEST(a_put_is_there_or_was_refused);
   RUN_TEST(a_job_is_claimed_and_settled_or_stays_as_it_is);
   RUN_TEST(reading_answers_or_is_refused);
+  RUN_TEST(a_put_in_a_transaction_of_the_user_is_whole_or_nothing);
   RUN_TEST(jobs_take_no_memory_but_the_page_cache);
   RUN_TEST(the_page_cache_is_bounded);
 }

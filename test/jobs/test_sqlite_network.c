@@ -17,6 +17,7 @@ const char *__wrap_uvs__network_fs_of(const char *path) {
   return on_network ? "NFS" : __real_uvs__network_fs_of(path);
 }
 
+/* Q42 */
 TEST a_file_on_a_network_file_system_is_refused_and_unchanged(void) {
   struct sqlite_folder f;
   struct file_copy before;

@@ -48,6 +48,7 @@ TEST an_empty_file_is_a_new_database(void) {
   PASS();
 }
 
+/* Q56 */
 TEST a_database_of_the_user_gets_only_tables_that_begin_with_uvs(void) {
   struct sqlite_folder f;
 
@@ -115,6 +116,7 @@ TEST an_empty_name_is_refused(void) {
   PASS();
 }
 
+/* Q42 */
 TEST a_file_that_is_not_sqlite_is_refused(void) {
   struct sqlite_folder f;
   char big[10000];
@@ -129,6 +131,7 @@ TEST a_file_that_is_not_sqlite_is_refused(void) {
   PASS();
 }
 
+/* Q42 */
 TEST a_truncated_file_is_refused(void) {
   struct sqlite_folder f;
   struct file_copy copy;
@@ -157,6 +160,7 @@ static void damage(const char *file, const char *name) {
   free(copy.data);
 }
 
+/* Q42 */
 TEST a_file_with_a_damaged_table_or_index_is_refused(void) {
   static const char *const names[] = {"uvs_meta",
                                       "uvs_queues",
@@ -186,6 +190,7 @@ TEST a_file_with_a_damaged_table_or_index_is_refused(void) {
   PASS();
 }
 
+/* Q42 */
 TEST tables_of_a_newer_version_are_refused(void) {
   struct sqlite_folder f;
 
@@ -197,7 +202,8 @@ TEST tables_of_a_newer_version_are_refused(void) {
   PASS();
 }
 
-/* The version is in the log that a killed process has left. Neither the file nor the log changes.
+/* Q42. The version is in the log that a killed process has left. Neither the file nor the log
+ * changes.
  */
 TEST a_refused_database_keeps_its_log(void) {
   struct sqlite_folder f, left;
@@ -231,16 +237,17 @@ TEST tables_without_a_version_are_refused(void) {
 
   folder_init(&f);
   sql_run(f.file, "CREATE TABLE uvs_jobs(x)");
-  REFUSES(&f, UV_EFTYPE, "no version");
+  REFUSES(&f, UV_EFTYPE, "no version of them");
   folder_remove(&f);
   folder_init(&f);
   EQ(0, folder_try(&f));
   sql_run(f.file, "DELETE FROM uvs_meta");
-  REFUSES(&f, UV_EFTYPE, "no version");
+  REFUSES(&f, UV_EFTYPE, "no version of them");
   folder_remove(&f);
   PASS();
 }
 
+/* Q42 */
 TEST a_missing_table_is_refused(void) {
   struct sqlite_folder f;
 
@@ -320,6 +327,7 @@ static int try_as_nobody(struct sqlite_folder *f, mode_t file_mode, mode_t folde
   return status;
 }
 
+/* Q42 */
 TEST a_file_or_folder_without_permission_to_write_is_refused(void) {
   struct sqlite_folder f;
   struct file_copy before;
@@ -351,6 +359,7 @@ TEST the_file_of_the_owners_has_the_permissions_of_the_database(void) {
   PASS();
 }
 
+/* Q42 */
 TEST network_file_systems_are_known_by_their_type(void) {
   static const struct {
     uint64_t type;

@@ -41,6 +41,7 @@ static void kill_and_wait(pid_t child) {
   waitpid(child, NULL, 0);
 }
 
+/* Q1 Q14 */
 TEST the_leases_of_a_killed_process_end_at_once(void) {
   struct store_fixture f;
   pid_t child;
@@ -64,6 +65,7 @@ TEST the_leases_of_a_killed_process_end_at_once(void) {
   PASS();
 }
 
+/* Q1 Q14 */
 TEST a_process_that_opens_the_file_ends_the_leases_of_the_dead(void) {
   struct store_fixture f;
   pid_t child;
@@ -81,6 +83,7 @@ TEST a_process_that_opens_the_file_ends_the_leases_of_the_dead(void) {
   PASS();
 }
 
+/* Q14 */
 TEST the_leases_of_another_opener_of_this_process_stay(void) {
   struct store_fixture f;
 
@@ -100,6 +103,7 @@ TEST the_leases_of_another_opener_of_this_process_stay(void) {
   PASS();
 }
 
+/* Q53 */
 TEST what_a_dead_process_had_finished_stays_finished(void) {
   struct store_fixture f;
   int status = -1;
@@ -182,8 +186,8 @@ TEST openers_through_a_symbolic_link_share_the_owners(void) {
   PASS();
 }
 
-/* A power failure may undo the last claims. The file is replaced by an older copy from an earlier
- * start of the system, as if there had been one. */
+/* Q15. A power failure may undo the last claims. The file is replaced by an older copy from an
+ * earlier start of the system, as if there had been one. */
 TEST fences_that_a_power_failure_has_undone_are_not_drawn_again(void) {
   struct store_fixture f;
   struct file_copy copy;

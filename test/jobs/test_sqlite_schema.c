@@ -23,6 +23,7 @@ static void make_version_1(const char *file) {
   free(sql.data);
 }
 
+/* Q45 */
 TEST the_jobs_of_a_file_of_version_1_are_there_and_run(void) {
   struct store_fixture f;
 
@@ -84,6 +85,7 @@ static const struct uvs__migration to_3[] = {
     {0, NULL},
 };
 
+/* Q45 */
 TEST a_file_goes_through_the_steps_that_it_has_not_seen(void) {
   struct sqlite_folder f;
   sqlite3 *db;
@@ -107,6 +109,7 @@ TEST a_file_goes_through_the_steps_that_it_has_not_seen(void) {
   PASS();
 }
 
+/* Q45 */
 TEST a_step_that_fails_leaves_the_file_in_its_version(void) {
   static const struct uvs__migration broken[] = {
       {2, "ALTER TABLE uvs_jobs ADD COLUMN colour TEXT"},

@@ -62,6 +62,7 @@ static void pass(struct txn *t, int64_t us) {
 
 /* --------------------------------------------------------------------- put --- */
 
+/* Q46 */
 TEST a_job_is_there_after_commit(void) {
   struct txn t;
 
@@ -79,6 +80,7 @@ TEST a_job_is_there_after_commit(void) {
   PASS();
 }
 
+/* Q46 */
 TEST no_job_is_there_after_rollback(void) {
   struct txn t;
 
@@ -121,6 +123,7 @@ TEST a_put_with_an_id_that_exists_names_it(void) {
   PASS();
 }
 
+/* Q46 */
 TEST a_put_needs_a_write_transaction(void) {
   struct txn t;
 
@@ -184,6 +187,7 @@ TEST a_put_leaves_the_last_rowid_of_the_user(void) {
   PASS();
 }
 
+/* Q46 */
 TEST a_put_that_fails_leaves_the_rest_of_the_transaction(void) {
   struct txn t;
   char limit[100];
@@ -208,6 +212,7 @@ TEST a_put_that_fails_leaves_the_rest_of_the_transaction(void) {
 
 /* -------------------------------------------------------------------- done --- */
 
+/* Q46 */
 TEST effect_and_end_commit_together(void) {
   struct txn t;
 
@@ -226,6 +231,7 @@ TEST effect_and_end_commit_together(void) {
   PASS();
 }
 
+/* Q46 */
 TEST after_rollback_the_job_runs_as_before(void) {
   struct txn t;
 
@@ -281,6 +287,7 @@ TEST a_job_that_has_ended_or_is_pending_is_lost(void) {
   PASS();
 }
 
+/* Q46 */
 TEST done_needs_a_write_transaction(void) {
   struct txn t;
 
@@ -289,10 +296,12 @@ TEST done_needs_a_write_transaction(void) {
   SAYS("a", store_claim(&t.f, "q", 1));
   EQ(UV_EINVAL, done(&t, 0));
   EQ(UVS_JOB_RUNNING, store_state(&t.f, "q", "a"));
+  EQ(UV_EINVAL, uvs_jobs_sqlite_done(t.db, NULL, NULL, 0));
   txn_close(&t);
   PASS();
 }
 
+/* Q46 */
 TEST after_done_the_ack_of_the_handler_still_writes_its_result_and_puts(void) {
   struct uvs__put next = {.job = store_job("next", "b")};
   struct uvs__settle s;
@@ -319,6 +328,7 @@ TEST after_done_the_ack_of_the_handler_still_writes_its_result_and_puts(void) {
   PASS();
 }
 
+/* Q46 */
 TEST after_done_the_job_stays_done_whatever_the_handler_returns(void) {
   struct txn t;
 
@@ -377,6 +387,7 @@ TEST the_successor_of_a_done_job_is_pending_after_the_commit(void) {
   PASS();
 }
 
+/* Q18 */
 TEST the_store_notices_a_commit_of_the_user(void) {
   struct txn t;
 

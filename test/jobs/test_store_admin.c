@@ -61,6 +61,7 @@ TEST trim_removes_records_whose_time_is_over(void) {
   PASS();
 }
 
+/* Q3 Q26 */
 TEST trim_removes_the_oldest_kept_ends_above_the_bound(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "put-first");
@@ -116,6 +117,7 @@ TEST records_for_repeated_puts_do_not_count_for_max_done(void) {
   PASS();
 }
 
+/* Q25 */
 TEST trim_removes_old_dead_letters_and_those_above_the_bound(void) {
   struct store_fixture f;
 
@@ -141,6 +143,7 @@ TEST trim_removes_old_dead_letters_and_those_above_the_bound(void) {
   PASS();
 }
 
+/* Q25 */
 TEST dead_letters_go_by_the_time_of_their_end(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "put-first");
@@ -291,6 +294,7 @@ TEST events_come_in_pages_from_a_number(void) {
   PASS();
 }
 
+/* Q57 */
 TEST the_newest_1000_events_are_remembered(void) {
   struct store_fixture f;
   struct uvs__events_request r = {.r = {.op = UVS__EVENTS}};

@@ -14,6 +14,7 @@ static int put_due(struct store_fixture *f, const char *rest, int priority, int6
   return store_put(f, &job);
 }
 
+/* Q10 */
 TEST jobs_start_by_priority_then_due_time_then_time_of_put(void) {
   struct store_fixture f;
   int64_t now;
@@ -33,6 +34,7 @@ TEST jobs_start_by_priority_then_due_time_then_time_of_put(void) {
   PASS();
 }
 
+/* Q10 */
 TEST a_moved_job_keeps_its_time_of_put(void) {
   struct store_fixture f;
 
@@ -49,6 +51,7 @@ TEST a_moved_job_keeps_its_time_of_put(void) {
   PASS();
 }
 
+/* Q10 */
 TEST jobs_with_crashes_are_claimed_first(void) {
   struct store_fixture f;
 
@@ -62,6 +65,7 @@ TEST jobs_with_crashes_are_claimed_first(void) {
   PASS();
 }
 
+/* Q11 */
 TEST no_more_than_max_are_claimed_and_the_rest_can_be_had_at_once(void) {
   struct store_fixture f;
 
@@ -177,6 +181,7 @@ TEST a_claimed_job_is_running_until_the_end_of_its_lease(void) {
   PASS();
 }
 
+/* Q13 Q21 */
 TEST a_job_whose_lease_has_ended_is_claimed_again_as_a_crash(void) {
   struct store_fixture f;
   int64_t put_us;
@@ -201,6 +206,7 @@ TEST a_job_whose_lease_has_ended_is_claimed_again_as_a_crash(void) {
   PASS();
 }
 
+/* Q21 */
 TEST a_retried_job_with_a_crash_is_no_new_crash_when_it_is_claimed(void) {
   struct store_fixture f;
 
@@ -224,6 +230,7 @@ TEST a_retried_job_with_a_crash_is_no_new_crash_when_it_is_claimed(void) {
   PASS();
 }
 
+/* Q10 */
 TEST a_claim_takes_at_most_max_crashed_jobs_with_crashes(void) {
   struct store_fixture f;
 
@@ -267,6 +274,7 @@ TEST max_crashed_holds_back_pending_jobs_with_crashes_too(void) {
   PASS();
 }
 
+/* Q19 */
 TEST pending_only_leaves_leases_that_have_ended(void) {
   struct store_fixture f;
 
@@ -304,6 +312,7 @@ TEST pending_only_does_not_end_cancelled_jobs(void) {
   PASS();
 }
 
+/* Q15 */
 TEST jobs_of_one_claim_have_one_fence_and_later_claims_a_larger_one(void) {
   struct store_fixture f;
   uint64_t first;
@@ -326,6 +335,7 @@ TEST jobs_of_one_claim_have_one_fence_and_later_claims_a_larger_one(void) {
   PASS();
 }
 
+/* Q13 Q31 */
 TEST a_cancelled_job_whose_lease_has_ended_ends_at_the_next_claim(void) {
   struct store_fixture f;
 
@@ -368,6 +378,7 @@ TEST jobs_that_end_at_a_claim_count_for_max(void) {
   PASS();
 }
 
+/* Q13 Q29 */
 TEST a_job_with_a_successor_whose_lease_has_ended_is_replaced_at_the_next_claim(void) {
   struct store_fixture f;
 
@@ -402,6 +413,7 @@ TEST a_cancelled_job_with_a_successor_ends_as_cancelled_at_the_next_claim(void) 
   PASS();
 }
 
+/* Q2 */
 TEST a_clock_that_is_set_back_makes_no_job_early(void) {
   struct store_fixture f;
   int64_t due_us;

@@ -86,6 +86,7 @@ TEST a_cron_without_a_zone_and_a_payload_has_none(void) {
   PASS();
 }
 
+/* Q34 */
 TEST a_definition_that_is_not_newer_changes_nothing(void) {
   struct store_fixture f;
   struct uvs__cron c = store_cron("c", 3);
@@ -106,6 +107,7 @@ TEST a_definition_that_is_not_newer_changes_nothing(void) {
   PASS();
 }
 
+/* Q34 */
 TEST a_newer_definition_replaces_the_older_and_keeps_last(void) {
   struct store_fixture f;
   struct uvs__cron c = store_cron("c", 1);
@@ -132,6 +134,7 @@ TEST a_newer_definition_replaces_the_older_and_keeps_last(void) {
   PASS();
 }
 
+/* Q33 Q34 */
 TEST a_run_of_the_tick_is_lost_when_the_cron_is_replaced(void) {
   struct store_fixture f;
   struct uvs__cron c = store_cron("c", 1);
@@ -155,6 +158,7 @@ TEST a_run_of_the_tick_is_lost_when_the_cron_is_replaced(void) {
   PASS();
 }
 
+/* Q35 */
 TEST a_tick_puts_its_occurrences_and_moves_last(void) {
   struct store_fixture f;
   struct uvs__cron c = store_cron("c", 1);
@@ -181,6 +185,7 @@ TEST a_tick_puts_its_occurrences_and_moves_last(void) {
   PASS();
 }
 
+/* Q33 Q38 */
 TEST a_tick_without_a_new_occurrence_puts_nothing(void) {
   struct store_fixture f;
   struct uvs__cron c = store_cron("c", 1);
@@ -207,6 +212,7 @@ TEST a_tick_without_a_new_occurrence_puts_nothing(void) {
   PASS();
 }
 
+/* Q35 */
 TEST a_tick_whose_lease_has_ended_is_claimed_again(void) {
   struct store_fixture f;
   struct uvs__cron c = store_cron("c", 1);

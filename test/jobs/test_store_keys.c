@@ -12,6 +12,7 @@ static void claim_and_replace(struct store_fixture *f) {
   store_put_key(f, "b", "k", UVS_KEY_REPLACE);
 }
 
+/* Q28 */
 TEST keep_writes_nothing_and_answers_with_the_other_job(void) {
   struct store_fixture f;
 
@@ -25,6 +26,7 @@ TEST keep_writes_nothing_and_answers_with_the_other_job(void) {
   PASS();
 }
 
+/* Q28 */
 TEST error_writes_nothing_and_answers_eexist(void) {
   struct store_fixture f;
 
@@ -52,6 +54,7 @@ TEST the_id_is_looked_at_before_the_key(void) {
   PASS();
 }
 
+/* Q28 */
 TEST a_key_belongs_to_its_queue(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("p", "b");
@@ -66,6 +69,7 @@ TEST a_key_belongs_to_its_queue(void) {
   PASS();
 }
 
+/* Q29 */
 TEST replace_takes_the_place_of_a_pending_job(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "b");
@@ -100,6 +104,7 @@ TEST replace_without_another_job_is_a_usual_put(void) {
   PASS();
 }
 
+/* Q28 */
 TEST a_key_is_in_use_while_its_job_runs(void) {
   struct store_fixture f;
 
@@ -114,6 +119,7 @@ TEST a_key_is_in_use_while_its_job_runs(void) {
   PASS();
 }
 
+/* Q30 */
 TEST every_end_frees_the_key(void) {
   struct store_fixture f;
 
@@ -131,6 +137,7 @@ TEST every_end_frees_the_key(void) {
   PASS();
 }
 
+/* Q29 */
 TEST a_job_that_replaces_a_running_one_is_held(void) {
   struct store_fixture f;
 
@@ -147,6 +154,7 @@ TEST a_job_that_replaces_a_running_one_is_held(void) {
   PASS();
 }
 
+/* Q29 */
 TEST a_job_that_replaces_one_whose_lease_has_ended_is_held(void) {
   struct store_fixture f;
 
@@ -162,6 +170,7 @@ TEST a_job_that_replaces_one_whose_lease_has_ended_is_held(void) {
   PASS();
 }
 
+/* Q29 */
 TEST a_held_job_is_pending_with_its_own_due_time_when_the_run_is_done(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "b");
@@ -189,6 +198,7 @@ TEST a_held_job_is_pending_with_its_own_due_time_when_the_run_is_done(void) {
   PASS();
 }
 
+/* Q29 */
 TEST a_replaced_run_that_fails_is_not_repeated(void) {
   struct store_fixture f;
 
@@ -202,6 +212,7 @@ TEST a_replaced_run_that_fails_is_not_repeated(void) {
   PASS();
 }
 
+/* Q29 */
 TEST a_replaced_run_that_is_released_is_not_repeated(void) {
   struct store_fixture f;
 
@@ -215,6 +226,7 @@ TEST a_replaced_run_that_is_released_is_not_repeated(void) {
   PASS();
 }
 
+/* Q29 */
 TEST a_replaced_run_that_is_given_up_is_a_dead_letter(void) {
   struct store_fixture f;
 
@@ -227,6 +239,7 @@ TEST a_replaced_run_that_is_given_up_is_a_dead_letter(void) {
   PASS();
 }
 
+/* Q29 */
 TEST a_cancelled_run_hands_its_key_on(void) {
   struct store_fixture f;
 
@@ -241,6 +254,7 @@ TEST a_cancelled_run_hands_its_key_on(void) {
   PASS();
 }
 
+/* Q29 */
 TEST a_second_replacement_replaces_the_first(void) {
   struct store_fixture f;
 
@@ -273,6 +287,7 @@ TEST a_held_job_can_be_cancelled(void) {
   PASS();
 }
 
+/* Q32 */
 TEST a_held_job_can_be_moved(void) {
   struct store_fixture f;
 
@@ -304,6 +319,7 @@ TEST a_chain_of_replacements_runs_one_by_one(void) {
   PASS();
 }
 
+/* Q32 */
 TEST cancel_and_move_of_jobs_in_other_states(void) {
   struct store_fixture f;
 

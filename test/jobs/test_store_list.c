@@ -77,6 +77,7 @@ TEST a_list_is_of_one_state(void) {
   PASS();
 }
 
+/* Q58 */
 TEST a_list_is_ordered_by_time_of_put(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "z");
@@ -153,6 +154,7 @@ TEST overdue_jobs_are_pending_and_due(void) {
   PASS();
 }
 
+/* Q58 */
 TEST a_list_comes_in_pages(void) {
   struct store_fixture f;
   uvs_job_filter_t filter = filter_state(0);
@@ -177,6 +179,7 @@ TEST a_list_comes_in_pages(void) {
   PASS();
 }
 
+/* Q58 */
 TEST jobs_that_are_put_while_a_list_is_read_come_at_its_end(void) {
   struct store_fixture f;
   uvs_job_filter_t filter = filter_state(0);
@@ -193,6 +196,7 @@ TEST jobs_that_are_put_while_a_list_is_read_come_at_its_end(void) {
   PASS();
 }
 
+/* Q25 */
 TEST lists_have_no_payloads_but_dead_letters_have(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "a");
@@ -235,6 +239,7 @@ TEST records_whose_time_is_over_are_not_listed(void) {
   PASS();
 }
 
+/* Q25 */
 TEST a_redriven_job_is_due_now_without_attempts_and_crashes(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "a");
@@ -272,6 +277,7 @@ TEST a_redriven_job_is_due_now_without_attempts_and_crashes(void) {
   PASS();
 }
 
+/* Q30 */
 TEST a_dead_letter_whose_key_is_in_use_is_not_redriven(void) {
   struct store_fixture f;
   uvs_job_filter_t filter = filter_state(0);

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+/* Q2 Q11 */
 TEST a_new_job_is_pending_until_its_delay_has_passed(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "a");
@@ -53,6 +54,7 @@ TEST a_due_time_in_the_past_is_kept_as_it_is(void) {
   PASS();
 }
 
+/* Q2 */
 TEST a_delay_counts_from_the_next_whole_microsecond(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "a");
@@ -184,6 +186,7 @@ TEST the_longest_names_and_payloads_are_kept(void) {
   PASS();
 }
 
+/* Q3 */
 TEST a_repeated_put_answers_exists_and_changes_nothing(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "a");
@@ -215,6 +218,7 @@ TEST the_same_rest_in_two_queues_is_two_jobs(void) {
   PASS();
 }
 
+/* Q3 */
 TEST a_put_with_the_id_of_a_running_job_answers_exists(void) {
   struct store_fixture f;
 
@@ -228,6 +232,7 @@ TEST a_put_with_the_id_of_a_running_job_answers_exists(void) {
   PASS();
 }
 
+/* Q3 */
 TEST a_put_with_the_id_of_a_held_job_answers_exists(void) {
   struct store_fixture f;
 
@@ -242,6 +247,7 @@ TEST a_put_with_the_id_of_a_held_job_answers_exists(void) {
   PASS();
 }
 
+/* Q3 */
 TEST a_put_that_is_repeated_within_30_s_never_runs_a_done_job_again(void) {
   struct store_fixture f;
 
@@ -262,6 +268,7 @@ TEST a_put_that_is_repeated_within_30_s_never_runs_a_done_job_again(void) {
   PASS();
 }
 
+/* Q3 */
 TEST a_put_that_is_repeated_within_30_s_never_runs_a_cancelled_job(void) {
   struct store_fixture f;
 
@@ -289,6 +296,7 @@ TEST a_job_that_ends_30_s_after_its_put_leaves_no_record(void) {
   PASS();
 }
 
+/* Q3 Q26 */
 TEST the_record_of_an_end_is_kept_for_keep_us(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "a");
@@ -309,6 +317,7 @@ TEST the_record_of_an_end_is_kept_for_keep_us(void) {
   PASS();
 }
 
+/* Q3 */
 TEST a_short_keep_us_does_not_shorten_the_30_s(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "a");
@@ -323,6 +332,7 @@ TEST a_short_keep_us_does_not_shorten_the_30_s(void) {
   PASS();
 }
 
+/* Q3 */
 TEST a_put_with_the_id_of_a_dead_letter_answers_exists(void) {
   struct store_fixture f;
 
@@ -337,6 +347,7 @@ TEST a_put_with_the_id_of_a_dead_letter_answers_exists(void) {
   PASS();
 }
 
+/* Q4 */
 TEST each_put_of_a_batch_is_accepted_or_refused_by_itself(void) {
   struct store_fixture f;
   struct uvs__put puts[4] = {{.job = store_job("q", "a")},

@@ -23,6 +23,7 @@ static void set_concurrency(struct store_fixture *f, int64_t n) {
   store_set_queue(f, &q);
 }
 
+/* Q41 */
 TEST a_paused_queue_gives_nothing_until_it_is_resumed(void) {
   struct store_fixture f;
   uvs_job_queue_t q = store_queue("q");
@@ -46,6 +47,7 @@ TEST a_paused_queue_gives_nothing_until_it_is_resumed(void) {
   PASS();
 }
 
+/* Q41 */
 TEST a_paused_queue_still_takes_jobs_and_results(void) {
   struct store_fixture f;
   uvs_job_queue_t q = store_queue("q");
@@ -109,6 +111,7 @@ TEST settings_that_are_minus_one_stay(void) {
   PASS();
 }
 
+/* Q39 */
 TEST no_more_jobs_run_at_once_than_the_concurrency(void) {
   struct store_fixture f;
   int64_t first_end_us;
@@ -128,6 +131,7 @@ TEST no_more_jobs_run_at_once_than_the_concurrency(void) {
   PASS();
 }
 
+/* Q39 */
 TEST the_end_of_a_run_makes_room_for_another(void) {
   struct store_fixture f;
 
@@ -143,6 +147,7 @@ TEST the_end_of_a_run_makes_room_for_another(void) {
   PASS();
 }
 
+/* Q39 */
 TEST a_lease_that_has_ended_makes_room_for_another(void) {
   struct store_fixture f;
 
@@ -212,6 +217,7 @@ TEST cancelled_jobs_end_at_a_claim_although_the_concurrency_is_reached(void) {
   PASS();
 }
 
+/* Q39 */
 TEST a_lower_concurrency_ends_no_run(void) {
   struct store_fixture f;
 

@@ -31,6 +31,7 @@ static void set_catch_up(struct store_fixture *f, int64_t rate) {
   store_set_queue(f, &q);
 }
 
+/* Q40 */
 TEST no_more_jobs_are_claimed_in_a_window_than_the_rate(void) {
   struct store_fixture f;
   int64_t start_us;
@@ -151,6 +152,7 @@ TEST claims_without_a_rate_leave_its_window_alone(void) {
   PASS();
 }
 
+/* Q40 */
 TEST a_job_that_is_claimed_again_takes_a_token_too(void) {
   struct store_fixture f;
 
@@ -165,6 +167,7 @@ TEST a_job_that_is_claimed_again_takes_a_token_too(void) {
   PASS();
 }
 
+/* Q40 */
 TEST overdue_jobs_are_bounded_by_the_catch_up_rate(void) {
   struct store_fixture f;
   int64_t now;
@@ -185,6 +188,7 @@ TEST overdue_jobs_are_bounded_by_the_catch_up_rate(void) {
   PASS();
 }
 
+/* Q40 */
 TEST overdue_jobs_of_a_higher_priority_do_not_hold_up_others(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "high");
@@ -206,6 +210,7 @@ TEST overdue_jobs_of_a_higher_priority_do_not_hold_up_others(void) {
   PASS();
 }
 
+/* Q40 */
 TEST an_overdue_job_takes_a_token_of_both_rates(void) {
   struct store_fixture f;
   int64_t now;

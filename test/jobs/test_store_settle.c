@@ -13,6 +13,7 @@ static void claim_a(struct store_fixture *f) {
   store_claim(f, "q", 1);
 }
 
+/* Q26 */
 TEST a_done_job_ends_with_its_result(void) {
   struct store_fixture f;
   struct uvs__settle s;
@@ -114,6 +115,7 @@ TEST a_job_can_be_retried_at_an_instant(void) {
   PASS();
 }
 
+/* Q22 */
 TEST a_released_job_is_pending_again_and_nothing_is_counted(void) {
   struct store_fixture f;
 
@@ -132,6 +134,7 @@ TEST a_released_job_is_pending_again_and_nothing_is_counted(void) {
   PASS();
 }
 
+/* Q21 */
 TEST a_job_that_is_given_up_is_a_dead_letter_with_the_reason(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "a");
@@ -170,6 +173,7 @@ TEST a_job_that_is_given_up_is_a_dead_letter_with_the_reason(void) {
   PASS();
 }
 
+/* Q12 Q15 */
 TEST an_extended_job_has_a_new_lease_with_the_same_fence(void) {
   struct store_fixture f;
 
@@ -197,6 +201,7 @@ TEST a_lease_can_be_shortened(void) {
   PASS();
 }
 
+/* Q26 */
 TEST progress_is_kept_until_the_next_note_or_the_end(void) {
   struct store_fixture f;
   struct uvs__settle s;
@@ -229,6 +234,7 @@ TEST progress_is_kept_until_the_next_note_or_the_end(void) {
   PASS();
 }
 
+/* Q15 */
 TEST a_second_result_of_a_claim_is_lost(void) {
   struct store_fixture f;
 
@@ -245,6 +251,7 @@ TEST a_second_result_of_a_claim_is_lost(void) {
   PASS();
 }
 
+/* Q15 */
 TEST a_result_after_a_retry_is_lost(void) {
   struct store_fixture f;
 
@@ -257,6 +264,7 @@ TEST a_result_after_a_retry_is_lost(void) {
   PASS();
 }
 
+/* Q15 */
 TEST the_result_of_an_older_claim_is_lost(void) {
   struct store_fixture f;
   struct uvs__settle old;
@@ -275,6 +283,7 @@ TEST the_result_of_an_older_claim_is_lost(void) {
   PASS();
 }
 
+/* Q15 */
 TEST the_result_of_a_released_and_claimed_again_job_is_lost(void) {
   struct store_fixture f;
   struct uvs__settle old;

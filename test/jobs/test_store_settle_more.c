@@ -13,6 +13,7 @@ static void claim_a(struct store_fixture *f) {
   store_claim(f, "q", 1);
 }
 
+/* Q31 */
 TEST extending_the_lease_of_a_cancelled_run_answers_cancelled(void) {
   struct store_fixture f;
   struct uvs__settle s;
@@ -34,6 +35,7 @@ TEST extending_the_lease_of_a_cancelled_run_answers_cancelled(void) {
   PASS();
 }
 
+/* Q31 */
 TEST a_cancelled_run_that_does_not_succeed_ends_as_cancelled(void) {
   enum uvs__settle_op ops[] = {UVS__RETRY, UVS__RELEASE, UVS__DEAD};
   size_t i;
@@ -58,6 +60,7 @@ TEST a_cancelled_run_that_does_not_succeed_ends_as_cancelled(void) {
   PASS();
 }
 
+/* Q31 */
 TEST a_cancelled_run_that_succeeds_ends_as_done(void) {
   struct store_fixture f;
 
@@ -83,6 +86,7 @@ TEST a_run_that_is_not_known_to_be_cancelled_can_be_cancelled_when_pending_again
   PASS();
 }
 
+/* Q24 */
 TEST jobs_are_put_in_the_step_that_ends_another(void) {
   struct store_fixture f;
   struct uvs__settle s;
@@ -108,6 +112,7 @@ TEST jobs_are_put_in_the_step_that_ends_another(void) {
   PASS();
 }
 
+/* Q24 */
 TEST jobs_are_not_put_if_the_lease_is_lost(void) {
   struct store_fixture f;
   struct uvs__settle s;
@@ -125,6 +130,7 @@ TEST jobs_are_not_put_if_the_lease_is_lost(void) {
   PASS();
 }
 
+/* Q30 */
 TEST a_job_that_ends_can_put_its_successor_with_its_own_key(void) {
   struct store_fixture f;
   struct uvs__settle s;
@@ -146,6 +152,7 @@ TEST a_job_that_ends_can_put_its_successor_with_its_own_key(void) {
   PASS();
 }
 
+/* Q29 */
 TEST a_held_successor_takes_the_key_before_the_puts_of_the_end(void) {
   struct store_fixture f;
   struct uvs__settle s;

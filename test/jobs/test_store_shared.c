@@ -11,6 +11,7 @@ static bool poll(struct store_fixture *f, struct uvs__store *store) {
   return store->ops->poll(store);
 }
 
+/* Q15 Q28 Q39 */
 TEST two_openers_share_jobs_keys_queues_and_fences(void) {
   struct store_fixture f;
   uvs_job_queue_t q = store_queue("q");
@@ -37,6 +38,7 @@ TEST two_openers_share_jobs_keys_queues_and_fences(void) {
   PASS();
 }
 
+/* Q18 */
 TEST a_poll_reports_changes_by_another_opener_once(void) {
   struct store_fixture f;
 
@@ -132,6 +134,7 @@ TEST a_store_has_a_clock_and_a_poll_interval(void) {
   PASS();
 }
 
+/* Q39 */
 TEST everything_is_there_after_the_store_was_closed(void) {
   struct store_fixture f;
   struct uvs__record job = store_job("q", "pending");
