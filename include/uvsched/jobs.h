@@ -446,7 +446,8 @@ static inline void uvs_job_cron_init(uvs_job_cron_t *c) {
  * Define a cron in the store. Each occurrence becomes at most one job, however many processes have
  * opened the store. The id of the job is "QUEUE/CRON@INSTANT". Raise the revision when you change
  * the definition: a higher revision than the stored one replaces the definition, the same or a
- * lower one changes nothing. A process makes the jobs of all crons if it has any handler, or has
+ * lower one changes nothing. After a change of expression or zone, occurrences before the change do
+ * not count as missed. A process makes the jobs of all crons if it has any handler, or has
  * defined a cron.
  *
  * status:  0; UVS_JOB_EXISTS (nothing changed); UVS_EUNKNOWN; UVS_EDOWN; UV_ENOSPC.

@@ -120,8 +120,7 @@ struct uvs__keeper {
   bool told_down;
 
   /* Clock. */
-  int64_t wall_offset_ns;     /* wall minus monotonic clock, at the last look */
-  int64_t expired_allowed_ns; /* expired leases are not claimed before this */
+  int64_t wall_offset_ns; /* wall minus monotonic clock, at the last look */
 
   /* Workers and runs. */
   struct uvs__worker *workers;

@@ -45,9 +45,17 @@ static struct uvs__list *list_of(struct uvs__keeper *k, enum uvs__op op) {
   return &k->asked[op == UVS__SETTLE ? 0 : op == UVS__CLAIM ? CLAIMS : 1];
 }
 
+/* May a request be tried again? A put that may have been written must not be repeated after
+ * UNKNOWN_NS: by then its job may have run, and its record may be gone. */
+static bool may_repeat(const struct uvs__ask *ask, int64_t now_ns) {
+  return !ask->unknown || ask->repeat == UVS__UNTIL_CLOSE ||
+         now_ns - ask->failing_since_ns < UNKNOWN_NS;
+}
+
 /* Requests for one batch, as a list. Claims are always among them: there is one of each worker at
  * most, and a flood of puts must not keep jobs from starting. */
-static struct uvs__request *take_batch(struct uvs__keeper *k) {
+static struct uvs__request *take_batch(uvs_jobs_t *jobs, int64_t now_ns) {
+  struct uvs__keeper *k = &jobs->keeper;
   struct uvs__request *first = NULL, **end = &first;
   size_t puts = 0;
 
@@ -60,6 +68,10 @@ static struct uvs__request *take_batch(struct uvs__keeper *k) {
       list->first = r->next;
       if (list->first == NULL)
         list->end = &list->first;
+      if (!may_repeat(r->owner, now_ns)) { /* this process was stopped since the last try */
+        ((struct uvs__ask *)r->owner)->answered(jobs, r->owner, UVS_EUNKNOWN);
+        continue;
+      }
       puts += r->op == UVS__PUT ? ((struct uvs__put_request *)(void *)r)->n : 1;
       r->next = NULL;
       *end = r;
@@ -89,14 +101,10 @@ static void store_failed(uvs_jobs_t *jobs, int64_t now_ns) {
   }
 }
 
-/* For a third of the longest lease, processes can extend their leases that have ended meanwhile. */
+/* For a third of the lease, processes can extend their leases that have ended meanwhile. */
 static void spare_expired_leases(uvs_jobs_t *jobs, int64_t now_ns) {
-  int64_t longest_us = 0;
-
-  for (const struct uvs__worker *w = jobs->keeper.workers; w != NULL; w = w->next)
-    if (w->lease_us > longest_us)
-      longest_us = w->lease_us;
-  jobs->keeper.expired_allowed_ns = uvs__later_ns(now_ns, longest_us * 1000 / 3);
+  for (struct uvs__worker *w = jobs->keeper.workers; w != NULL; w = w->next)
+    w->expired_allowed_ns = uvs__later_ns(now_ns, w->lease_us * 1000 / 3);
 }
 
 static void store_works(uvs_jobs_t *jobs, int64_t now_ns) {
@@ -113,18 +121,13 @@ static void store_works(uvs_jobs_t *jobs, int64_t now_ns) {
   uvs__workers_due(jobs);
 }
 
-/* May a request that failed be tried again later? A put that may have been written must not be
- * repeated after UNKNOWN_NS: by then its job may have run, and its record may be gone. */
+/* May a request that failed wait for the next try? */
 static bool may_wait(uvs_jobs_t *jobs, const struct uvs__ask *ask, int64_t now_ns) {
-  int64_t timeout_ns = jobs->options.put_timeout_ns;
-
   if (ask->repeat == UVS__ONCE)
     return false;
   if (ask->repeat == UVS__UNTIL_CLOSE && !jobs->keeper.closing)
     return true;
-  if (ask->unknown && timeout_ns > UNKNOWN_NS)
-    timeout_ns = UNKNOWN_NS;
-  return now_ns - ask->failing_since_ns < timeout_ns;
+  return may_repeat(ask, now_ns) && now_ns - ask->failing_since_ns < jobs->options.put_timeout_ns;
 }
 
 static void on_done(struct uvs__request *r) {
@@ -281,7 +284,7 @@ static bool run_batch(uvs_jobs_t *jobs) {
     return false;
   look_at_wall_clock(jobs, uvs__mono_ns(jobs)); /* before leases seem to have ended by it */
   k->rooms->collect(jobs);
-  batch = take_batch(k);
+  batch = take_batch(jobs, uvs__mono_ns(jobs));
   if (batch == NULL)
     return false;
   k->idle = UVS__BUSY;

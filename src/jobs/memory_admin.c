@@ -136,7 +136,7 @@ int uvs__memory_set_cron(struct uvs__memory *m, struct uvs__cron_request *r) {
     free_cron(c);
     return UV_ENOMEM;
   }
-  c->cron.last_us = old == NULL ? m->now_us : old->cron.last_us;
+  c->cron.last_us = uvs__cron_last_us(old == NULL ? NULL : &old->cron, &r->cron, m->now_us);
   if (old != NULL)
     remove_cron(m, old);
   uvs__tree_insert(&m->crons, &c->by_name);

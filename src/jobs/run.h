@@ -125,6 +125,7 @@ struct uvs__worker {
   struct uvs__handler *handlers; /* NULL for the ticks of crons */
   size_t places, running;
   int64_t lease_us;
+  int64_t expired_allowed_ns; /* expired leases are not claimed before this */
   struct uvs__timer due;
   bool wanted, asking;
   struct uvs__run *spare; /* a list: memory for the jobs that are claimed next */

@@ -40,17 +40,22 @@ static void put_tick(struct uvs__db *c, const char *name, struct uvs__arena *a) 
 
 void uvs__do_set_cron(struct uvs__db *c, struct uvs__cron_request *r) {
   const struct uvs__cron *cron = &r->cron;
-  int64_t last_us = c->now_us;
+  int64_t last_us = uvs__cron_last_us(NULL, cron, c->now_us);
 
   if (uvs__row(c, UVS__SQL_FIND_CRON, UVS__ARGS(uvs__text(cron->name)))) {
-    uint64_t revision = (uint64_t)uvs__col(c, UVS__SQL_FIND_CRON, 1);
+    struct uvs__cron old = {0};
+    bool read = uvs__read_cron(c, UVS__SQL_FIND_CRON, &r->arena, &old);
 
-    last_us = uvs__col(c, UVS__SQL_FIND_CRON, 7);
     uvs__end_rows(c, UVS__SQL_FIND_CRON);
-    if (revision >= cron->revision) {
+    if (!read) {
+      uvs__db_failed(c, SQLITE_NOMEM);
+      return;
+    }
+    if (old.revision >= cron->revision) {
       r->r.status = UVS_JOB_EXISTS;
       return;
     }
+    last_us = uvs__cron_last_us(&old, cron, c->now_us);
   }
   uvs__do(c, UVS__SQL_SET_CRON,
           UVS__ARGS(uvs__text(cron->name), uvs__int((int64_t)cron->revision),

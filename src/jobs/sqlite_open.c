@@ -198,6 +198,22 @@ static int enter(struct uvs__sqlite *s, char *text, size_t size) {
   return rc == UV_EAGAIN ? UV_EBUSY : rc;
 }
 
+/* The program may change its working directory before the store has to open the file again. */
+static int keep_whole_path(struct uvs__sqlite *s, char *text, size_t size) {
+  const char *whole = sqlite3_db_filename(s->c.db, "main");
+  size_t length = strlen(whole) + 1;
+  char *copy = uvs__jobs_alloc(length);
+
+  if (copy == NULL) {
+    snprintf(text, size, "no memory");
+    return UV_ENOMEM;
+  }
+  memcpy(copy, whole, length);
+  uvs__jobs_free(s->path);
+  s->path = copy;
+  return 0;
+}
+
 int uvs__sqlite_open(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
                      size_t size) {
   struct uvs__sqlite *s;
@@ -224,6 +240,8 @@ int uvs__sqlite_open(const struct uvs__store_config *config, struct uvs__store *
     rc = set_up(s, text, size);
   if (rc == 0)
     rc = enter(s, text, size);
+  if (rc == 0)
+    rc = keep_whole_path(s, text, size);
   if (rc != 0) {
     close_store(&s->base);
     return rc;

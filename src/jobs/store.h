@@ -55,6 +55,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <uvsched/jobs.h>
 #include <uvsched/jobs_admin.h>
@@ -317,10 +318,11 @@ struct uvs__queue_request {
 };
 
 /* SET_CRON: 0, or UVS_JOB_EXISTS if the stored revision is not lower. Otherwise the definition is
- * stored; `last` is now for a new cron and stays for a known one; a tick that is there is removed
- * (a run of it is lost), and a new one is made: queue UVS__CRON_QUEUE, rest and name the cron's,
- * pending with normal priority, due now. REMOVE_CRON: removes the tick too; 0 or UV_ENOENT. A tick
- * that is removed leaves no record and no event. CRONS: all, ordered by name. Durable. */
+ * stored; `last` is now for a new cron, stays for a known one with the same expression and zone,
+ * and is the later of the two for any other; a tick that is there is removed (a run of it is lost),
+ * and a new one is made: queue UVS__CRON_QUEUE, rest and name the cron's, pending with normal
+ * priority, due now. REMOVE_CRON: removes the tick too; 0 or UV_ENOENT. A tick that is removed
+ * leaves no record and no event. CRONS: all, ordered by name. Durable. */
 struct uvs__cron {
   const char *name, *expression, *zone;
   uint64_t revision;
@@ -330,6 +332,20 @@ struct uvs__cron {
   int64_t last_us;
   int64_t tick_us; /* CRONS: when the tick is visible */
 };
+
+/* All stores work out `last` like this. old: the stored definition; NULL: none. */
+static inline int64_t uvs__cron_last_us(const struct uvs__cron *old, const struct uvs__cron *c,
+                                        int64_t now_us) {
+  const char *zone = c->zone == NULL ? "" : c->zone;
+
+  if (old == NULL)
+    return now_us;
+  if (old->last_us > now_us || (strcmp(old->expression, c->expression) == 0 &&
+                                strcmp(old->zone == NULL ? "" : old->zone, zone) == 0))
+    return old->last_us;
+  return now_us;
+}
+
 struct uvs__cron_request {
   struct uvs__request r;
   struct uvs__cron cron;   /* SET_CRON; REMOVE_CRON: only the name */

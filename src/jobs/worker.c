@@ -50,7 +50,7 @@ static void claimed(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
     return;
   uvs__worker_sleep_until(w, r->now_us, r->next_us);
   if (r->pending_only) /* expired leases were left alone */
-    uvs__worker_wake_at(w, jobs->keeper.expired_allowed_ns);
+    uvs__worker_wake_at(w, w->expired_allowed_ns);
 }
 
 /* Allocates spare runs, up to n. Returns how many there are, at most n. */
@@ -83,7 +83,7 @@ static void claim(uvs_jobs_t *jobs, struct uvs__worker *w) {
   r->max = (uint32_t)max;
   r->max_crashed = w->handlers == NULL ? r->max : jobs->keeper.crashed == NULL ? 1 : 0;
   /* The first claim after the store was down must leave expired leases alone too. */
-  r->pending_only = jobs->keeper.told_down || uvs__mono_ns(jobs) < jobs->keeper.expired_allowed_ns;
+  r->pending_only = jobs->keeper.told_down || uvs__mono_ns(jobs) < w->expired_allowed_ns;
   r->lease_us = w->lease_us;
   w->asking = true;
   w->ask.request = &r->r;

@@ -128,6 +128,24 @@ TEST a_put_that_may_have_been_written_is_not_repeated_when_its_job_may_be_forgot
   PASS();
 }
 
+/* The process was stopped between two tries. Q5 */
+TEST a_put_that_may_have_been_written_is_not_repeated_after_a_stop(void) {
+  struct engine *f = between_start();
+  struct answer a;
+
+  between_set_mode(f, 0, REPLY_LOST);
+  EQ(0, begin_put(f, &a, "a"));
+  between_set_mode(f, 0, WORKS);
+  between_opened[0]->puts = 0;
+  engine_jump(f, UVS_SEC(25));
+  engine_quiesce(f);
+  EQ(0, between_opened[0]->puts);
+  EQ(1, a.calls);
+  EQ(UVS_EUNKNOWN, a.status);
+  engine_close(f);
+  PASS();
+}
+
 /* Q52 */
 TEST puts_that_wait_together_are_one_batch_and_each_is_answered(void) {
   static struct answer a[100]; /* too large for the stack */
@@ -392,6 +410,7 @@ SUITE(down) {
   RUN_TEST(a_put_whose_answer_was_lost_is_repeated_and_puts_one_job);
   RUN_TEST(a_put_whose_answers_were_all_lost_is_unknown_and_may_be_repeated_with_its_id);
   RUN_TEST(a_put_that_may_have_been_written_is_not_repeated_when_its_job_may_be_forgotten);
+  RUN_TEST(a_put_that_may_have_been_written_is_not_repeated_after_a_stop);
   RUN_TEST(puts_that_wait_together_are_one_batch_and_each_is_answered);
   RUN_TEST(a_put_into_a_full_store_answers_enospc_and_nothing_waits);
   RUN_TEST(other_calls_answer_down_or_unknown);

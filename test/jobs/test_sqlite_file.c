@@ -242,6 +242,37 @@ TEST nothing_is_written_to_a_file_that_was_deleted_or_replaced(void) {
   PASS();
 }
 
+static void note_status(struct uvs__request *r) {
+  *(int *)r->owner = r->status;
+}
+
+/* Q59 */
+TEST a_store_finds_its_file_again_after_a_change_of_the_working_directory(void) {
+  struct uvs__store_config config = {.name = "jobs.db"};
+  struct uvs__trim_request r = {.r = {.op = UVS__TRIM, .done = note_status}, .limit = 1};
+  struct sqlite_folder d;
+  struct uvs__store *store;
+  char before[400], moved[400], text[300];
+  int status = -1;
+
+  r.r.owner = &status;
+  folder_init(&d);
+  folder_file(&d, "moved", moved);
+  ASSERT(getcwd(before, sizeof before) != NULL);
+  ASSERT(chdir(d.path) == 0);
+  EQ(0, uvs__sqlite_open(&config, &store, text, sizeof text));
+  ASSERT(chdir(before) == 0);
+  ASSERT(rename(d.file, moved) == 0);
+  store->ops->run(store, &r.r);
+  EQ(UV_EAGAIN, status);
+  ASSERT(rename(moved, d.file) == 0);
+  store->ops->run(store, &r.r);
+  EQ(0, status);
+  store->ops->close(store);
+  folder_remove(&d);
+  PASS();
+}
+
 /* Q59 */
 TEST a_file_that_took_the_place_of_another_is_used_from_then_on(void) {
   struct store_fixture f;
@@ -444,6 +475,7 @@ SUITE(keeps) {
 SUITE(busy_or_full) {
   RUN_TEST(a_busy_file_answers_eagain_and_nothing_is_done);
   RUN_TEST(nothing_is_written_to_a_file_that_was_deleted_or_replaced);
+  RUN_TEST(a_store_finds_its_file_again_after_a_change_of_the_working_directory);
   RUN_TEST(a_file_that_took_the_place_of_another_is_used_from_then_on);
   RUN_TEST(a_full_disk_refuses_puts_and_still_ends_jobs);
   RUN_TEST(a_request_that_does_not_fit_on_the_disk_does_not_fail_its_batch);

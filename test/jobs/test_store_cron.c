@@ -108,7 +108,7 @@ TEST a_definition_that_is_not_newer_changes_nothing(void) {
 }
 
 /* Q34 */
-TEST a_newer_definition_replaces_the_older_and_keeps_last(void) {
+TEST a_newer_definition_replaces_the_older(void) {
   struct store_fixture f;
   struct uvs__cron c = store_cron("c", 1);
   int64_t now;
@@ -127,7 +127,7 @@ TEST a_newer_definition_replaces_the_older_and_keeps_last(void) {
   EQ(1, f.n_crons);
   SAYS("other", f.crons[0].expression);
   EQ(2, f.crons[0].revision);
-  EQ(now + 9, f.crons[0].last_us);
+  EQ(now + 100, f.crons[0].last_us); /* with another expression it counts from now */
   EQ(now + 100, f.crons[0].tick_us); /* due at once */
   SAYS("", store_events(&f));
   store_close(&f);
@@ -263,6 +263,42 @@ TEST a_removed_cron_has_no_tick_and_its_jobs_stay(void) {
   PASS();
 }
 
+/* Q34 */
+TEST a_new_expression_or_zone_counts_from_now_and_other_changes_keep_the_last(void) {
+  struct store_fixture f;
+  struct uvs__cron c = store_cron("c", 1);
+  int64_t defined;
+
+  store_init(&f);
+  defined = store_now(&f);
+  EQ(0, store_set_cron(&f, &c));
+  store_advance(&f, SEC);
+  c.revision++;
+  c.max_missed++;
+  EQ(0, store_set_cron(&f, &c));
+  EQ(0, store_crons(&f));
+  EQ(defined, f.crons[0].last_us);
+  c.revision++;
+  c.expression = "1 2 * * *";
+  EQ(0, store_set_cron(&f, &c));
+  EQ(0, store_crons(&f));
+  EQ(defined + SEC, f.crons[0].last_us);
+  store_advance(&f, SEC);
+  c.revision++;
+  c.zone = NULL;
+  EQ(0, store_set_cron(&f, &c));
+  EQ(0, store_crons(&f));
+  EQ(defined + 2 * SEC, f.crons[0].last_us);
+  store_advance(&f, -SEC); /* the clock is set back: no occurrence is dealt with twice */
+  c.revision++;
+  c.expression = "3 4 * * *";
+  EQ(0, store_set_cron(&f, &c));
+  EQ(0, store_crons(&f));
+  EQ(defined + 2 * SEC, f.crons[0].last_us);
+  store_close(&f);
+  PASS();
+}
+
 TEST crons_are_listed_by_name_with_their_definition(void) {
   struct store_fixture f;
   struct uvs__cron b = store_cron("b", 1), a = store_cron("a", 2), c = store_cron("c", 3);
@@ -306,12 +342,13 @@ SUITE(cron) {
   RUN_TEST(a_claimed_tick_carries_its_definition);
   RUN_TEST(a_cron_without_a_zone_and_a_payload_has_none);
   RUN_TEST(a_definition_that_is_not_newer_changes_nothing);
-  RUN_TEST(a_newer_definition_replaces_the_older_and_keeps_last);
+  RUN_TEST(a_newer_definition_replaces_the_older);
   RUN_TEST(a_run_of_the_tick_is_lost_when_the_cron_is_replaced);
   RUN_TEST(a_tick_puts_its_occurrences_and_moves_last);
   RUN_TEST(a_tick_without_a_new_occurrence_puts_nothing);
   RUN_TEST(a_tick_whose_lease_has_ended_is_claimed_again);
   RUN_TEST(a_removed_cron_has_no_tick_and_its_jobs_stay);
+  RUN_TEST(a_new_expression_or_zone_counts_from_now_and_other_changes_keep_the_last);
   RUN_TEST(crons_are_listed_by_name_with_their_definition);
   RUN_TEST(statistics_do_not_count_ticks);
 }
