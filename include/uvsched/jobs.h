@@ -135,9 +135,9 @@ static inline void uvs_jobs_options_init(uvs_jobs_options_t *o) {
  * Owns:    copies *o; borrows s until the callback of uvs_jobs_close: close the jobs first, then s.
  * Returns: 0 with *ret set; UV_EINVAL (an option is wrong); UV_ENOTSUP (built without this store; a
  *          network file system; a file of a newer version); UV_EFTYPE (not a SQLite file, or
- *          damaged); UV_EROFS, UV_EACCES, UV_ENOENT, UV_ENOMEM and other errors of the system. On
- *          an error, text (may be NULL) gets one line that says what is wrong, and the file is
- *          unchanged.
+ *          damaged); UV_EBUSY (another process has locked the file for longer than 250 ms);
+ *          UV_EROFS, UV_EACCES, UV_ENOENT, UV_ENOMEM and other errors of the system. On an error,
+ *          text (may be NULL) gets one line that says what is wrong, and the file is unchanged.
  */
 UVS_API int uvs_jobs_open(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret, char *text,
                           size_t text_size);
