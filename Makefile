@@ -30,10 +30,11 @@ with-tests: build/build.ninja
 	@.ci/setup test
 	@test -d build/test || meson setup --reconfigure build -Dtests=enabled
 
-# Also the tests of the Node package, if node is installed.
+# Also the tests of the Node package, if node is installed. Some tests wait more than they work, so
+# more of them run at once than there are processors.
 test: with-tests
 	@meson compile -C build
-	@.ci/test --node build
+	@MESON_TESTTHREADS=$$((2 * $$(getconf _NPROCESSORS_ONLN))) .ci/test --node build
 
 demo: build/build.ninja
 	@meson compile -C build demos
