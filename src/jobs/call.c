@@ -18,6 +18,7 @@ void uvs__call_free(struct uvs__call *c) {
   case UVS__LIST:
     uvs__arena_free(&c->list.arena);
     break;
+  case UVS__SET_CRON:
   case UVS__CRONS:
     uvs__arena_free(&c->cron.arena);
     break;
