@@ -46,14 +46,25 @@ static bool see_nothing(struct uvs__store *store) {
   return false;
 }
 
+/* One table for each kind of store. It is written once: later, the threads of open stores read it.
+ */
 static void make_blind(struct uvs__store *store) {
-  static struct uvs__store_ops ops;
+  static struct {
+    const struct uvs__store_ops *seeing;
+    struct uvs__store_ops blind;
+  } kinds[2];
+  int i = 0;
 
   if (!is_blind)
     return;
-  ops = *store->ops;
-  ops.poll = see_nothing;
-  store->ops = &ops;
+  while (kinds[i].seeing != NULL && kinds[i].seeing != store->ops)
+    i++;
+  if (kinds[i].seeing == NULL) {
+    kinds[i].seeing = store->ops;
+    kinds[i].blind = *store->ops;
+    kinds[i].blind.poll = see_nothing;
+  }
+  store->ops = &kinds[i].blind;
 }
 
 int __wrap_uvs__memory_open(const struct uvs__store_config *config, struct uvs__store **ret,
