@@ -402,10 +402,13 @@ TEST random_texts_are_read_or_refused_with_a_column(void) {
     char text[128] = "";
     uvs_calendar_error_t error;
     struct uvs__expression e;
-    size_t n = test_random_below(&state, 14);
+    bool five = i % 8 == 0; /* five fields; many of these are accepted */
+    size_t n = five ? 5 : test_random_below(&state, 14);
 
-    for (size_t k = 0; k < n; k++)
-      strcat(text, bits[test_random_below(&state, sizeof bits / sizeof bits[0])]);
+    for (size_t k = 0; k < n; k++) {
+      strcat(text, bits[test_random_below(&state, five ? 5 : sizeof bits / sizeof bits[0])]);
+      strcat(text, five && k < 4 ? " " : "");
+    }
     memset(&error, 1, sizeof error);
     if (uvs__expression_read(text, (int)test_random_below(&state, 3), &e, &error) == 0) {
       accepted++;
@@ -416,7 +419,7 @@ TEST random_texts_are_read_or_refused_with_a_column(void) {
     ASSERT(strnlen(error.text, sizeof error.text) < sizeof error.text - 1); /* it is not cut off */
     ASSERT(strnlen(error.field, sizeof error.field) < sizeof error.field);
   }
-  ASSERT(accepted > 0);
+  ASSERT(accepted > 1000);
   PASS();
 }
 
