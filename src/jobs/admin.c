@@ -111,10 +111,6 @@ int uvs_jobs_purge(uvs_jobs_t *jobs, const uvs_job_filter_t *f, uvs_jobs_count_c
 
 /* ------------------------------------------------------------------ queues --- */
 
-static void deliver_status(struct uvs__call *c) {
-  ((uvs_jobs_cb)c->callback)(c->jobs, c->status, c->arg);
-}
-
 static bool queue_answered(struct uvs__call *c) {
   if (c->status == 0)
     uvs__workers_due(c->jobs);
@@ -140,7 +136,7 @@ int uvs_jobs_set_queue(uvs_jobs_t *jobs, const uvs_job_queue_t *q, uvs_jobs_cb c
     return rc;
   c->callback = (void (*)(void))cb;
   c->arg = arg;
-  c->deliver = deliver_status;
+  c->deliver = uvs__call_deliver_status;
   c->answered = queue_answered;
   c->queue.set = *q;
   if (uvs__arena_string(&c->arena, q->name, &c->queue.set.name))

@@ -99,3 +99,7 @@ int uvs__call_id(struct uvs__call *c, const char *id, const char **ret_queue,
              ? 0
              : UV_ENOMEM;
 }
+
+void uvs__call_deliver_status(struct uvs__call *c) {
+  ((uvs_jobs_cb)c->callback)(c->jobs, c->status, c->arg);
+}

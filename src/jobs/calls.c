@@ -123,10 +123,6 @@ static bool alter_answered(struct uvs__call *c) {
   return true;
 }
 
-static void deliver_status(struct uvs__call *c) {
-  ((uvs_jobs_cb)c->callback)(c->jobs, c->status, c->arg);
-}
-
 static int alter(uvs_jobs_t *jobs, enum uvs__alter_op op, const char *id, struct uvs__when when,
                  uvs_jobs_cb cb, void *arg) {
   struct uvs__call *c;
@@ -136,7 +132,7 @@ static int alter(uvs_jobs_t *jobs, enum uvs__alter_op op, const char *id, struct
     return rc;
   c->callback = (void (*)(void))cb;
   c->arg = arg;
-  c->deliver = deliver_status;
+  c->deliver = uvs__call_deliver_status;
   c->answered = alter_answered;
   c->alter.op = op;
   c->alter.when = when;

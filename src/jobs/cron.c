@@ -87,10 +87,6 @@ static bool cron_answered(struct uvs__call *c) {
   return true;
 }
 
-static void deliver_status(struct uvs__call *c) {
-  ((uvs_jobs_cb)c->callback)(c->jobs, c->status, c->arg);
-}
-
 int uvs_jobs_cron(uvs_jobs_t *jobs, const uvs_job_cron_t *c, uvs_jobs_cb cb, void *arg, char *text,
                   size_t text_size) {
   char unused[200];
@@ -111,7 +107,7 @@ int uvs_jobs_cron(uvs_jobs_t *jobs, const uvs_job_cron_t *c, uvs_jobs_cb cb, voi
     return rc;
   call->callback = (void (*)(void))cb;
   call->arg = arg;
-  call->deliver = deliver_status;
+  call->deliver = uvs__call_deliver_status;
   call->answered = cron_answered;
   rc = copy_cron(call, c);
   if (rc == 0)
@@ -131,7 +127,7 @@ int uvs_jobs_remove_cron(uvs_jobs_t *jobs, const char *name, uvs_jobs_cb cb, voi
     return rc;
   c->callback = (void (*)(void))cb;
   c->arg = arg;
-  c->deliver = deliver_status;
+  c->deliver = uvs__call_deliver_status;
   if (uvs__arena_string(&c->arena, name, &c->cron.cron.name))
     return uvs__call_send(c);
   uvs__call_free(c);

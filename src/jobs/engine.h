@@ -281,6 +281,8 @@ struct uvs__call {
 int uvs__call_new(uvs_jobs_t *jobs, enum uvs__op op, struct uvs__call **ret);
 int uvs__call_send(struct uvs__call *c);
 void uvs__call_free(struct uvs__call *c);
+/* For calls whose callback is a uvs_jobs_cb. */
+void uvs__call_deliver_status(struct uvs__call *c);
 /* Copies an id, split in two, into the call's arena. 0, UV_EINVAL, UV_ENOMEM. */
 int uvs__call_id(struct uvs__call *c, const char *id, const char **ret_queue,
                  const char **ret_rest);
