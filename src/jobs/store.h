@@ -411,8 +411,23 @@ struct uvs__store {
   char trouble[200]; /* why the last request failed, one line; "" */
 };
 
+/* What a store reports between requests. Keeper's thread. */
+struct uvs__store_hooks {
+  /* Jobs of this queue (NULL: of any queue) may be visible now. */
+  void (*wake)(void *arg, const char *queue);
+  /* The store has something to tell: UVS_EVENT_STORE_RESET. */
+  void (*event)(void *arg, int what, const char *text);
+};
+
 struct uvs__store_ops {
-  /* Carry out a batch, a list in order. Each request's `done` is called once; it may free it. */
+  /* Before the first `run`, on the keeper's thread. The store may have handles on the loop from now
+   * until `stop`. NULL: not needed. */
+  void (*start)(struct uvs__store *store, uv_loop_t *loop, const struct uvs__store_hooks *hooks,
+                void *arg);
+  /* After the last request was answered: close the handles. The loop runs until they are closed. */
+  void (*stop)(struct uvs__store *store);
+  /* Carry out a batch, a list in order. Each request's `done` is called once; it may free it. A
+   * store that is a server calls it later, from the loop of `start`. */
   void (*run)(struct uvs__store *store, struct uvs__request *first);
   /* Returns true if another process, or another connection, has changed something or died, so that
    * claims may find more. */
@@ -420,6 +435,8 @@ struct uvs__store_ops {
   /* Called when there was nothing to do for a while: housekeeping that is best done then. Returns
    * an event (UVS_EVENT_CANNOT_SHRINK) or 0. */
   int (*idle)(struct uvs__store *store);
+  /* The store's clock. A store that is a server works it out from its answers and the monotonic
+   * clock. Then a wall clock of this machine that is wrong has no effect. */
   int64_t (*now_us)(struct uvs__store *store);
   /* Ends the leases that this opener has given: their visible_us becomes now. A store that several
    * processes share does the same for a process that has died. */

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * redis: the store in Redis. This header is for the files redis*.c only.
+ *
+ *   redis_url.c      reads "redis://..." into options
+ *   redis_check.c    connects once while the store is opened, and looks at the server's settings
+ *   redis_socket.c   one connection on a libuv loop: hiredis with deadlines for each request
+ *   redis_link.c     the connections of a store: reconnects, scripts, messages, WAIT
+ *   redis_script.c   the texts of the scripts, made from the files *.lua
+ *   redis_words.c    the words of a command
+ *   redis_put.c ...  one file for each kind of request: its words, and how its reply is read
+ *   redis_open.c     opens, closes, carries out batches
+ */
+#ifndef UVSCHED_JOBS_REDIS_H
+#define UVSCHED_JOBS_REDIS_H
+
+#include <hiredis/hiredis.h>
+#include <uv.h>
+
+#include "jobs/store.h"
+
+/* ------------------------------------------------------------ redis_url.c --- */
+
+/* What a store's name says. All strings are behind the struct. */
+struct uvs__redis_options {
+  const char *host; /* NULL: `path` */
+  int port;
+  const char *path;           /* of a unix socket */
+  const char *user, *password; /* NULL: none */
+  int db;
+  const char *ns;      /* the prefix of all keys; "uvsched" */
+  const char *service; /* Sentinel: the name of the master; NULL: host is the server itself */
+  const char *sentinels; /* "host:port,host:port"; NULL: host and port */
+  uint32_t replicas; /* of WAIT; 0: no WAIT */
+  bool strict;       /* settings that may lose jobs are refused, not only warned of */
+  int64_t timeout_ns; /* of each request, and of connecting; 2 s */
+};
+
+/* `name` is what follows "redis:". On an error `text` names what is wrong. */
+int uvs__redis_read_url(const char *name, struct uvs__redis_options **ret, char *text, size_t size);
+void uvs__redis_free_options(struct uvs__redis_options *o);
+
+/* --------------------------------------------------------- redis_script.c --- */
+
+enum uvs__redis_script {
+  UVS__REDIS_NO_SCRIPT = -1, /* a plain command */
+  UVS__REDIS_INIT,
+  UVS__REDIS_PUT,
+  UVS__REDIS_CLAIM,
+  UVS__REDIS_SETTLE,
+  UVS__REDIS_SCRIPTS /* more are added in front of this one */
+};
+struct uvs__redis_script_text {
+  const char *name;
+  const char *text;
+  size_t size;
+};
+extern const struct uvs__redis_script_text uvs__redis_scripts[UVS__REDIS_SCRIPTS];
+
+/* ----------------------------------------------------------- redis_link.c --- */
+
+/* How a command ended. Loop thread of the link, once for each command that was sent.
+ *   0             `reply` is not an error, and lives until the return
+ *   UV_EAGAIN     the server has not done it: it was not sent, or the server is loading, is a
+ *                 replica, has lost the scripts, has too few replicas ...
+ *   UVS_EUNKNOWN  it was sent, and no reply came: the server may have done it
+ *   UV_ENOSPC     the server is full (OOM), or cannot write (MISCONF); nothing was done
+ *   UV_EACCES     the server refuses the user, the password or the command
+ *   UV_EIO        any other error of the server
+ * After UV_E... link->trouble is one line that says why. */
+typedef void (*uvs__redis_cb)(void *arg, int status, const redisReply *reply, int64_t sent_ns,
+                              int64_t received_ns);
+
+struct uvs__redis_link_hooks {
+  /* A new connection works, and its scripts are loaded. `run_id` of the server. */
+  void (*up)(void *arg, const char *run_id);
+  void (*down)(void *arg);
+  /* Subscribed, and confirmed, for the first time or again: messages may have been missed. */
+  void (*subscribed)(void *arg);
+  void (*message)(void *arg, const char *channel, const char *text, size_t size);
+};
+
+struct uvs__redis_link {
+  char trouble[200]; /* why the last command failed; "" */
+  bool is_up;
+};
+
+/* Connects to the server, and again whenever the connection is lost: after 50 ms, doubling to 5 s,
+ * with jitter. `channels` (n of them) are subscribed on a second connection. With options->replicas
+ * a third connection waits for replicas. No call blocks. NULL: no memory. */
+struct uvs__redis_link *uvs__redis_link_open(uv_loop_t *loop, const struct uvs__redis_options *o,
+                                             const char *const *channels, size_t n,
+                                             const struct uvs__redis_link_hooks *hooks, void *arg);
+
+/* Sends a command, behind those that were sent before. With a script the words are those behind its
+ * hash: the number of keys, the keys, the arguments. The words are copied. `durable`: the answer
+ * waits for replicas, if options->replicas asks for it. cb is called later, never from inside
+ * this call. 0 or UV_ENOMEM (then cb is not called). */
+int uvs__redis_link_send(struct uvs__redis_link *link, enum uvs__redis_script script, int n,
+                         const char *const *words, const size_t *sizes, bool durable,
+                         uvs__redis_cb cb, void *arg);
+
+/* Answers all commands (UV_EAGAIN or UVS_EUNKNOWN) and closes all handles. *link frees itself from
+ * the loop. No hook is called any more. */
+void uvs__redis_link_close(struct uvs__redis_link *link);
+
+/* ---------------------------------------------------------- redis_check.c --- */
+
+/* Connects, blocking, for at most options->timeout_ns, and looks: version at least 7, role,
+ * appendonly, appendfsync, no-appendfsync-on-rewrite, maxmemory-policy, min-replicas-to-write.
+ * `warning` gets one line about settings that may lose jobs, or "". */
+int uvs__redis_check(const struct uvs__redis_options *o, char *warning, size_t warning_size,
+                     char *text, size_t size);
+
+/* ----------------------------------------------------------- redis_open.c --- */
+
+int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
+                    size_t size);
+
+#endif
