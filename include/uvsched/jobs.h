@@ -85,7 +85,9 @@ enum {
   UVS_EVENT_STORE_UP,      /* the store works again */
   UVS_EVENT_CLOCK_SET,     /* the store's clock was set forward or back */
   UVS_EVENT_CANNOT_SHRINK, /* another reader keeps the write-ahead log of SQLite from shrinking */
-  UVS_EVENT_QUEUE_CHANGED  /* a queue was paused, resumed or changed; also by another process */
+  UVS_EVENT_QUEUE_CHANGED, /* a queue was paused, resumed or changed; also by another process */
+  UVS_EVENT_STORE_RESET    /* Redis has lost its data, by FLUSHALL for example. The process has
+                            * defined its crons again. */
 };
 
 typedef struct {

@@ -91,6 +91,7 @@ struct uvs__keeper_rooms {
   void (*collect)(uvs_jobs_t *jobs);   /* before each batch: ask for what is wanted now */
   void (*changed)(uvs_jobs_t *jobs);   /* another process has changed something */
   void (*clock_set)(uvs_jobs_t *jobs); /* leases count by the clock that was set */
+  void (*reset)(uvs_jobs_t *jobs);     /* the store has lost what it had */
 };
 
 struct uvs__keeper {
@@ -102,8 +103,9 @@ struct uvs__keeper {
   const struct uvs__keeper_rooms *rooms;
   struct uvs__timers timers;
   struct uvs__list asked[3]; /* settle first, claim last */
-  size_t in_flight;          /* requests that have no answer yet */
-  int64_t housekeeping_ns;   /* when housekeeping is next due */
+  size_t in_flight;          /* requests that have no answer yet; a put counts for each job */
+  bool in_pass;
+  int64_t housekeeping_ns; /* when housekeeping is next due */
   int64_t trim_ns;
   enum {
     UVS__BUSY,
@@ -120,7 +122,7 @@ struct uvs__keeper {
   bool told_down;
 
   /* Clock. */
-  int64_t wall_offset_ns; /* wall minus monotonic clock, at the last look */
+  int64_t store_offset_ns; /* the store's clock minus the monotonic one, at the last look */
 
   /* Workers and runs. */
   struct uvs__worker *workers;
@@ -129,6 +131,8 @@ struct uvs__keeper {
   size_t n_to_settle;
   size_t running;           /* runs that have not been settled */
   struct uvs__run *crashed; /* the run of a job with crashes; NULL: none */
+
+  struct uvs__kept_cron *crons; /* that this process has defined */
 
   struct uvs__wait *waits[UVS__BUCKETS_OF_IDS];
   size_t n_waits;
@@ -223,6 +227,9 @@ void uvs__settle_collect(uvs_jobs_t *jobs);
 
 /* A tick was claimed: decides which jobs are put and when the next tick is, and settles the run. */
 void uvs__cron_tick(uvs_jobs_t *jobs, struct uvs__run *run, int64_t now_us);
+/* The store has lost its data: defines again the crons that this process has defined. */
+void uvs__crons_define_again(uvs_jobs_t *jobs);
+void uvs__crons_free(uvs_jobs_t *jobs);
 /* The first occurrence after now_us and last_us. The grid of @every begins at last_us. */
 int64_t uvs__cron_next_us(const uvs_calendar_t *c, int64_t last_us, int64_t now_us);
 #define UVS__MISSED_MAX 1000 /* the largest max_missed */

@@ -26,6 +26,7 @@ static void on_closed(uv_handle_t *async) {
     jobs->handlers = h->next;
     uvs__jobs_free(h);
   }
+  uvs__crons_free(jobs);
   uvs__jobs_destroy(jobs);
 }
 

@@ -111,7 +111,7 @@ static void collect(uvs_jobs_t *jobs) {
 }
 
 static const struct uvs__keeper_rooms rooms = {uvs__events_look, collect, uvs__waits_look,
-                                               uvs__settle_extend_all};
+                                               uvs__settle_extend_all, uvs__crons_define_again};
 
 int uvs_jobs_open(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret, char *text,
                   size_t size) {

@@ -25,15 +25,15 @@
 struct uvs__redis_options {
   const char *host; /* NULL: `path` */
   int port;
-  const char *path;           /* of a unix socket */
+  const char *path;            /* of a unix socket */
   const char *user, *password; /* NULL: none */
   int db;
-  const char *ns;      /* the prefix of all keys; "uvsched" */
-  const char *service; /* Sentinel: the name of the master; NULL: host is the server itself */
+  const char *ns;        /* the prefix of all keys; "uvsched" */
+  const char *service;   /* Sentinel: the name of the master; NULL: host is the server itself */
   const char *sentinels; /* "host:port,host:port"; NULL: host and port */
-  uint32_t replicas; /* of WAIT; 0: no WAIT */
-  bool strict;       /* settings that may lose jobs are refused, not only warned of */
-  int64_t timeout_ns; /* of each request, and of connecting; 2 s */
+  uint32_t replicas;     /* of WAIT; 0: no WAIT */
+  bool strict;           /* settings that may lose jobs are refused, not only warned of */
+  int64_t timeout_ns;    /* of each request, and of connecting; 2 s */
 };
 
 /* `name` is what follows "redis:". On an error `text` names what is wrong. */

@@ -412,6 +412,7 @@ void uvs__runs_stop(uvs_jobs_t *jobs, unsigned why) {
 
 static void tell_waits_done(const struct uvs__run *run) {
   const struct uvs__claimed *c = run->claimed;
+  struct uvs__store *store = run->jobs->keeper.store;
   uvs_job_info_t info = {.size = sizeof info,
                          .state = UVS_JOB_DONE,
                          .id = run->id,
@@ -421,7 +422,7 @@ static void tell_waits_done(const struct uvs__run *run) {
                          .priority = c->priority,
                          .due_ns = run->job.due_ns,
                          .put_ns = run->job.put_ns,
-                         .ended_ns = uvs__wall_ns(run->jobs) / 1000 * 1000,
+                         .ended_ns = store->ops->now_us(store) * 1000,
                          .attempts = c->failures + 1,
                          .crashes = c->crashes,
                          .error = "",

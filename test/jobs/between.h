@@ -27,12 +27,23 @@ struct between {
   struct uvs__store *real;
   _Atomic int mode;
   _Atomic int puts; /* requests of the largest batch */
+  bool later;
+  uv_async_t async; /* later: between_later */
+  const struct uvs__store_hooks *hooks;
+  void *arg;
+  struct uvs__request *waiting, **waiting_end; /* have no answer yet */
+  _Atomic int to_report;                       /* an event; 0: none */
 };
 extern struct between *between_opened[NODES_MAX]; /* of the last fixture, in order */
+
+/* Stores that are opened from now on answer later, from the loop, as a server does. */
+extern bool between_later;
 
 /* As engine_new and engine_start. */
 struct engine *between_new(void);
 struct engine *between_start(void);
 void between_set_mode(struct engine *f, int node, enum between_mode mode);
+/* The store of this node, which answers later, reports an event. */
+void between_report(struct engine *f, int node, int what);
 
 #endif

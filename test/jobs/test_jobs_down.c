@@ -424,4 +424,6 @@ SUITE(down) {
   RUN_TEST(jobs_go_on_by_themselves_after_the_store_was_down);
 }
 
-TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(down)));
+/* Then the same with stores that answer later, as a server does. */
+TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(down); between_later = true; RUN_SUITE(down);
+                         between_later = false));
