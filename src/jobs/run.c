@@ -334,8 +334,7 @@ static void give_back_unknown(struct uvs__run *run) {
   end_at_once(run, UVS__RELEASE, UNKNOWN_NAME_US + jitter_us, NULL);
 }
 
-/* Only one job with crashes runs at a time, but two workers may each have claimed one in a batch.
- */
+/* Only one job with crashes runs at a time. Two workers may each have claimed one in a batch. */
 static bool may_start(struct uvs__run *run) {
   struct uvs__keeper *k = &run->jobs->keeper;
 
