@@ -60,8 +60,8 @@ static size_t jobs_of(const struct uvs__request *r) {
   return r->op == UVS__PUT ? ((const struct uvs__put_request *)(const void *)r)->n : 1;
 }
 
-/* Requests for one batch, as a list. Claims are always among them: there is one of each worker at
- * most, and a flood of puts must not keep jobs from starting. */
+/* Takes the requests for one batch, as a list. All waiting claims are in each batch: a worker has
+ * at most one, and a flood of puts must not keep jobs from starting. */
 static struct uvs__request *take_batch(uvs_jobs_t *jobs, int64_t now_ns) {
   struct uvs__keeper *k = &jobs->keeper;
   struct uvs__request *first = NULL, **end = &first;
@@ -116,7 +116,8 @@ static void store_failed(uvs_jobs_t *jobs, int64_t now_ns) {
   }
 }
 
-/* For a third of the lease, processes can extend their leases that have ended meanwhile. */
+/* Leaves expired leases alone for a third of the lease, so that processes which are alive can
+ * extend theirs first. */
 static void spare_expired_leases(uvs_jobs_t *jobs, int64_t now_ns) {
   for (struct uvs__worker *w = jobs->keeper.workers; w != NULL; w = w->next)
     w->expired_allowed_ns = uvs__later_ns(now_ns, w->lease_us * 1000 / 3);
@@ -201,7 +202,7 @@ static void trim(uvs_jobs_t *jobs) {
   struct trim *t = uvs__jobs_alloc(sizeof *t);
 
   if (t == NULL)
-    return; /* the next one comes in a minute */
+    return; /* the next trim comes in a minute */
   t->r.r.op = UVS__TRIM;
   t->r.max_done = o->max_done;
   t->r.max_dead = o->max_dead;
@@ -308,7 +309,7 @@ static bool run_batch(uvs_jobs_t *jobs) {
   k->retry_awaited = k->retry_ns > uvs__mono_ns(jobs);
   if (k->retry_awaited)
     return false;
-  look_at_store_clock(jobs, uvs__mono_ns(jobs)); /* before leases seem to have ended by it */
+  look_at_store_clock(jobs, uvs__mono_ns(jobs)); /* before a new time makes leases look expired */
   k->rooms->collect(jobs);
   batch = take_batch(jobs, uvs__mono_ns(jobs));
   if (batch == NULL)
@@ -387,7 +388,7 @@ static bool step(uvs_jobs_t *jobs) {
   if (more || !has_ended(jobs))
     return more;
   uvs__mailbox_shut(&k->mail);
-  more = uvs__mailbox_receive(&k->mail, jobs, 1); /* the last ones */
+  more = uvs__mailbox_receive(&k->mail, jobs, 1); /* the last messages */
   if (!more)
     quit(jobs);
   return more;
@@ -495,7 +496,8 @@ static int nudge(uvs_jobs_t *jobs) {
 }
 
 int uvs_jobs_wake(uvs_jobs_t *jobs) {
-  /* A thread that wakes again and again must not keep the store from ending. */
+  /* While the store is being closed, a thread that calls this again and again must not delay the
+   * end of the keeper. */
   return jobs != NULL && atomic_load(&jobs->closing) ? UV_ESHUTDOWN : nudge(jobs);
 }
 

@@ -2,7 +2,7 @@
  *
  * open: opens a store, and closes it.
  *
- * Closing goes through four steps, each on its thread: uvs_jobs_close tells the keeper; the keeper
+ * A close has four steps, each on its own thread: uvs_jobs_close tells the keeper; the keeper
  * ends when nothing runs and nothing waits for an answer; the loop thread joins it and waits for
  * the last `done` of a handler's task; then the mailbox is closed, and the callback is called.
  */

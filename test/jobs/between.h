@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * between: stands between the engine and each store, and can be told to do nothing, or to do
- * everything and then not to say so. The test is linked with --wrap of the functions that open
- * stores.
+ * between: a layer between the engine and each store. A test can set it to carry out nothing, or to
+ * carry out everything and then report that the result is unknown. The test is linked with --wrap
+ * of the functions that open stores.
  */
 #ifndef TEST_BETWEEN_H
 #define TEST_BETWEEN_H
@@ -16,10 +16,10 @@
 enum between_mode {
   WORKS,
   DOWN,       /* nothing is done: UV_EAGAIN */
-  REPLY_LOST, /* what writes is done, and answers UVS_EUNKNOWN; claims: nothing is done */
+  REPLY_LOST, /* writes are done, and answer UVS_EUNKNOWN; claims are not done */
   NO_RESULTS, /* settlements are not done: UV_EAGAIN */
   NO_PUTS,    /* puts are not done: UV_EAGAIN */
-  FULL        /* what writes answers UV_ENOSPC, and is not done */
+  FULL        /* writes are not done: UV_ENOSPC */
 };
 
 struct between {
