@@ -224,6 +224,8 @@ static int read_open(int fd, struct uvs__zone_table **ret, struct uvs__zone_stam
   char *bytes;
   int64_t n;
 
+  if (rc == UV_ENOENT)
+    *ret_why = "it is not a regular file";
   if (rc < 0)
     return rc;
   if (ret_stamp->size > FILE_MAX) {

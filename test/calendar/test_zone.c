@@ -233,6 +233,7 @@ TEST files_that_are_not_zones_are_refused(void) {
   folder_must(mkfifo(path, 0600) == 0, path);
   ASSERT_RC(UV_ENOENT, offset_named("Pipe")); /* and nobody waits for a writer */
   ASSERT_RC(UV_ENOENT, offset_with_tz(path));
+  ASSERT(strstr(why, "it is not a regular file") != NULL);
   folder_must(unlink(path) == 0, path);
   I64(fd, next_fd());
   PASS();
