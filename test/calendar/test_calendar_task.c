@@ -274,6 +274,23 @@ static void let_pass(struct fixture *f, uvs_id_t id, enum way way) {
   fixture_turn(f);
 }
 
+/* K15 K19 */
+TEST a_task_that_is_rescheduled_after_a_clock_was_set_back_goes_back_too(void) {
+  struct fixture f;
+  uvs_id_t id;
+
+  CHECK_CALL(open_at(&f, "2025-06-01 08:30", 1));
+  uvs_task_t t = cron(&f, 'a', "0 * * * *", "UTC");
+  ASSERT_RC(0, uvs_submit(f.s, &t, &id));
+  advance_until(&f, "2025-06-01 09:05");
+  set_wall(&f, -UVS_HOUR(1));
+  ASSERT_RC(0, uvs_reschedule(f.s, id, UVS_MIN(10)));
+  advance_until(&f, "2025-06-01 10:00");
+  ASSERT_RUNS("01 09:00:00, 01 08:15:00, 01 09:00:00, 01 10:00:00", &f, 'a');
+  CHECK_CALL(close_all(&f));
+  PASS();
+}
+
 /* K16 K17 V3 */
 TEST the_policy_decides_about_missed_occurrences(void) {
   static const int reasons[] = {UVS_LATE_CLOCK, UVS_LATE_LOOP, UVS_LATE_OVERLAP, UVS_LATE_PAUSED,
@@ -1391,6 +1408,7 @@ SUITE(calendar_task) {
   RUN_TEST(a_run_is_never_early_by_the_wall_clock);
   RUN_TEST(no_occurrence_runs_twice_when_the_clock_is_set_back);
   RUN_TEST(a_clock_that_is_set_back_during_a_run_repeats_nothing);
+  RUN_TEST(a_task_that_is_rescheduled_after_a_clock_was_set_back_goes_back_too);
   RUN_TEST(the_policy_decides_about_missed_occurrences);
   RUN_TEST(a_day_forward_is_1440_missed_minutes);
   RUN_TEST(a_merged_occurrence_is_counted_once);
