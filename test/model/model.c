@@ -1091,14 +1091,33 @@ static void complete_waiting(struct model *m, struct task *k) {
   conclude(m, k);
 }
 
+/* SKIP, and a later occurrence has passed while the task was ready. */
+static bool leave_out_occurrence(struct model *m, struct task *k) {
+  int64_t by[UVS_LATE_CAUSES];
+  int64_t now = now_of(m);
+
+  if (!has_to_decide(k, k->due + k->wall_late + (now - k->ready)))
+    return false;
+  k->runner = UVS_ON_LOOP;
+  owe_point(k, true, why_late(m, k, k->ready - k->wall_late, now, true, by));
+  k->state = UVS_WAITING;
+  k->limited = false;
+  unlist(m, k);
+  wait_for_due(m, k);
+  return true;
+}
+
 /* SKIP, and a whole period has passed while the task was ready. */
 static bool leave_out(struct model *m, struct task *k) {
   int64_t by[UVS_LATE_CAUSES];
   int64_t now = now_of(m);
   uint64_t n;
 
-  if (k->t.kind != UVS_FIXED_RATE || k->t.missed_policy != UVS_MISSED_SKIP || off_grid(k) ||
-      periods_between(k, k->due, now) == 0)
+  if (k->t.missed_policy != UVS_MISSED_SKIP)
+    return false;
+  if (k->t.kind == UVS_CALENDAR)
+    return leave_out_occurrence(m, k);
+  if (k->t.kind != UVS_FIXED_RATE || off_grid(k) || periods_between(k, k->due, now) == 0)
     return false;
   n = points_before(k, k->due, now);
   k->runner = UVS_ON_LOOP;
