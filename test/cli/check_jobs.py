@@ -410,6 +410,16 @@ def locked():
     check("what was put", ids(), [id, "a/2"])
 
 
+def lost_output():
+    """The id cannot be printed: the job is there, and a user must not put it again."""
+    with open("/dev/full", "wb") as full:
+        p = subprocess.run([UVSCHED, "jobs", "put", "--name", "a", "--id", "1", *STORE], stdout=full,
+                           stderr=subprocess.PIPE, env=ENV, check=False)
+    check("an id that cannot be printed", (p.returncode, p.stderr), (1, b"uvsched: a/1 is in the store, but its id could "
+          b"not be printed: no space left on device\nuvsched: the output could not be written\n"))
+    check("the job", ids(), ["a/1"])
+
+
 def hostile():
     """Odd arguments: the program ends with 0, 1 or 2, and what it prints cannot harm a terminal."""
     chosen = random.Random(18)
@@ -938,7 +948,7 @@ def page():
 if run("jobs", "--help")[0] != 0:
     print("skipped: this program has no jobs")
     sys.exit(77)
-parts = (help_pages, usage, no_store, no_store_yet, put_times, put_ids_and_keys, payloads, locked, hostile, listing, change, queues, crons, run_jobs,
+parts = (help_pages, usage, no_store, no_store_yet, put_times, put_ids_and_keys, payloads, locked, lost_output, hostile, listing, change, queues, crons, run_jobs,
          run_failures, run_limits, run_cancel, run_stop, run_killed, run_many_killed, run_lost, run_guardian, run_shared, run_elsewhere, run_paused,
          run_without_descriptors, writing, page)
 for part in parts:
