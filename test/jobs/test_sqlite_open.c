@@ -379,6 +379,7 @@ static int open_existing(struct sqlite_folder *f) {
   return uvs__sqlite_open(&config, &f->store, f->text, sizeof f->text);
 }
 
+/* Q42 */
 TEST a_file_without_a_store_is_refused_and_unchanged_if_the_store_must_exist(void) {
   struct sqlite_folder f;
   struct file_copy before;
