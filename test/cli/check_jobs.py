@@ -144,7 +144,7 @@ class Runner:
         with open(f"/proc/{self.p.pid}/task/{self.p.pid}/children", encoding="ascii") as f:
             for pid in f.read().split():
                 with open(f"/proc/{pid}/cmdline", "rb") as line:
-                    if line.read().startswith(b"uvsched-guardian"):
+                    if line.read().startswith(b"jobs-guardian"):
                         return int(pid)
         return None
 
@@ -868,7 +868,8 @@ def run_guardian():
         guardian = until("the guardian", lambda: r.guardian() if "running jobs" in r.text() else None)
         with open(f"/proc/{guardian}/cmdline", "rb") as f:
             title = f.read().rstrip(b"\0")
-        check("ps shows what it is", title, b"uvsched-guardian of process %d" % r.p.pid)
+        check("ps shows what it is", title, b"jobs-guardian of process %d" % r.p.pid)
+        check("`pkill uvsched` does not find it", "uvsched" in read(f"/proc/{guardian}/comm"), False)
         os.kill(guardian, signal.SIGTERM)
         check("SIGTERM does not end it", is_alive(guardian))
         check("it is in another session", os.getsid(guardian) != os.getsid(r.p.pid))
