@@ -105,7 +105,7 @@ static int add(const char *command, const char *store_name, const uvs_job_cron_t
   if (rc != 0)
     return rc;
   rc = uvs_jobs_cron(store.jobs, c, jobs_answered, &store, text, sizeof text);
-  if (rc == UV_EINVAL)
+  if (rc == UV_EINVAL || rc == UV_ENOENT) /* what text says is wrong; UV_ENOENT: the zone */
     return jobs_close(&store, cli_usage_error(command, "%s", text));
   rc = jobs_wait(&store, rc, NULL);
   if (rc == UVS_JOB_EXISTS) {

@@ -2,6 +2,7 @@
  *
  * jobs_put: puts one job, and prints its id when the job is durable.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,13 +47,22 @@ static const char help[] =
     "  uvsched jobs put --store sqlite:jobs.db --name confirm --id order-17 --in 15d\n"
     "  tar c report | uvsched jobs put --store sqlite:jobs.db --name mail --payload-file -\n"
     "\n"
-    "exit status: 0 the job is in the store; 1 it is not; 2 the command line is wrong.\n";
+    "exit status: 0 the job is in the store; 1 it is not, or its id could not be printed; 2 the\n"
+    "command line is wrong.\n";
 
 struct put {
   struct jobs_store store;
   uvs_job_spec_t spec;
   int status;
 };
+
+/* If that fails, main says so; but a user must know that the job is there. */
+static void print_id(const char *id) {
+  printf("%s\n", id);
+  if (fflush(stdout) != 0)
+    cli_complain("%s is in the store, but its id could not be printed: %s", id,
+                 uv_strerror(uv_translate_sys_error(errno)));
+}
 
 static void on_put(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, void *arg) {
   struct put *p = arg;
@@ -62,11 +72,11 @@ static void on_put(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, 
   jobs_answered(jobs, 0, &p->store);
   switch (results->status) {
   case 0:
-    printf("%s\n", results->id);
+    print_id(results->id);
     break;
   case UVS_JOB_EXISTS:
     cli_complain("%s exists already, so nothing was put", results->id);
-    printf("%s\n", results->id);
+    print_id(results->id);
     break;
   case UV_EEXIST:
     cli_complain("the key %s is in use by %s, so nothing was put", p->spec.key, results->id);

@@ -85,6 +85,7 @@ int jobs_open(struct jobs_store *store, const char *command, const char *name, b
   options.store = name;
   options.on_event = on_event;
   options.arg = arg;
+  options.existing = !make;
   end_ns = uv_hrtime() + UVS_SEC(2);
   do /* another process may be writing */
     rc = uvs_jobs_open(store->scheduler, &options, &store->jobs, text, sizeof text);
@@ -92,7 +93,12 @@ int jobs_open(struct jobs_store *store, const char *command, const char *name, b
   if (rc == 0)
     return 0;
   store->jobs = NULL;
-  cli_complain("the store cannot be opened: %s", *text == '\0' ? uvs_jobs_strerror(rc) : text);
+  if (rc == UV_ENOENT && !make && access(name + sizeof prefix - 1, F_OK) == 0)
+    cli_complain("there is no store in %.400s: if this is the right file, `uvsched jobs put` adds "
+                 "one",
+                 name);
+  else
+    cli_complain("the store cannot be opened: %s", *text == '\0' ? uvs_jobs_strerror(rc) : text);
   return jobs_close(store, CLI_FAILED);
 }
 
