@@ -217,11 +217,11 @@ def usage():
             "replace error",
             ("put", "--name", "a", "--priority", "1"): "--priority is '1': write one of these: low normal high",
             ("put", "--name", "a", "--keep", "1"): f"--keep is '1': {duration}",
-            ("put", "--name", "a"): "the store is missing: write --store sqlite:FILE",
+            ("put", "--name", "a"): "the store is missing: write --store sqlite:FILE, or --store redis://HOST",
             ("put", "--name", "a", "--store", "x.db"): "--store is 'x.db': write sqlite: and the name of a file, such as "
-            "sqlite:jobs.db",
+            "sqlite:jobs.db, or redis:// and the name of a host",
             ("put", "--name", "a", "--store", "memory:"): "--store is 'memory:': write sqlite: and the name of a file, "
-            "such as sqlite:jobs.db",
+            "such as sqlite:jobs.db, or redis:// and the name of a host",
             ("put", "--name", "a", "--store", "sqlite:"): "--store has no file: write it after sqlite:, such as "
             "sqlite:jobs.db",
             ("put", "--name", "a", *STORE, "--payload", "x", "--payload-file", "y"): "--payload and --payload-file are "
@@ -236,8 +236,8 @@ def usage():
             ("run", "--name", "a", "--exec", "x", "--concurrency", "0"): "--concurrency is 0: write 1 or more",
             ("run", "--name", "a", "--exec", "x", "--max-attempts", "x"): "--max-attempts is 'x': write a number from 0 "
             "to 1000000000",
-            ("run", "--name", "a", "--exec", "x"): "the store is missing: write --store sqlite:FILE",
-            ("ls",): "the store is missing: write --store sqlite:FILE",
+            ("run", "--name", "a", "--exec", "x"): "the store is missing: write --store sqlite:FILE, or --store redis://HOST",
+            ("ls",): "the store is missing: write --store sqlite:FILE, or --store redis://HOST",
             ("ls", "--state", "x"): "--state is 'x': write one of these: pending running held done cancelled replaced dead",
             ("ls", "--limit", "0"): "--limit is 0: write 1 or more, or --all instead",
             ("ls", "--limit", "5", "--all"): "--limit and --all are both given: write only one of them",
@@ -249,7 +249,7 @@ def usage():
             ("show", "4711"): "'4711' is not an id: an id has the form QUEUE/REST, as `uvsched jobs put` and `uvsched jobs ls` "
             "print it",
             ("cancel",): "this command needs an ID",
-            ("cancel", "a/b"): "the store is missing: write --store sqlite:FILE",
+            ("cancel", "a/b"): "the store is missing: write --store sqlite:FILE, or --store redis://HOST",
             ("move", "a/b"): "the new time is missing: write --in DURATION or --at TIME",
             ("redrive",): "nothing is selected: write an ID, or --queue QUEUE, or --name NAME, or --all",
             ("purge", "a/b", "--all"): "more than one selection: write only an ID, or only --all, or only --queue and --name",
