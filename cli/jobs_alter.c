@@ -109,7 +109,8 @@ static void on_count(uvs_jobs_t *jobs, int status, uint64_t count, void *arg) {
   jobs_answered(jobs, status, &b->store);
 }
 
-/* Which letters? An ID, or --all, or a queue or a name or both. Returns 0 or an exit status. */
+/* Checks that the letters are selected in one way: by an ID, by --all, or by a queue, a name or
+ * both. Returns 0 or an exit status. */
 static int check_selection(const char *command, const uvs_job_filter_t *f, bool all) {
   bool some = f->queue != NULL || f->name != NULL;
 
@@ -121,7 +122,8 @@ static int check_selection(const char *command, const uvs_job_filter_t *f, bool 
     return cli_usage_error(command, "nothing is selected: write an ID, or --queue QUEUE, or "
                                     "--name NAME, or --all");
   return cli_usage_error(
-      command, "an ID, --all, and --queue with --name exclude each other: write only one");
+      command,
+      "more than one selection: write only an ID, or only --all, or only --queue and --name");
 }
 
 static int act(struct bulk *b, const uvs_job_filter_t *f, bool redrive) {
@@ -194,8 +196,9 @@ const struct jobs_command jobs_redrive = {
     "redrive", run_redrive, "put dead letters back, so that they run again",
     "usage: uvsched jobs redrive (ID | --queue QUEUE | --name NAME | --all) --store sqlite:FILE\n"
     "\n"
-    "Makes dead letters jobs again that are due now, with no attempts and no crashes. A letter\n"
-    "whose key is in use by another job stays. Prints how many were put back.\n"
+    "Turns dead letters into pending jobs that are due now, with no attempts and no crashes. A\n"
+    "letter whose key is in use by another job stays a dead letter. Prints how many were put\n"
+    "back.\n"
     "\n"
     "options:\n" STORE_HELP SELECTION HELP_HELP "\n"
     "exit status: 0; 1 there is no such dead letter, or the store cannot be used; 2 the command "
@@ -211,7 +214,7 @@ const struct jobs_command jobs_purge = {
     "removed. Jobs that have not ended are never removed: see `uvsched jobs cancel`.\n"
     "\n"
     "options:\n" STORE_HELP SELECTION
-    "  --ended              remove not dead letters, but the records of jobs that are done,\n"
+    "  --ended              instead of dead letters, remove the records of jobs that are done,\n"
     "                       cancelled or replaced, if they were put more than 30 s ago\n" HELP_HELP
     "\n"
     "exit status: 0; 1 there is no such dead letter, or the store cannot be used; 2 the command "

@@ -24,8 +24,7 @@ static void add_group(struct groups *g, pid_t pid) {
     size_t room = g->room == 0 ? 64 : g->room * 2;
     pid_t *more = realloc(g->pid, room * sizeof *more);
 
-    if (more ==
-        NULL) { /* without memory the command is not started: its job fails, and is retried */
+    if (more == NULL) { /* no memory: the command is killed, and its job is retried */
       kill(-pid, SIGKILL);
       return;
     }

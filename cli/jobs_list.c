@@ -97,7 +97,7 @@ static void print_text_note(const char *name, const char *text) {
   cli_write_plain(stdout, text);
 }
 
-/* Behind the row: fields that most jobs do not have. */
+/* Prints after the row the fields that most jobs do not have. */
 static void print_notes(const uvs_job_info_t *info) {
   if (strcmp(info->name, info->queue) != 0)
     print_text_note("name", info->name);
@@ -191,7 +191,7 @@ static int print_pages(struct list *l, const uvs_job_filter_t *f, int64_t cursor
   return 0;
 }
 
-/* The store lists all ends but the dead letters together, as UVS_JOB_DONE. */
+/* In a filter, UVS_JOB_DONE means all jobs that have ended and are not dead letters. */
 static bool read_state(const char *command, const char *value, int *ret_listed, int *ret_shown) {
   static const int states[] = {UVS_JOB_PENDING,   UVS_JOB_RUNNING,  UVS_JOB_HELD, UVS_JOB_DONE,
                                UVS_JOB_CANCELLED, UVS_JOB_REPLACED, UVS_JOB_DEAD};
@@ -215,8 +215,8 @@ static bool read_cursor(const char *command, const char *value, int64_t *ret) {
   *ret = strtoll(value, &end, 10);
   if (*value >= '1' && *value <= '9' && *end == '\0')
     return true;
-  cli_usage_error(command, "--cursor is '%.60s': write the number that the list before has printed",
-                  value);
+  cli_usage_error(
+      command, "--cursor is '%.60s': write the number that the previous list has printed", value);
   return false;
 }
 

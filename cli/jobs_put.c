@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * jobs_put: puts one job, and prints its id when the store has it durably.
+ * jobs_put: puts one job, and prints its id when the job is durable.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -72,15 +72,17 @@ static void on_put(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, 
     cli_complain("the key %s is in use by %s, so nothing was put", p->spec.key, results->id);
     break;
   case UVS_EUNKNOWN:
-    cli_complain("%s did not answer: the job may be there or not. Repeat the command with --id %s",
-                 p->store.name, strchr(results->id, '/') + 1);
+    cli_complain(
+        "%s did not answer, and the job may or may not have been put. Repeat the command with "
+        "--id %s",
+        p->store.name, strchr(results->id, '/') + 1);
     break;
   default:
     jobs_failed(&p->store, "the job was not put", results->status);
   }
 }
 
-/* 0 or an exit status. */
+/* Returns 0 or an exit status. */
 static int check_spec(const char *command, const uvs_job_spec_t *spec) {
   char text[200];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * jobs_run: claims the jobs of a queue and has their commands run, until it is told to stop, or
- * until the queue is empty.
+ * jobs_run: claims the jobs of a queue and starts their commands, until the runner is told to stop,
+ * or until the queue is empty.
  */
 #include <signal.h>
 #include <string.h>
@@ -99,7 +99,7 @@ static void on_signal(uv_signal_t *handle, int signal) {
   }
   r->hurry = true;
   runner_kill_commands(r);
-  uv_signal_stop(handle); /* a third one ends this process */
+  uv_signal_stop(handle); /* a third signal ends this process */
   (void)signal;
 }
 
@@ -232,7 +232,7 @@ static int run_jobs(struct runner *r, const char *command, const char *store,
   if (rc != 0)
     return rc;
   rc = open_handles(r);
-  if (rc != 0) /* the process ends: handles that are open do no harm */
+  if (rc != 0) /* the process ends, so open handles do no harm */
     return jobs_close(&r->store, jobs_failed(&r->store, "jobs cannot be run", rc));
   rc = uvs_jobs_handle(r->store.jobs, r->name, on_job, r, h);
   if (rc != 0) {

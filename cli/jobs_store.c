@@ -86,7 +86,7 @@ int jobs_open(struct jobs_store *store, const char *command, const char *name, b
   options.on_event = on_event;
   options.arg = arg;
   end_ns = uv_hrtime() + UVS_SEC(2);
-  do /* others may be writing */
+  do /* another process may be writing */
     rc = uvs_jobs_open(store->scheduler, &options, &store->jobs, text, sizeof text);
   while (rc == UV_EBUSY && uv_hrtime() < end_ns);
   if (rc == 0)

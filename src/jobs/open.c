@@ -2,7 +2,7 @@
  *
  * open: opens a store, and closes it.
  *
- * Closing goes through four steps, each on its thread: uvs_jobs_close tells the keeper; the keeper
+ * A close has four steps, each on its own thread: uvs_jobs_close tells the keeper; the keeper
  * ends when nothing runs and nothing waits for an answer; the loop thread joins it and waits for
  * the last `done` of a handler's task; then the mailbox is closed, and the callback is called.
  */
@@ -111,7 +111,7 @@ static void collect(uvs_jobs_t *jobs) {
 }
 
 static const struct uvs__keeper_rooms rooms = {uvs__events_look, collect, uvs__waits_look,
-                                               uvs__settle_extend_all};
+                                               uvs__settle_extend_all, uvs__crons_define_again};
 
 int uvs_jobs_open(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret, char *text,
                   size_t size) {

@@ -4,12 +4,13 @@
  *
  *   redis_url.c      reads "redis://..." into options
  *   redis_check.c    connects once while the store is opened, and looks at the server's settings
- *   redis_socket.c   one connection on a libuv loop: hiredis with deadlines for each request
- *   redis_link.c     the connections of a store: reconnects, scripts, messages, WAIT
- *   redis_script.c   the texts of the scripts, made from the files *.lua
- *   redis_words.c    the words of a command
- *   redis_put.c ...  one file for each kind of request: its words, and how its reply is read
- *   redis_open.c     opens, closes, carries out batches
+ *   redis_socket.c   one connection on a libuv loop, with a deadline for each command;
+ * redis_socket.h redis_reply.c    what error replies mean redis_connection.c   connects, asks
+ * sentinels, logs in, and connects again redis_subscription.c, redis_replicas.c   the connections
+ * for messages and for WAIT redis_link.c     the connections of a store redis_script.c   the texts
+ * of the scripts, made from the files *.lua redis_words.c    the words of a command redis_put.c ...
+ * one file for each kind of request: its words, and how its reply is read redis_open.c     opens,
+ * closes, carries out batches
  */
 #ifndef UVSCHED_JOBS_REDIS_H
 #define UVSCHED_JOBS_REDIS_H
@@ -25,18 +26,19 @@
 struct uvs__redis_options {
   const char *host; /* NULL: `path` */
   int port;
-  const char *path;           /* of a unix socket */
+  const char *path;            /* of a unix socket */
   const char *user, *password; /* NULL: none */
   int db;
-  const char *ns;      /* the prefix of all keys; "uvsched" */
-  const char *service; /* Sentinel: the name of the master; NULL: host is the server itself */
+  const char *ns;        /* the prefix of all keys; "uvsched" */
+  const char *service;   /* Sentinel: the name of the master; NULL: host is the server itself */
   const char *sentinels; /* "host:port,host:port"; NULL: host and port */
-  uint32_t replicas; /* of WAIT; 0: no WAIT */
-  bool strict;       /* settings that may lose jobs are refused, not only warned of */
-  int64_t timeout_ns; /* of each request, and of connecting; 2 s */
+  uint32_t replicas;     /* of WAIT; 0: no WAIT */
+  bool strict;           /* settings that may lose jobs are refused, not only warned of */
+  int64_t timeout_ns;    /* of each request, and of connecting; 2 s */
 };
 
-/* `name` is what follows "redis:". On an error `text` names what is wrong. */
+/* `name` is the whole name of the store, "redis://..." and so on. On an error `text` names what is
+ * wrong. */
 int uvs__redis_read_url(const char *name, struct uvs__redis_options **ret, char *text, size_t size);
 void uvs__redis_free_options(struct uvs__redis_options *o);
 

@@ -12,9 +12,9 @@
 
 #define PATIENCE_MS 250 /* how long to wait for another writer */
 
-/* cache_size is in KiB: the rows and indexes that are used now, whatever the number of jobs.
- * secure_delete: old content is overwritten where that costs no writing; some systems have a
- * default that costs. */
+/* cache_size: -32768 means 32 MiB. The cache holds the rows and indexes that are in use, so it need
+ * not grow with the number of jobs. secure_delete: FAST overwrites old content only where this
+ * needs no extra write. On some systems the default needs extra writes. */
 static const char pragmas[] = "PRAGMA synchronous = FULL;"
                               "PRAGMA cache_size = -32768;"
                               "PRAGMA mmap_size = 0;"
@@ -104,7 +104,7 @@ static int set_up(struct uvs__sqlite *s, char *text, size_t size) {
   rc = sqlite3_exec(db, pragmas, NULL, NULL, NULL);
   s->full = true;
   if (rc == SQLITE_OK)
-    rc = uvs__sqlite_rewrite_log(db); /* An earlier process may have had a failed sync, too. */
+    rc = uvs__sqlite_rewrite_log(db); /* a sync may have failed in an earlier process */
   if (rc == SQLITE_OK)
     rc = uvs__sqlite_migrate(db, uvs__sqlite_migrations);
   if (rc == SQLITE_OK)

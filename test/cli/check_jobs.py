@@ -239,7 +239,7 @@ def usage():
             ("ls", "--state", "x"): "--state is 'x': write one of these: pending running held done cancelled replaced dead",
             ("ls", "--limit", "0"): "--limit is 0: write 1 or more, or --all instead",
             ("ls", "--limit", "5", "--all"): "--limit and --all are both given: write only one of them",
-            ("ls", "--cursor", "x"): "--cursor is 'x': write the number that the list before has printed",
+            ("ls", "--cursor", "x"): "--cursor is 'x': write the number that the previous list has printed",
             ("ls", "--overdue", "--state", "dead"): "--overdue is about pending jobs: leave --state out",
             ("dead", "--overdue"): "there is no option '--overdue'; if it is not an option, write -- before it",
             ("show",): "this command needs an ID",
@@ -250,7 +250,7 @@ def usage():
             ("cancel", "a/b"): "the store is missing: write --store sqlite:FILE",
             ("move", "a/b"): "the new time is missing: write --in DURATION or --at TIME",
             ("redrive",): "nothing is selected: write an ID, or --queue QUEUE, or --name NAME, or --all",
-            ("purge", "a/b", "--all"): "an ID, --all, and --queue with --name exclude each other: write only one",
+            ("purge", "a/b", "--all"): "more than one selection: write only an ID, or only --all, or only --queue and --name",
             ("redrive", "--ended", "--all"): "there is no option '--ended'; if it is not an option, write -- before it",
             ("pause",): "this command needs the name of a queue",
             ("queue", "q"): "there is nothing to change: write --concurrency, --rate or --catch-up; `uvsched jobs "

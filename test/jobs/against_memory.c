@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * against-memory [--steps N] [--store NAME]: random programs of requests on two stores at once, the
- * store in memory and another one (fault test F12). Every answer is compared, and every few hundred
- * steps the whole content. The clock moves at random, also back. Openers are closed with jobs
- * running, and opened again.
+ * against-memory [--steps N] [--store NAME]: runs random programs of requests on two stores at
+ * once, the store in memory and another one (fault test F12). It compares every answer, and every
+ * few hundred steps the whole content. The clock moves at random, also back. Openers are closed
+ * while jobs run, and opened again.
  *
- * Prints SEED; SEED=n repeats a run. Without NAME, all stores of the fixture are compared, the one
- * in memory with itself.
+ * Prints SEED; SEED=n repeats a run. Without NAME, each store of the fixture is compared, also
+ * the store in memory with itself.
  */
 #include <string.h>
 
@@ -79,7 +79,7 @@ static bool go_on(struct call *c) {
   case UVS__EVENTS:
     c->events.after = c->events.n == 0 ? c->events.last : c->events.events[c->events.n - 1].number;
     return c->head.status == 0 && c->events.after < c->events.last;
-  case UVS__TRIM: /* which records go first is open, but a clock that is set back would show it */
+  case UVS__TRIM: /* which records go first is not defined, and a clock set back shows it */
     return c->head.status == 0 && c->trim.count > 0;
   default:
     return false;
@@ -213,7 +213,7 @@ static void move_clock(struct world *w) {
   w->sides[1].wall_ns += ns;
 }
 
-/* Another opener; or it is closed; or the first one is closed, and opened again. */
+/* Opens or closes the second opener, or closes the first opener and opens it again. */
 static void change_openers(struct world *w) {
   uint64_t what = below(&w->maker, 3);
   int side;

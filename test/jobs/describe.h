@@ -11,7 +11,7 @@
 #include "jobs/store.h"
 
 void describe_question(FILE *to, const struct uvs__request *r);
-/* What store.h promises, so without rows, and without the cursors of pages. */
+/* Describes only what store.h promises, so neither rows nor the cursors of pages. */
 void describe_answer(FILE *to, const struct uvs__request *r);
 
 /* Everything that requests can read, line by line. */

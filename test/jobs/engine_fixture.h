@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
  * Open stores of jobs for tests, on one loop, one scheduler and one virtual clock. Handlers run on
- * the loop (concurrency 0), so every run of a test is the same. Nothing waits in real time, except
- * for the threads of the stores to finish what they do.
+ * the loop (concurrency 0), so every run of a test is the same. Tests wait in real time only for
+ * the threads of the stores to finish their work.
  *
  * ON_EVERY_STORE runs a suite against each store in the table of engine_fixture.c.
  *
- * NODES. Each open store is a node. engine_open opens node 0, engine_open_node one more: all on the
- * same store, as several processes would be. A node that is stopped (engine_stop) is not told that
- * the clock has moved: it is like a process that is paused or has died.
+ * NODES. Each open store is a node. engine_open opens node 0, and engine_open_node opens one more.
+ * All nodes are on the same store, like several processes. A node that is stopped (engine_stop) is
+ * not told that the clock has moved: it is like a process that is paused or has died.
  *
  * HANDLERS. engine_handle registers a probe. Each run is written to f->runs. The probe's `act`
- * decides what the handler returns; without it, `ret`. With `hold` the run stays pending until
- * engine_finish.
+ * decides what the handler returns. Without `act` the handler returns `ret`. With `hold` the run
+ * stays pending until engine_finish.
  *
  * Calls: engine_put and others make a call, run everything until nothing changes any more, and
  * return the status of the callback (or the error of the call). They abort if the callback does not
