@@ -82,9 +82,9 @@ static void add_key(struct uvs__redis *store, struct uvs__words *w, const char *
 
 static void add_keys(struct uvs__redis *store, struct uvs__words *w,
                      const struct uvs__queue_names *queues) {
-  static const char *const globals[GLOBAL_KEYS] = {
-      "meta",    "queues", "events", "crons", "dead", "dead_no", "dead_at",
-      "dead_n", "end",    "until",  "kept",  "kept_at", "lead"};
+  static const char *const globals[GLOBAL_KEYS] = {"meta",    "queues",  "events", "crons", "dead",
+                                                   "dead_no", "dead_at", "dead_n", "end",   "until",
+                                                   "kept",    "kept_at", "lead"};
   static const char *const each[QUEUE_KEYS][2] = {
       {"due:", ":0"}, {"due:", ":1"}, {"due:", ":2"}, {"lease:", ""}, {"again:", ""},
       {"job:", ""},   {"run:", ""},   {"key:", ""},   {"set:", ""},   {"idle:", ""}};

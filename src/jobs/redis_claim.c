@@ -87,7 +87,7 @@ static int read_jobs(struct claim_call *c, redisReply *const *body, size_t n) {
 
 /* ----------------------------------------------------------------- command --- */
 
-static void send(struct claim_call *c);
+static void send_claim(struct claim_call *c);
 
 static void answered(struct uvs__redis_call *call, int status, redisReply *const *body, size_t n) {
   struct claim_call *c = (struct claim_call *)(void *)call;
@@ -109,7 +109,7 @@ static void answered(struct uvs__redis_call *call, int status, redisReply *const
   }
   if (status == 0 && c->claimed < r->max && c->claimed - before == c->asked &&
       r->next_us <= r->now_us) {
-    send(c);
+    send_claim(c);
     return;
   }
   if (status != 0 && r->claimed != NULL) { /* what was claimed is not lost */
@@ -120,7 +120,7 @@ static void answered(struct uvs__redis_call *call, int status, redisReply *const
   uvs__redis_op_done(op, status);
 }
 
-static void send(struct claim_call *c) {
+static void send_claim(struct claim_call *c) {
   struct uvs__claim_request *r = request_of(c);
   struct uvs__words w = {0};
   struct uvs__queue_names queues = {{r->queue}, 1};
@@ -147,5 +147,5 @@ void uvs__redis_claim(struct uvs__redis_op *op) {
   if (c == NULL)
     return;
   c->end = &r->claimed;
-  send(c);
+  send_claim(c);
 }

@@ -8,8 +8,8 @@
 #include "jobs/redis_store.h"
 
 #define VERSION 1
-enum { HAS_NAME = 4, HAS_KEY = 8, HAS_KEEP = 16, HAS_META = 32 };         /* flags of a record */
-enum { IS_CLAIMED = 1, IS_HELD = 2, IS_CANCELLED = 4 };                   /* flags of a run */
+enum { HAS_NAME = 4, HAS_KEY = 8, HAS_KEEP = 16, HAS_META = 32 }; /* flags of a record */
+enum { IS_CLAIMED = 1, IS_HELD = 2, IS_CANCELLED = 4 };           /* flags of a run */
 
 /* ----------------------------------------------------------------- numbers --- */
 

@@ -123,6 +123,8 @@ static void load_scripts(struct link *l) {
     const size_t sizes[] = {6, 4, uvs__redis_scripts[i].size};
     struct uvs__redis_words part = {3, words, sizes};
 
+    if (words[2] == NULL)
+      continue; /* a test has fewer scripts */
     l->loads[i].link = l;
     l->loads[i].command.done = on_load;
     if (uvs__redis_connection_send(&l->commands, &l->loads[i].command, &part, 1,

@@ -65,29 +65,19 @@ void uvs__redis_list(struct uvs__redis_op *op) {
 
 /* ---------------------------------------------------------- REDRIVE, PURGE --- */
 
-/* Is freed with the last command that uses the matches. */
 struct bulk {
   struct uvs__redis_scan scan;
+  uvs_job_filter_t filter;
   struct uvs__arena arena;
-  unsigned users;
 };
 
 struct bulk_call {
   struct uvs__redis_call call;
-  struct bulk *bulk;
   size_t n;
 };
 
 static struct uvs__bulk_request *bulk_of(const struct uvs__redis_op *op) {
   return (struct uvs__bulk_request *)(void *)op->r;
-}
-
-static void release(struct bulk *b) {
-  if (--b->users > 0)
-    return;
-  uvs__redis_scan_free(&b->scan);
-  uvs__arena_free(&b->arena);
-  uvs__jobs_free(b);
 }
 
 static void acted(struct uvs__redis_call *call, int status, redisReply *const *body, size_t n) {
@@ -108,15 +98,12 @@ static void acted(struct uvs__redis_call *call, int status, redisReply *const *b
     if (r->filter.id != NULL && status == 0)
       status = digit == '1' ? UV_EEXIST : digit == '2' ? UV_ENOENT : 0;
   }
-  release(c->bulk);
   uvs__redis_op_done(call->op, status);
   uvs__jobs_free(c);
 }
 
 static const char *action_of(const struct uvs__bulk_request *r) {
-  return r->r.op == UVS__REDRIVE             ? "redrive"
-         : r->filter.state == UVS_JOB_DONE ? "forget"
-                                             : "purge";
+  return r->r.op == UVS__REDRIVE ? "redrive" : r->filter.state == UVS_JOB_DONE ? "forget" : "purge";
 }
 
 /* Sends a command about the matches from `from` on. Returns how many it names. */
@@ -134,9 +121,7 @@ static size_t act(struct bulk *b, size_t from) {
   c = uvs__redis_call_new(op, sizeof *c, acted);
   if (c == NULL)
     return n;
-  c->bulk = b;
   c->n = n;
-  b->users++;
   uvs__redis_begin(op->store, &w, &queues);
   uvs__words_text(&w, action_of(bulk_of(op)));
   for (size_t i = from; i < from + n; i++) {
@@ -177,15 +162,17 @@ static void bulk_found(struct uvs__redis_scan *scan, int status) {
     for (size_t i = 0; i < scan->n;)
       i += act(b, i);
   }
-  release(b);
+  uvs__redis_scan_free(scan);
+  uvs__arena_free(&b->arena);
+  uvs__jobs_free(b);
   uvs__redis_op_done(op, status);
 }
 
 void uvs__redis_bulk(struct uvs__redis_op *op) {
   struct uvs__bulk_request *r = bulk_of(op);
   int state = r->filter.state;
-  bool nothing = state != 0 && state != UVS_JOB_DEAD &&
-                 (state != UVS_JOB_DONE || r->r.op == UVS__REDRIVE);
+  bool nothing =
+      state != 0 && state != UVS_JOB_DEAD && (state != UVS_JOB_DONE || r->r.op == UVS__REDRIVE);
   struct bulk *b;
 
   r->count = 0;
@@ -194,13 +181,12 @@ void uvs__redis_bulk(struct uvs__redis_op *op) {
     uvs__redis_op_done(op, r->filter.id == NULL ? 0 : UV_ENOENT);
     return;
   }
-  if (state == 0)
-    r->filter.state = UVS_JOB_DEAD;
   b = uvs__redis_call_new(op, sizeof *b, NULL);
   if (b == NULL)
     return;
-  b->users = 1;
-  b->scan.filter = &r->filter;
+  b->filter = r->filter;
+  b->filter.state = state == 0 ? UVS_JOB_DEAD : state;
+  b->scan.filter = &b->filter;
   b->scan.queue = r->queue;
   b->scan.rest = r->rest;
   b->scan.limit = r->limit;

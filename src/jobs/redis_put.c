@@ -113,7 +113,7 @@ static void answered(struct uvs__redis_call *call, int status, redisReply *const
 
 /* -------------------------------------------------------------------- send --- */
 
-static void send(struct put_call *c) {
+static void send_puts(struct put_call *c) {
   struct uvs__words w = {0};
 
   uvs__redis_begin(c->call.store, &w, &c->queues);
@@ -170,7 +170,7 @@ static bool add_all(struct uvs__redis *store, struct uvs__redis_op *op, size_t r
 
   for (size_t i = 0; i < r->n; i++) {
     if (*call != NULL && !fits(*call, &r->puts[i])) {
-      send(*call);
+      send_puts(*call);
       *call = NULL;
     }
     if (*call == NULL) {
@@ -198,5 +198,5 @@ void uvs__redis_put(struct uvs__redis *store, struct uvs__request *r, size_t n) 
     uvs__redis_op_done(op, add_all(store, op, n, &call) ? 0 : UV_ENOMEM);
   }
   if (call != NULL)
-    send(call);
+    send_puts(call);
 }

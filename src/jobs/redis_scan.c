@@ -316,8 +316,8 @@ void uvs__redis_scan(struct uvs__redis_scan *scan) {
     struct uvs__bytes name = {f->queue, strlen(f->queue)};
 
     scan->names = uvs__arena_alloc(scan->arena, sizeof *scan->names);
-    if (scan->names == NULL || (scan->names[0] = uvs__arena_copy(scan->arena, name.data,
-                                                                 name.size)) == NULL) {
+    if (scan->names == NULL ||
+        (scan->names[0] = uvs__arena_copy(scan->arena, name.data, name.size)) == NULL) {
       finish(scan, UV_ENOMEM);
       return;
     }

@@ -128,8 +128,8 @@ static size_t count_fitting(const struct uvs__settle *items, size_t n,
   return i;
 }
 
-static void send(struct uvs__redis_op *op, struct uvs__settle *items, size_t n,
-                 struct uvs__queue_names *queues) {
+static void send_items(struct uvs__redis_op *op, struct uvs__settle *items, size_t n,
+                       struct uvs__queue_names *queues) {
   struct settle_call *c;
   struct uvs__words w = {0};
   bool puts = false;
@@ -157,7 +157,7 @@ void uvs__redis_settle(struct uvs__redis_op *op) {
 
     n = count_fitting(r->items + i, r->n - i, &queues);
     if (n > 0)
-      send(op, r->items + i, n, &queues);
+      send_items(op, r->items + i, n, &queues);
     else
       status = UV_E2BIG; /* puts into more queues than one command can name */
   }

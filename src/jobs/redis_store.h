@@ -33,8 +33,10 @@
 struct uvs__redis {
   struct uvs__store base;
   struct uvs__redis_options *options;
-  uvs_clock_t clock; /* wall_ns NULL: the server's */
-  uint64_t node;     /* 48 random bits: the number of this opener */
+  uvs_clock_t clock;     /* wall_ns NULL: the server's */
+  uint64_t node;         /* 48 random bits: the number of this opener */
+  char channels[2][100]; /* for messages to this opener; for events */
+  const char *channel_names[2];
   uv_loop_t *loop;
   const struct uvs__store_hooks *hooks;
   void *arg; /* of the hooks */
@@ -44,8 +46,8 @@ struct uvs__redis {
   bool asking;                         /* init was sent */
   struct uvs__request *waiting, **end; /* until it is ready */
   uv_timer_t patience;                 /* how long they wait */
-  bool leaving;                        /* `stop` was called */
-  unsigned leaves;                     /* commands that end leases */
+  char run_id[60];                     /* of the server */
+  unsigned leaves;                     /* `stop`: commands that end leases */
   int64_t offset_us;                   /* the server's clock less the monotonic one */
   bool knows_offset;
 };
@@ -188,8 +190,8 @@ size_t uvs__redis_put_size(const struct uvs__put *put);
 void uvs__redis_put_words(struct uvs__words *w, const struct uvs__put *put, size_t queue);
 /* Reads n answers. *at: the next id in the body. False: the reply is wrong; or no memory. */
 int uvs__redis_read_puts(struct uvs__put *puts, size_t n, const char *digits,
-                         redisReply *const *body, size_t n_body, size_t *at,
-                         int64_t wall_ns, struct uvs__arena *a);
+                         redisReply *const *body, size_t n_body, size_t *at, int64_t wall_ns,
+                         struct uvs__arena *a);
 void uvs__redis_refuse_puts(struct uvs__put *puts, size_t n);
 
 /* ----------------------------------------------------------- redis_scan.c --- */

@@ -225,7 +225,7 @@ static void change_openers(struct world *w) {
       if (store_open_second(f) != 0)
         exit(1);
     } else if (what == 1 && f->second != NULL) {
-      f->second->ops->close(f->second);
+      store_end(f->second);
       f->second = NULL;
       f->at = f->first;
     } else if (store_reopen(f) != 0) {

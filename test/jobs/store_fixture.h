@@ -27,7 +27,8 @@ struct store_kind {
   const char *name;
   int (*open)(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
               size_t size);
-  bool keeps; /* a file: what was put is there after the store was closed */
+  bool keeps;  /* what was put is there after the store was closed */
+  bool server; /* it answers later; its lists have no order; only if STORE asks for it */
 };
 
 /* Chooses the store of all fixtures that are opened from now on. False: there are not so many.
@@ -81,6 +82,9 @@ void store_close(struct store_fixture *f);
 int64_t store_now(const struct store_fixture *f);
 void store_advance(struct store_fixture *f, int64_t us);
 void store_run(struct store_fixture *f, struct uvs__request *first); /* a batch */
+/* Runs the loop of a store that is a server until *left is 0. */
+void store_drive(struct uvs__store *store, const unsigned *left);
+void store_end(struct uvs__store *store); /* stops and closes one opener */
 void store_done(struct uvs__request *r);                             /* for requests of a batch */
 
 /* Jobs. The record has name "n" and is due now. */

@@ -189,7 +189,7 @@ TEST closing_an_opener_ends_the_leases_that_it_has_given(void) {
   EQ(0, store_open_second(&f));
   SAYS("b", store_claim(&f, "q", 1));
   store_advance(&f, SEC);
-  f.second->ops->close(f.second);
+  store_end(f.second);
   f.second = NULL;
   f.at = f.first;
   EQ(UVS_JOB_RUNNING, store_state(&f, "q", "b"));
