@@ -41,6 +41,7 @@ local function ack_simply(j, result)
     untils[#untils + 1] = till
     untils[#untils + 1] = q.name .. '/' .. j.rest
   end
+  runs[q] = runs[q] or {}
   runs[q][j.rest] = false
 end
 
