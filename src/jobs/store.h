@@ -401,7 +401,7 @@ struct uvs__trim_request {
 /* ----------------------------------------------------------------- stores --- */
 
 struct uvs__store_config {
-  const char *name;  /* what follows "sqlite:" or "memory:" */
+  const char *name;  /* what follows "sqlite:" or "memory:"; all of "redis://..." */
   uvs_clock_t clock; /* wall_ns NULL: the system's */
   bool existing;     /* UV_ENOENT if there is no store yet; the one in memory ignores this */
 };
@@ -450,5 +450,7 @@ int uvs__memory_open(const struct uvs__store_config *config, struct uvs__store *
                      size_t size);
 int uvs__sqlite_open(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
                      size_t size);
+int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
+                    size_t size);
 
 #endif
