@@ -378,6 +378,8 @@ static int make(struct uvs__redis_options *options, uvs_clock_t clock, struct uv
   s->base.ops = &ops;
   s->options = options;
   s->clock = clock;
+  s->leads = clock.wall_ns == NULL;
+  s->random = s->node;
   s->end = &s->waiting;
   snprintf(s->channels[0], sizeof s->channels[0], "{%s}:wake:%llu", options->ns,
            (unsigned long long)s->node);
