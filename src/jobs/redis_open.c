@@ -226,11 +226,11 @@ static void on_down(void *arg) {
   s->ready = false;
 }
 
-/* Messages may have been missed. With a replaced clock, nobody sends any that wake. */
+/* Messages may have been missed, if others send any. */
 static void on_subscribed(void *arg) {
   struct uvs__redis *s = arg;
 
-  if (s->clock.wall_ns == NULL)
+  if (s->leads)
     s->hooks->wake(s->arg, NULL);
 }
 
@@ -380,6 +380,8 @@ static int make(struct uvs__redis_options *options, uvs_clock_t clock, struct uv
   s->base.ops = &ops;
   s->options = options;
   s->clock = clock;
+  s->leads = clock.wall_ns == NULL;
+  s->random = s->node;
   s->end = &s->waiting;
   snprintf(s->channels[0], sizeof s->channels[0], "{%s}:wake:%llu", options->ns,
            (unsigned long long)s->node);

@@ -48,9 +48,11 @@ struct uvs__redis {
   uv_timer_t patience;                  /* how long they wait */
   char run_id[60];                      /* of the server */
   char warning[UVS__REDIS_WARNING_MAX]; /* settings that may lose jobs; "" */
-  bool waited_for;                      /* a job was read that has not ended */
-  unsigned leaves;                      /* `stop`: commands that end leases */
-  int64_t offset_us;                    /* the server's clock less the monotonic one */
+  bool leads;                           /* takes part in leading; not with a replaced clock */
+  uint64_t random;
+  bool waited_for;   /* a job was read that has not ended */
+  unsigned leaves;   /* `stop`: commands that end leases */
+  int64_t offset_us; /* the server's clock less the monotonic one */
   bool knows_offset;
 };
 

@@ -18,6 +18,7 @@ static const struct store_kind kinds[] = {
 static struct home {
   struct uvs__store *store;
   uv_loop_t loop;
+  char woken[100], told[100];
 } homes[4];
 
 const struct store_kind *store_kind;
@@ -67,8 +68,11 @@ static struct home *home_of(const struct uvs__store *store) {
 }
 
 static void on_wake(void *arg, const char *queue) {
-  (void)arg;
-  (void)queue;
+  struct home *home = arg;
+  size_t used = strlen(home->woken);
+
+  if (queue == NULL || *queue != '\0')
+    snprintf(home->woken + used, sizeof home->woken - used, "%s ", queue == NULL ? "*" : queue);
 }
 
 static void on_event(void *arg, int what, const char *text) {
@@ -85,13 +89,24 @@ static void start(struct uvs__store *store) {
     return;
   home = home_of(NULL);
   home->store = store;
+  home->woken[0] = '\0';
   must(uv_loop_init(&home->loop) == 0, "uv_loop_init");
-  store->ops->start(store, &home->loop, &hooks, NULL);
+  store->ops->start(store, &home->loop, &hooks, home);
 }
 
 void store_drive(struct uvs__store *store, const unsigned *left) {
   while (*left > 0 && store->ops->start != NULL)
     uv_run(&home_of(store)->loop, UV_RUN_ONCE);
+}
+
+const char *store_woken(struct uvs__store *store) {
+  struct home *home = home_of(store);
+
+  while (home->woken[0] == '\0') /* the test has a time-out */
+    uv_run(&home->loop, UV_RUN_ONCE);
+  memcpy(home->told, home->woken, sizeof home->told);
+  home->woken[0] = '\0';
+  return home->told;
 }
 
 void store_end(struct uvs__store *store) {
