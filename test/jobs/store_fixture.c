@@ -19,6 +19,7 @@ static struct home {
   struct uvs__store *store;
   uv_loop_t loop;
   char woken[100], told[100];
+  int event;
 } homes[4];
 
 const struct store_kind *store_kind;
@@ -76,9 +77,10 @@ static void on_wake(void *arg, const char *queue) {
 }
 
 static void on_event(void *arg, int what, const char *text) {
-  (void)arg;
-  (void)what;
-  (void)text;
+  struct home *home = arg;
+
+  must(*text != '\0', "an event without a text");
+  home->event = what;
 }
 
 static void start(struct uvs__store *store) {
@@ -90,6 +92,7 @@ static void start(struct uvs__store *store) {
   home = home_of(NULL);
   home->store = store;
   home->woken[0] = '\0';
+  home->event = 0;
   must(uv_loop_init(&home->loop) == 0, "uv_loop_init");
   store->ops->start(store, &home->loop, &hooks, home);
 }
@@ -97,6 +100,10 @@ static void start(struct uvs__store *store) {
 void store_drive(struct uvs__store *store, const unsigned *left) {
   while (*left > 0 && store->ops->start != NULL)
     uv_run(&home_of(store)->loop, UV_RUN_ONCE);
+}
+
+int store_last_event(const struct uvs__store *store) {
+  return home_of(store)->event;
 }
 
 const char *store_woken(struct uvs__store *store) {
