@@ -417,7 +417,7 @@ struct uvs__store {
 struct uvs__store_hooks {
   /* Jobs of this queue (NULL: of any queue) may be visible now. */
   void (*wake)(void *arg, const char *queue);
-  /* The store has something to tell: UVS_EVENT_STORE_RESET. */
+  /* The store has something to tell: UVS_EVENT_STORE_RESET or UVS_EVENT_STORE_UNSAFE. */
   void (*event)(void *arg, int what, const char *text);
 };
 
