@@ -14,6 +14,8 @@
 #include "jobs/alloc.h"
 #include "jobs/redis_store.h"
 
+#define HOUSEKEEPING 20 /* more than a command can leave behind, on average */
+
 /* ------------------------------------------------------------------- batch --- */
 
 static void carry_out(struct uvs__redis *s, struct uvs__request *r) {
@@ -381,6 +383,7 @@ static int make(struct uvs__redis_options *options, uvs_clock_t clock, struct uv
   s->options = options;
   s->clock = clock;
   s->leads = clock.wall_ns == NULL;
+  s->housekeeping = s->leads ? HOUSEKEEPING : 0;
   s->random = s->node;
   s->end = &s->waiting;
   snprintf(s->channels[0], sizeof s->channels[0], "{%s}:wake:%llu", options->ns,
@@ -396,12 +399,13 @@ int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **
                     size_t size) {
   struct uvs__redis_options *options;
   struct uvs__redis *s = NULL;
+  struct uvs__redis_reading clock;
   char warning[UVS__REDIS_WARNING_MAX];
   int rc = uvs__redis_read_url(config->name, &options, text, size);
 
   if (rc != 0)
     return rc;
-  rc = uvs__redis_check(options, warning, sizeof warning, text, size);
+  rc = uvs__redis_check(options, warning, sizeof warning, text, size, &clock);
   if (rc == 0) {
     rc = make(options, config->clock, &s);
     if (rc != 0)
@@ -412,6 +416,7 @@ int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **
     return rc;
   }
   strcpy(s->warning, warning);
+  uvs__redis_note_clock(s, clock); /* that of this machine may be wrong */
   *ret = &s->base;
   return 0;
 }
