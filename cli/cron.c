@@ -77,7 +77,7 @@ static bool read_rule(const char *option, const char *value, const char *words, 
   return choice >= 0;
 }
 
-/* 0; after an error, the exit status; -1 if the help was printed. */
+/* Returns 0; after an error, the exit status; -1 if the help was printed. */
 static int read_request(int argc, char **argv, struct request *ret) {
   const char *words[2] = {NULL, NULL};
   const char *n = "10", *from = "now", *days = NULL, *gap = NULL, *overlap = NULL, *why;

@@ -16,10 +16,14 @@ static const struct jobs_command *const commands[] = {
 
 static const char examples[] =
     "\n"
-    "A job is a name, a payload and a due time. It stays in a SQLite file until it has run, so it\n"
-    "survives crashes and power failures. `put` makes the file. `run` runs a command for each job\n"
-    "that is due. Any number of runners, and of programs that use libuvsched-jobs, may use the\n"
-    "file at the same time.\n"
+    "A job is a name, a payload and a due time. It stays in a store until it has run, so it\n"
+    "survives crashes. The store is a SQLite file, or a Redis server. `put` makes the file. `run`\n"
+    "runs a command for each job that is due. Any number of runners, and of programs that use\n"
+    "libuvsched-jobs, may use the store at the same time.\n"
+    "\n"
+    "stores: sqlite:FILE\n"
+    "        redis://[USER[:PASSWORD]@]HOST[:PORT][/DB][?ns=NAMESPACE], and more forms: see\n"
+    "        docs/jobs-redis.md\n"
     "\n"
     "examples:\n"
     "  uvsched jobs put --store sqlite:jobs.db --name rate-ride --in 48h --payload '{\"ride\": "
@@ -28,18 +32,18 @@ static const char examples[] =
     "  uvsched jobs ls --store sqlite:jobs.db --overdue\n"
     "  uvsched jobs cancel --store sqlite:jobs.db rate-ride/01JD2Y4Q8N5M0V6T7R3S9W1XKE\n"
     "\n"
-    "The id of a job is QUEUE/REST. `put` prints it; `--id REST` sets the second part. The queue\n"
-    "is the name, unless --queue says otherwise.\n"
+    "The id of a job is QUEUE/REST. `put` prints it; `--id REST` sets the second part. QUEUE is\n"
+    "the name of the job, unless --queue names another queue.\n"
     "\n"
     "durations: numbers with units, larger units first: 48h, 15d, 1h30m, 250ms.\n"
     "           Units: w d h m s ms us ns\n"
     "times:     2026-11-18T20:00:00Z, 2026-11-18T21:00+01:00, @SECONDS since 1970, now\n"
     "\n"
-    "exit status: 0 done; 1 the store cannot be used, or it refused; 2 the command line is "
-    "wrong.\n";
+    "exit status: 0 done; 1 the store cannot be used, or it refused the command; 2 the command\n"
+    "line is wrong.\n";
 
 static int print_help(FILE *to) {
-  fputs("usage: uvsched jobs COMMAND --store sqlite:FILE [OPTIONS]\n"
+  fputs("usage: uvsched jobs COMMAND --store STORE [OPTIONS]\n"
         "       uvsched jobs COMMAND --help\n"
         "\n"
         "commands:\n",
@@ -50,9 +54,9 @@ static int print_help(FILE *to) {
   return 0;
 }
 
-/* libuv aborts when it closes a handle whose descriptor is 0, 1 or 2. If one of these is closed,
- * our files and pipes would get its number. So this takes the missing numbers, for reading only:
- * writing to them fails as if they were closed. */
+/* libuv aborts when it closes a handle whose descriptor is 0, 1 or 2. If one of these descriptors
+ * is closed at the start, our files and pipes would get its number. So this function opens
+ * /dev/null under each missing number, for reading only. A write to it still fails. */
 static void open_missing_descriptors(void) {
   int fd;
 

@@ -44,8 +44,8 @@ bool jobs_read_args(const struct jobs_command *command, int argc, char **argv,
                     const struct cli_option *options, size_t n, const char **ret_words,
                     int min_words, int max_words, const char *what, int *ret_status);
 
-/* These return false after an error: cli_usage_error has told the user. A value that is NULL was
- * not given, and *ret stays. */
+/* These functions return false after an error that cli_usage_error has reported to the user. A
+ * value that is NULL was not given: *ret is then unchanged. */
 bool jobs_read_duration(const char *command, const char *option, const char *value,
                         int64_t *ret_ns);
 bool jobs_read_number(const char *command, const char *option, const char *value, int *ret);
@@ -54,7 +54,7 @@ bool jobs_read_number(const char *command, const char *option, const char *value
 bool jobs_read_when(const char *command, const char *in, const char *at, int64_t *ret_delay_ns,
                     int64_t *ret_at_ns);
 
-/* Has the ID the form QUEUE/REST? */
+/* Does the ID have the form QUEUE/REST? */
 bool jobs_check_id(const char *command, const char *id);
 
 /* The payload of --payload or --payload-file. *ret_data is to be freed, with free. Returns 0 or an
@@ -65,7 +65,7 @@ int jobs_read_payload(const char *command, const char *text, const char *file, v
 /* ------------------------------------------------------------------- store --- */
 
 struct jobs_store {
-  const char *name;
+  char name[500]; /* to be shown: without a password */
   uv_loop_t loop;
   uvs_t *scheduler;
   uvs_jobs_t *jobs;
@@ -73,26 +73,27 @@ struct jobs_store {
   int status;
 };
 
-/* Is this the name of a store? If `make` is false, there must be a file already, so that a wrong
- * name makes no empty store. Returns 0, or the exit status: the user has been told why. */
+/* Checks the name of a store. If `make` is false, the file must exist already, so that a wrong name
+ * does not create an empty store. Returns 0, or an exit status after a message to the user. */
 int jobs_check_store(const char *command, const char *name, bool make);
 
 /**
  * Check the name that --store gave, and open that store.
  *
- * Returns: 0, or the exit status: the user has been told why.
+ * Returns: 0, or an exit status after a message to the user.
  */
 int jobs_open(struct jobs_store *store, const char *command, const char *name, bool make,
               uvs_jobs_event_cb on_event, void *arg);
 
-/* Closes what is open. Returns status. */
+/* Closes what is open of the store. Returns status. */
 int jobs_close(struct jobs_store *store, int status);
 
 /* A callback, whose arg is the store. Other callbacks set `answered` and `status` themselves. */
 void jobs_answered(uvs_jobs_t *jobs, int status, void *arg);
 
-/* Runs the loop until the callback of a call has set `answered`. rc: what the call returned. If a
- * person waits, prints `doing` and the seconds to the terminal. Returns the status of the call. */
+/* Runs the loop until the callback of a call has set `answered`. rc: what the call returned. If
+ * stderr is a terminal, a long wait prints `doing` and the seconds there. Returns the status of the
+ * call. */
 int jobs_wait(struct jobs_store *store, int rc, const char *doing);
 
 /* Prints what could not be done, and why. Returns CLI_FAILED. */
@@ -113,7 +114,7 @@ void jobs_json_text(const char *name, const char *text); /* NULL: null */
 void jobs_json_time(const char *name, int64_t at_ns);    /* 0 or UVS_NEVER: null */
 void jobs_json_number(const char *name, int64_t number);
 
-/* As text if it is UTF-8, else in base64 with _base64 behind the name. */
+/* Writes text if the bytes are UTF-8, otherwise base64, and adds _base64 to the name. */
 void jobs_json_bytes(const char *name, const void *data, size_t size);
 
 #endif

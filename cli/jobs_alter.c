@@ -6,7 +6,7 @@
 
 #include "jobs.h"
 
-#define STORE_HELP "  --store sqlite:FILE  the store\n"
+#define STORE_HELP "  --store STORE        sqlite:FILE or redis://HOST\n"
 #define HELP_HELP "  --help               this text\n"
 
 /* ---------------------------------------------------------- cancel, move --- */
@@ -75,7 +75,7 @@ static int run_move(int argc, char **argv) {
 
 const struct jobs_command jobs_cancel = {
     "cancel", run_cancel, "cancel a job",
-    "usage: uvsched jobs cancel ID --store sqlite:FILE\n"
+    "usage: uvsched jobs cancel ID --store STORE\n"
     "\n"
     "Cancels a job. If it is running, its command or handler is asked to stop, within a third of\n"
     "its lease, and the job does not run again.\n"
@@ -86,7 +86,7 @@ const struct jobs_command jobs_cancel = {
 
 const struct jobs_command jobs_move = {
     "move", run_move, "change when a job is due",
-    "usage: uvsched jobs move ID --store sqlite:FILE (--in DURATION | --at TIME)\n"
+    "usage: uvsched jobs move ID --store STORE (--in DURATION | --at TIME)\n"
     "\n"
     "Changes when a job is due. A job that is running cannot be moved.\n"
     "\n"
@@ -109,7 +109,8 @@ static void on_count(uvs_jobs_t *jobs, int status, uint64_t count, void *arg) {
   jobs_answered(jobs, status, &b->store);
 }
 
-/* Which letters? An ID, or --all, or a queue or a name or both. Returns 0 or an exit status. */
+/* Checks that the letters are selected in one way: by an ID, by --all, or by a queue, a name or
+ * both. Returns 0 or an exit status. */
 static int check_selection(const char *command, const uvs_job_filter_t *f, bool all) {
   bool some = f->queue != NULL || f->name != NULL;
 
@@ -121,7 +122,8 @@ static int check_selection(const char *command, const uvs_job_filter_t *f, bool 
     return cli_usage_error(command, "nothing is selected: write an ID, or --queue QUEUE, or "
                                     "--name NAME, or --all");
   return cli_usage_error(
-      command, "an ID, --all, and --queue with --name exclude each other: write only one");
+      command,
+      "more than one selection: write only an ID, or only --all, or only --queue and --name");
 }
 
 static int act(struct bulk *b, const uvs_job_filter_t *f, bool redrive) {
@@ -192,10 +194,11 @@ static int run_purge(int argc, char **argv) {
 
 const struct jobs_command jobs_redrive = {
     "redrive", run_redrive, "put dead letters back, so that they run again",
-    "usage: uvsched jobs redrive (ID | --queue QUEUE | --name NAME | --all) --store sqlite:FILE\n"
+    "usage: uvsched jobs redrive (ID | --queue QUEUE | --name NAME | --all) --store STORE\n"
     "\n"
-    "Makes dead letters jobs again that are due now, with no attempts and no crashes. A letter\n"
-    "whose key is in use by another job stays. Prints how many were put back.\n"
+    "Turns dead letters into pending jobs that are due now, with no attempts and no crashes. A\n"
+    "letter whose key is in use by another job stays a dead letter. Prints how many were put\n"
+    "back.\n"
     "\n"
     "options:\n" STORE_HELP SELECTION HELP_HELP "\n"
     "exit status: 0; 1 there is no such dead letter, or the store cannot be used; 2 the command "
@@ -204,14 +207,14 @@ const struct jobs_command jobs_redrive = {
 
 const struct jobs_command jobs_purge = {
     "purge", run_purge, "remove dead letters for good",
-    "usage: uvsched jobs purge (ID | --queue QUEUE | --name NAME | --all) --store sqlite:FILE\n"
+    "usage: uvsched jobs purge (ID | --queue QUEUE | --name NAME | --all) --store STORE\n"
     "                          [--ended]\n"
     "\n"
     "Removes dead letters from the store. They cannot be brought back. Prints how many were\n"
     "removed. Jobs that have not ended are never removed: see `uvsched jobs cancel`.\n"
     "\n"
     "options:\n" STORE_HELP SELECTION
-    "  --ended              remove not dead letters, but the records of jobs that are done,\n"
+    "  --ended              instead of dead letters, remove the records of jobs that are done,\n"
     "                       cancelled or replaced, if they were put more than 30 s ago\n" HELP_HELP
     "\n"
     "exit status: 0; 1 there is no such dead letter, or the store cannot be used; 2 the command "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * jobs_exec: the command of one job, in a process group of its own. The payload comes through a
- * pipe to its standard input; its outputs are those of the runner.
+ * jobs_exec: runs the command of one job, in a process group of its own. The command reads the
+ * payload from a pipe, its standard input. It writes to the stdout and stderr of the runner.
  *
  * A command ends in two steps. When its shell exits, the job is finished: from then on *job is not
  * used. When the process group is empty, or was killed, the command is freed. Processes that the
@@ -167,8 +167,8 @@ static void on_exit_of_shell(uv_process_t *process, int64_t exit_status, int sig
 
 /* ------------------------------------------------------------------- watch --- */
 
-/* Why must the command end? NULL: it may go on. (The handler's limit_ns is not used: with it,
- * uvs_job_cancelled could mean the limit or a cancel.) */
+/* Returns why the command must end; NULL: it may go on. (The handler's limit_ns is not used. With
+ * it, uvs_job_cancelled would not tell a passed limit from a cancel.) */
 static const char *reason_to_end(const struct command *c) {
   const struct runner *r = c->runner;
 
@@ -214,12 +214,12 @@ void runner_kill_commands(struct runner *r) {
 /* ------------------------------------------------------------------- start --- */
 
 static void on_written(uv_write_t *write, int status) {
-  (void)status; /* it is no error if the command does not read its payload */
+  (void)status; /* a command that does not read its payload is no error */
   close_handle((uv_handle_t *)write->handle);
 }
 
-/* The read end of a pipe that gets the payload. A pipe, because a command cannot open /dev/stdin if
- * that is a socket. */
+/* Returns the read end of a pipe into which the payload is written. It is a pipe because a command
+ * cannot open /dev/stdin if its standard input is a socket. */
 static int open_input(struct command *c, uv_file *ret_read_end) {
   uv_file ends[2];
   int rc = uv_pipe(ends, 0, UV_NONBLOCK_PIPE);

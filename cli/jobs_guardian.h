@@ -4,11 +4,10 @@
  * whatever way, and then kills the process groups of the commands that still run. So a runner that
  * dies by SIGKILL leaves no commands behind, and another runner can run their jobs again.
  *
- * The runner holds the only lasting write end of a pipe to the guardian: its end of file means that
- * the runner has ended. What goes through the pipe are lines: "PID" adds a process group, "-PID"
- * removes it. A command adds its group itself, before it begins: CLI_GUARDED. So there is no moment
- * in which a command runs that the guardian does not know: until the line is written, the command
- * holds the pipe open.
+ * The guardian reads from a pipe. Only the runner keeps the write end of the pipe open, so an end
+ * of file means that the runner has ended. The pipe carries lines: "PID" adds a process group, and
+ * "-PID" removes one. A command adds its own group before it begins (CLI_GUARDED), and closes its
+ * write end after that. So at the end of file the guardian knows the group of every command.
  *
  * (PR_SET_PDEATHSIG would reach only the shell itself, not what the shell has started.)
  *
@@ -36,7 +35,7 @@ int cli_guardian_start(struct cli_guardian *ret);
 /* The process group has ended. */
 void cli_guardian_forget(const struct cli_guardian *g, pid_t group);
 
-/* False if somebody has killed the guardian. */
+/* False if the guardian was killed. */
 bool cli_guardian_is_alive(const struct cli_guardian *g);
 
 /* Ends the guardian, and waits for its end. */

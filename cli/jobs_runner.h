@@ -37,7 +37,7 @@ void runner_start_command(struct runner *r, uvs_job_t *job);
 /* Kills all process groups. */
 void runner_kill_commands(struct runner *r);
 
-/* No command is left: look whether the queue is empty. */
+/* Called when no command is left: looks whether the queue is empty. */
 void runner_look_soon(struct runner *r);
 
 /* Claims nothing more; commands that run get grace_ns. */

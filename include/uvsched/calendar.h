@@ -11,7 +11,8 @@
  *   - The day of month also allows L (the last day of the month), 15W (the working day, Monday to
  *     Friday, that is nearest to the 15th in the same month) and LW (the last working day).
  *   - The day of week also allows 5L (the last Friday of the month) and 5#2 (the second Friday).
- *   - @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly.
+ *   - A shorthand stands for a whole expression: @yearly, @annually, @monthly, @weekly, @daily,
+ *     @midnight, @hourly.
  *   - @every 90s is an interval, not a calendar: see uvs_calendar_interval.
  *
  * GAPS AND OVERLAPS. When a zone sets its clock forward, some local times are skipped (a gap). When
@@ -50,7 +51,8 @@ extern "C" {
 typedef struct uvs_calendar_s uvs_calendar_t;
 
 /* Which days match the two fields day of month and day of week?
- *   AUTO    as BOTH if one of the two fields begins with * or ?, else as EITHER (Vixie's cron)
+ *   AUTO    like BOTH if one of the two fields begins with * or ?, otherwise like EITHER (the rule
+ *           of Vixie's cron)
  *   EITHER  days that match at least one of the fields; a field that is only * or ? is ignored
  *   BOTH    days that match both fields */
 enum { UVS_DAYS_AUTO = 0, UVS_DAYS_EITHER, UVS_DAYS_BOTH };
@@ -193,7 +195,7 @@ UVS_API uint64_t uvs_calendar_refresh(void);
 
 /**
  * Read a duration such as "90s", "1h30m" or "250ms": numbers with units, without blanks. Larger
- * units come first, and each unit at most once. Units: w, d, h, m, s, ms, us, ns.
+ * units come first, and no unit comes twice. Units: w, d, h, m, s, ms, us, ns.
  *
  * Thread:  any.
  * Returns: 0 with *ret_ns set; UV_EINVAL (NULL, not a duration, more than 292 years).

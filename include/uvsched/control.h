@@ -14,7 +14,8 @@ extern "C" {
 
 /* ------------------------------------------------------- pause and resume --- */
 
-/* uvs_pause's answers. With both, no other run starts until uvs_resume, except by uvs_run_now. */
+/* uvs_pause's answers. After either answer, no other run starts until uvs_resume, except a run that
+ * uvs_run_now starts. */
 enum {
   UVS_PAUSED = 0,              /* no run is in progress */
   UVS_PAUSED_WHILE_RUNNING = 1 /* a run is in progress, and finishes */
@@ -54,14 +55,16 @@ UVS_API int uvs_resume(uvs_t *s, uvs_id_t id, unsigned flags);
 /**
  * Pause and resume the scheduler. After uvs_pause_all has returned, no run starts until
  * uvs_resume_all. There is one exception: UVS_REJECT_CALLER_RUNS still runs tasks on the thread
- * that submits them. Runs in progress finish. `after`, `done` and delay queues of values work as
- * usual. New tasks are accepted. Points of a grid that pass during the pause are missed, as in any
- * other delay. A shutdown resumes the scheduler. A task that is paused by uvs_pause stays paused
- * after uvs_resume_all, and uvs_resume does not run a task while the scheduler is paused.
+ * that submits them. Runs in progress finish. (The body of a run that has just started may begin a
+ * moment after the call. uvs_counts counts the run as running.) `after`, `done` and delay queues of
+ * values work as usual. New tasks are accepted. Points of a grid that pass during the pause are
+ * missed, as in any other delay. A shutdown resumes the scheduler. A task that is paused by
+ * uvs_pause stays paused after uvs_resume_all, and uvs_resume does not run a task while the
+ * scheduler is paused.
  *
  * Thread:  any.
- * Returns: 0; UV_EALREADY (the scheduler is already paused, or not paused); UV_ESHUTDOWN
- *          (uvs_pause_all after a shutdown).
+ * Returns: 0; UV_EALREADY (uvs_pause_all: the scheduler is paused already; uvs_resume_all: the
+ *          scheduler is not paused); UV_ESHUTDOWN (uvs_pause_all after a shutdown).
  */
 UVS_API int uvs_pause_all(uvs_t *s);
 UVS_API int uvs_resume_all(uvs_t *s);
@@ -107,8 +110,8 @@ UVS_API int uvs_next_runs(uvs_t *s, uvs_id_t id, int64_t *ret_ns, size_t n);
  * The new task counts towards max_pending before the old task ends. If max_pending is reached, the
  * rejection policy decides. A new task that is refused or discarded replaces nothing.
  *
- * The new task keeps the old task's id if no callback has to report the old task's end. This is so
- * if all of these hold:
+ * The new task keeps the old task's id if no callback has to report the old task's end and no lane
+ * is involved. This is the case if all of the following conditions hold:
  *   - The old task is not running, and no hook is due for it.
  *   - If the old task is a calendar task, the loop has computed its next run.
  *   - The old task has no `done`, clean-up action, decoration to release or kept outcome.
@@ -122,8 +125,9 @@ UVS_API int uvs_find(uvs_t *s, const char *name, uvs_id_t *ret_id);
 
 /* --------------------------------------------------------------------- ref --- */
 
-/* uvs_ref: while it waits, the task keeps the loop alive. uvs_unref: it does not. uvs_has_ref
- * returns 1 if it does, else 0. Thread: loop thread. UV_ENOENT; UV_EPERM (another thread). */
+/* uvs_ref: the task keeps the loop alive while the task waits. uvs_unref: the task no longer keeps
+ * the loop alive. uvs_has_ref returns 1 if the task keeps the loop alive, else 0. Thread: loop
+ * thread. UV_ENOENT; UV_EPERM (another thread). */
 UVS_API int uvs_ref(uvs_t *s, uvs_id_t id);
 UVS_API int uvs_unref(uvs_t *s, uvs_id_t id);
 UVS_API int uvs_has_ref(uvs_t *s, uvs_id_t id);

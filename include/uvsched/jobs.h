@@ -17,14 +17,15 @@
  *   dead     given up: the store keeps the job as a dead letter, with the reason
  *
  * THE PROMISE. A job whose put callback reported success runs at least once, and not before its due
- * time by the store's clock, as long as the store keeps its data. SQLite keeps it through any crash
- * of the process and through power loss. A job may run more than once: if its process dies or is
- * stopped for longer than the lease, or if a result is lost in a power failure. So a second run of
- * a handler should do no harm: let it use the job's id to recognize what is done already, or use
- * uvsched/jobs_sqlite.h, where the effect and the result commit together.
+ * time by the store's clock, as long as the store keeps its data. A SQLite store keeps its data
+ * through any crash of the process and through power loss. A job may run more than once. This
+ * happens if the process that runs the job dies or is stopped for longer than the lease, or if a
+ * power failure loses the result. So a second run of a handler should do no harm: let the handler
+ * use the job's id to recognize what is done already, or use uvsched/jobs_sqlite.h, where the
+ * effect and the result commit together.
  *
  * ORDER. Within a queue, jobs start by priority, then due time, then time of put. Jobs with crashes
- * go first, but only one of them at a time in each process.
+ * go first, but each process runs only one of them at a time.
  *
  * IDS. The id of a job is "QUEUE/REST". The caller gives REST, or the library makes it. The ids
  * that the library makes sort by the time of put. Names of jobs, queues and crons have 1 to 64
@@ -33,10 +34,10 @@
  *
  * THREADS. Any thread may call any function, unless its comment says "loop thread". All callbacks
  * come on the loop thread of the scheduler, except handlers, which run on its pool. Strings and
- * bytes that are passed in are copied. What a callback gets is valid only during the callback.
+ * bytes that are passed in are copied. The arguments of a callback are valid only during the call.
  *
  * TIME. Durations and instants are signed nanoseconds; instants count from 1970, UTC. The store
- * counts in microseconds and rounds up. Instants from UVS_JOBS_END_NS on are refused.
+ * counts in microseconds and rounds up. UVS_JOBS_END_NS and later instants are refused.
  *
  * uvsched/jobs_admin.h lists jobs, handles dead letters, sets up queues and reads statistics.
  *
@@ -62,7 +63,7 @@ typedef struct uvs_job_s uvs_job_t;   /* a claimed job, as its handler sees it *
 #define UVS_JOB_PROGRESS_MAX 1024 /* bytes of a progress note */
 #define UVS_JOB_ERROR_MAX 500     /* bytes of the reason of a failure; more is cut off */
 #define UVS_JOBS_PUT_MAX 1000     /* jobs in one uvs_jobs_put_many */
-#define UVS_JOBS_END_NS INT64_C(9007199254740992000) /* 2^53 us, 2255-06-05: instants are below */
+#define UVS_JOBS_END_NS INT64_C(9007199254740992000) /* 2^53 us, 2255-06-05 */
 
 /* Codes that libuv does not have. */
 #define UVS_EUNKNOWN (-3901) /* the store may or may not have done it: repeat, with the same id */
@@ -78,14 +79,18 @@ enum {
   UVS_EVENT_CRASHED,       /* a job was claimed again, because its earlier lease had ended */
   UVS_EVENT_CANCELLED,     /* a job was cancelled */
   UVS_EVENT_REPLACED,      /* a job was replaced by a later one with the same key */
-  UVS_EVENT_UNKNOWN_NAME,  /* a job has no handler here; it was given back */
+  UVS_EVENT_UNKNOWN_NAME,  /* no handler here for a claimed job; it was given back */
   UVS_EVENT_MISFIRED,      /* occurrences of a cron passed without a job; text says how many */
   UVS_EVENT_DEAD_DROPPED,  /* old dead letters were removed: max_dead or dead_age_ns */
   UVS_EVENT_STORE_DOWN,    /* the store fails; text says why. Calls wait up to put_timeout_ns. */
   UVS_EVENT_STORE_UP,      /* the store works again */
   UVS_EVENT_CLOCK_SET,     /* the store's clock was set forward or back */
   UVS_EVENT_CANNOT_SHRINK, /* another reader keeps the write-ahead log of SQLite from shrinking */
-  UVS_EVENT_QUEUE_CHANGED  /* a queue was paused, resumed or changed; also by another process */
+  UVS_EVENT_QUEUE_CHANGED, /* a queue was paused, resumed or changed, by any process */
+  UVS_EVENT_STORE_RESET,   /* Redis has lost its data, by FLUSHALL for example. The process has
+                            * defined its crons again. */
+  UVS_EVENT_STORE_UNSAFE /* the settings of Redis can lose jobs that were reported as durable; text
+                          * says which. Comes once, after the open. */
 };
 
 typedef struct {
@@ -101,9 +106,9 @@ typedef struct {
   const char *store; /* "sqlite:FILE" or "memory:" */
 
   int64_t put_timeout_ns; /* a call fails if the store has not worked for this long; default 2 s */
-  uint32_t max_queued;    /* most calls that wait for the store; then UV_EAGAIN; default 65536 */
+  uint32_t max_queued;    /* calls that may wait for the store; more get UV_EAGAIN; default 65536 */
 
-  uint32_t max_dead;   /* dead letters that are kept; the oldest go first; default 100000 */
+  uint32_t max_dead;   /* dead letters that are kept; older ones are removed; default 100000 */
   int64_t dead_age_ns; /* how long a dead letter is kept; default 90 days */
   uint32_t max_done; /* ended jobs that are kept for uvs_jobs_get (keep_done_ns); default 100000 */
 
@@ -113,6 +118,10 @@ typedef struct {
   /* A replaced clock, for tests, as in uvs_options_t: the program moves it, and then calls
    * uvs_jobs_clock_changed. All NULL: the clocks of the system. */
   uvs_clock_t clock;
+
+  /* 1: only open a store that is there. If there is no file, or a database without the tables of
+   * uvsched, the call answers UV_ENOENT and makes nothing. Default 0: the store is made. */
+  int existing;
 } uvs_jobs_options_t;
 
 static inline void uvs_jobs_options_init(uvs_jobs_options_t *o) {
@@ -131,13 +140,14 @@ static inline void uvs_jobs_options_init(uvs_jobs_options_t *o) {
  * jobs; a network file system is refused. The store has a thread of its own. Until the callback of
  * uvs_jobs_close, the open store keeps the loop alive.
  *
- * Thread:  loop thread. May read the file, so it may block for a moment.
+ * Thread:  loop thread. The call may read the file, so it may block for a moment.
  * Owns:    copies *o; borrows s until the callback of uvs_jobs_close: close the jobs first, then s.
  * Returns: 0 with *ret set; UV_EINVAL (an option is wrong); UV_ENOTSUP (built without this store; a
  *          network file system; a file of a newer version); UV_EFTYPE (not a SQLite file, or
  *          damaged); UV_EBUSY (another process has locked the file for longer than 250 ms);
- *          UV_EROFS, UV_EACCES, UV_ENOENT, UV_ENOMEM and other errors of the system. On an error,
- *          text (may be NULL) gets one line that says what is wrong, and the file is unchanged.
+ *          UV_EROFS, UV_EACCES, UV_ENOENT (no such folder; see `existing`), UV_ENOMEM and other
+ * errors of the system. On an error, text (may be NULL) gets one line that says what is wrong, and
+ * the file is unchanged.
  */
 UVS_API int uvs_jobs_open(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret, char *text,
                           size_t text_size);
@@ -163,15 +173,15 @@ UVS_API const char *uvs_jobs_strerror(int code);
 /* ------------------------------------------------------------------- put --- */
 
 /* What a put does if another job of the queue, which has not ended, has the same key:
- *   KEEP     It writes nothing, and answers UVS_JOB_EXISTS with the id of the other job.
+ *   KEEP     The put writes nothing, and answers UVS_JOB_EXISTS with the id of the other job.
  *   REPLACE  The new job replaces the other job, which does not run again. If the other job is
  *            running, the new job waits until that run has ended.
- *   ERROR    It writes nothing, and answers UV_EEXIST with the id of the other job. */
+ *   ERROR    The put writes nothing, and answers UV_EEXIST with the id of the other job. */
 enum { UVS_KEY_KEEP = 0, UVS_KEY_REPLACE, UVS_KEY_ERROR };
 
 typedef struct {
   size_t size;       /* set by the initializer; new fields go at the end */
-  const char *name;  /* of the handler */
+  const char *name;  /* the handler of this name runs the job */
   const char *queue; /* NULL: the name */
   const char *id;    /* the part after "QUEUE/"; NULL: the library makes one */
 
@@ -212,8 +222,8 @@ typedef struct {
 typedef void (*uvs_put_cb)(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, void *arg);
 
 /**
- * Put a job into the store. cb (may be NULL) reports 0 only when the job is durable. To repeat a
- * put with the same id is safe: it answers UVS_JOB_EXISTS, also after the job has run
+ * Put a job into the store. cb (may be NULL) reports 0 only when the job is durable. It is safe
+ * to repeat a put with the same id: the put answers UVS_JOB_EXISTS, also after the job has run
  * (keep_done_ns). If the store fails, the library repeats the put for put_timeout_ns, but for at
  * most 20 s if the job may have been written. uvs_jobs_put_many puts up to UVS_JOBS_PUT_MAX jobs in
  * one transaction. Each job gets a result of its own: one may be refused while others are put. The
@@ -247,13 +257,13 @@ struct uvs_job_s {
   int priority;
   uint32_t attempt; /* 1 plus the failures before this run; crashes do not count */
   uint32_t crashes; /* earlier claims whose lease ended without a result */
-  uint64_t fence;   /* pass it to systems that can refuse a smaller one */
+  uint64_t fence;   /* pass it to a system that can refuse a run with a smaller fence */
   int64_t due_ns;   /* when the job was due */
   int64_t put_ns;   /* when the job was put */
 };
 
 /* What a handler returns:
- *   0                what it did is done
+ *   0                the run has succeeded, and the job is done
  *   a negative code  the run has failed: the job is retried after a wait, or given up after
  *                    max_attempts failures
  *   UVS_PENDING      the run goes on until uvs_job_finish
@@ -269,7 +279,7 @@ typedef struct {
   size_t size;           /* set by the initializer; new fields go at the end */
   const char *queue;     /* the queue to claim from; NULL: the name */
   int concurrency;       /* most jobs at once in this process; 0: uvs_concurrency, but at least 1 */
-  int64_t lease_ns;      /* 100 ms or more; default 30 s. A third of it is between heartbeats. */
+  int64_t lease_ns;      /* 100 ms or more; default 30 s. Heartbeats come a third of it apart. */
   uint32_t max_attempts; /* failures that make a job a dead letter; 0: no bound; default 20 */
   uint32_t max_crashes;  /* crashes that make a job a dead letter; 0: no bound; default 5 */
   struct {
@@ -309,9 +319,9 @@ UVS_API int uvs_jobs_handle(uvs_jobs_t *jobs, const char *name, uvs_job_cb handl
 /* The following functions are for a handler, on its thread. If it returns UVS_PENDING, any thread
  * may call them until uvs_job_finish. */
 
-/* 1 if the handler should stop: the job was cancelled, its lease is lost, its time limit has
- * passed, or the store is being closed. Cheap. uvs_job_lost: 1 if the lease is lost: the store will
- * not accept the result. */
+/* uvs_job_cancelled: 1 if the handler should stop: the job was cancelled, its lease is lost, its
+ * time limit has passed, or the store is being closed. uvs_job_lost: 1 if the lease is lost: the
+ * store will not accept the result. Both calls are cheap. */
 UVS_API int uvs_job_cancelled(const uvs_job_t *job);
 UVS_API int uvs_job_lost(const uvs_job_t *job);
 
@@ -321,8 +331,7 @@ UVS_API int uvs_job_progress(uvs_job_t *job, const void *data, size_t size);
 
 /* uvs_job_result: set the result that uvs_jobs_get and uvs_jobs_wait read. It is stored only if the
  * job succeeds. uvs_job_error: set the reason of a failure; the default is the text of the code.
- * Both return 0 or UV_ENOMEM; a result that is too long UV_E2BIG; data or a text that is NULL
- * UV_EINVAL. */
+ * Both return 0; UV_ENOMEM; UV_E2BIG (the result is too long); UV_EINVAL (data or text is NULL). */
 UVS_API int uvs_job_result(uvs_job_t *job, const void *data, size_t size);
 UVS_API int uvs_job_error(uvs_job_t *job, const char *text);
 
@@ -333,14 +342,14 @@ UVS_API int uvs_job_error(uvs_job_t *job, const char *text);
 UVS_API int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec);
 
 /* Extend the lease so that it ends lease_ns from now or later, and wait until the store has done
- * it. For handlers that are about to stop the whole process for longer than a third of the lease.
+ * it. A handler calls this before it stops the whole process for longer than a third of the lease.
  * Returns 0; UV_EINVAL; UV_ETIMEDOUT (limit_ns has passed); UVS_ELOST; UVS_EDOWN, UVS_EUNKNOWN and
  * UV_ENOSPC (the store failed). */
 UVS_API int uvs_job_extend(uvs_job_t *job, int64_t lease_ns);
 
 /* Run the job again at this instant, without counting an attempt: return uvs_job_retry_at(job, t)
- * from the handler. An instant that the store cannot keep (0, or from UVS_JOBS_END_NS on) answers
- * UV_EINVAL: then the run has failed. */
+ * from the handler. If the store cannot keep the instant (0 or less, or UVS_JOBS_END_NS or more),
+ * the call returns UV_EINVAL. A run whose handler returns UV_EINVAL has failed. */
 UVS_API int uvs_job_retry_at(uvs_job_t *job, int64_t at_ns);
 
 /* End a run whose handler returned UVS_PENDING, as if the handler had returned status. Do not use
@@ -381,13 +390,13 @@ typedef struct {
   const char *id, *name, *queue;
   const char *key; /* NULL: none */
   int priority;
-  int64_t due_ns; /* pending: when it is due next, after a failure too; running: end of the lease */
-  int64_t put_ns; /* 0: not known any more */
+  int64_t due_ns;   /* pending: when it is due next, also after a failure; running: end of lease */
+  int64_t put_ns;   /* 0: not known any more */
   int64_t ended_ns; /* 0: it has not ended */
   uint32_t attempts, crashes;
   int cancelling;      /* 1: the job is running, and was cancelled */
-  const char *error;   /* of the last failure, the reason of a dead letter; "" */
-  const void *payload; /* only uvs_jobs_get, and dead letters */
+  const char *error;   /* of the last failure, or the reason of a dead letter; "": none */
+  const void *payload; /* set by uvs_jobs_get, and for dead letters */
   size_t payload_size;
   const void *meta;
   size_t meta_size;
@@ -410,8 +419,8 @@ UVS_API int uvs_jobs_wait(uvs_jobs_t *jobs, const char *id, int64_t timeout_ns, 
 
 /* ------------------------------------------------------------------- cron --- */
 
-/* Misfires are occurrences that passed without a job, more than a minute ago. Which of them get a
- * job, although late?
+/* Misfires are occurrences that passed more than a minute ago and got no job. The policy says which
+ * of them get a job late:
  *   SKIP  none
  *   ONCE  the newest
  *   ALL   the newest max_missed */
@@ -427,7 +436,7 @@ typedef struct {
   size_t size;
   const char *name;       /* of the cron */
   uint64_t revision;      /* of the definition, 1 or more; the store keeps the highest */
-  const char *expression; /* docs/calendar.md; also @every */
+  const char *expression; /* see docs/calendar.md; may be an @every */
   const char *zone;       /* NULL: UTC, because processes may differ in their local zone */
   uvs_job_spec_t spec;    /* of each job; without id, key, delay_ns and at_ns */
   int misfire;            /* UVS_MISFIRE_... */
@@ -451,7 +460,8 @@ static inline void uvs_job_cron_init(uvs_job_cron_t *c) {
  * defined a cron.
  *
  * status:  0; UVS_JOB_EXISTS (nothing changed); UVS_EUNKNOWN; UVS_EDOWN; UV_ENOSPC.
- * Returns: as uvs_jobs_put; after UV_EINVAL and UV_E2BIG, text (may be NULL) says why.
+ * Returns: as uvs_jobs_put; UV_ENOENT (no such zone), or the error of reading the zone file. After
+ *          these, UV_EINVAL and UV_E2BIG, text (may be NULL) says why.
  */
 UVS_API int uvs_jobs_cron(uvs_jobs_t *jobs, const uvs_job_cron_t *c, uvs_jobs_cb cb, void *arg,
                           char *text, size_t text_size);
@@ -462,12 +472,12 @@ UVS_API int uvs_jobs_remove_cron(uvs_jobs_t *jobs, const char *name, uvs_jobs_cb
 /* ---------------------------------------------------------------- waking --- */
 
 /* Look at the store now, for example after a commit of your own (uvsched/jobs_sqlite.h). Without
- * it, a change by another connection is noticed within 250 ms. */
+ * this call, a change by another connection is noticed within 250 ms. */
 UVS_API int uvs_jobs_wake(uvs_jobs_t *jobs);
 
 /* For a replaced clock. uvs_jobs_clock_changed: read the clock again. uvs_jobs_next_due: wait until
- * the store's thread has nothing left to do, and write the instant of monotonic_ns at which it next
- * has something to do, or UVS_NEVER. */
+ * the store's thread has nothing left to do, and write the instant of monotonic_ns at which that
+ * thread next has something to do, or UVS_NEVER. */
 UVS_API int uvs_jobs_clock_changed(uvs_jobs_t *jobs);
 UVS_API int uvs_jobs_next_due(uvs_jobs_t *jobs, int64_t *ret_ns);
 

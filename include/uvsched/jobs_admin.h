@@ -15,7 +15,8 @@ extern "C" {
 
 /* -------------------------------------------------------------------- jobs --- */
 
-/* Which jobs: those that match all fields. A field that is NULL, or overdue 0, matches any job. */
+/* A filter selects the jobs that match all its fields. A field that is NULL, or overdue 0, matches
+ * any job. */
 typedef struct {
   size_t size;
   const char *id; /* exactly this job */
@@ -31,17 +32,18 @@ static inline void uvs_job_filter_init(uvs_job_filter_t *f) {
 }
 
 /* List jobs, in pages of up to `limit` (1 to 1000), by time of put. cursor: 0 for the first page,
- * then the `next` that the callback got. If `next` is 0, that was the last page. A page may be
- * short, or empty, and not be the last. */
+ * then the `next` that the callback got. If `next` is 0, that was the last page. A page that is
+ * short or empty need not be the last page. */
 typedef void (*uvs_job_list_cb)(uvs_jobs_t *jobs, int status, const uvs_job_info_t *list, size_t n,
                                 int64_t next, void *arg);
 UVS_API int uvs_jobs_list(uvs_jobs_t *jobs, const uvs_job_filter_t *f, int64_t cursor,
                           uint32_t limit, uvs_job_list_cb cb, void *arg);
 
 /* uvs_jobs_redrive: put dead letters back as pending jobs, due now, with no attempts and crashes. A
- * letter whose key is in use stays. uvs_jobs_purge: remove dead letters (state 0 or DEAD), or the
- * records of how jobs ended (state DONE) if they were put more than 30 s ago. count: how many. If
- * the filter has an id: UV_ENOENT, and for redrive UV_EEXIST (its key is in use). */
+ * letter whose key is in use stays a dead letter. uvs_jobs_purge: remove dead letters (state 0 or
+ * DEAD), or the records of how jobs ended (state DONE) if the jobs were put more than 30 s ago.
+ * count: how many were put back or removed. If the filter has an id, status may be UV_ENOENT, and
+ * for a redrive UV_EEXIST (the key of the letter is in use). */
 typedef void (*uvs_jobs_count_cb)(uvs_jobs_t *jobs, int status, uint64_t count, void *arg);
 UVS_API int uvs_jobs_redrive(uvs_jobs_t *jobs, const uvs_job_filter_t *f, uvs_jobs_count_cb cb,
                              void *arg);
@@ -50,16 +52,17 @@ UVS_API int uvs_jobs_purge(uvs_jobs_t *jobs, const uvs_job_filter_t *f, uvs_jobs
 
 /* ------------------------------------------------------------------ queues --- */
 
-/* Settings of a queue. The store keeps them, for all processes. -1: leave as it is. */
+/* Settings of a queue. The store keeps them, for all processes. A field that is -1 leaves its
+ * setting unchanged. */
 typedef struct {
   size_t size;
   const char *name;
   int paused;          /* 1: nothing is claimed */
-  int64_t concurrency; /* most jobs that run at once, in all processes; 0: no bound */
-  int64_t rate;        /* most claims per rate_ns, in all processes; 0: no bound */
+  int64_t concurrency; /* jobs that may run at once, in all processes; 0: no bound */
+  int64_t rate;        /* claims per rate_ns at most, in all processes; 0: no bound */
   int64_t rate_ns;     /* default 1 s */
-  /* Most claims per second of jobs that are overdue by more than a minute, so that a backlog does
-   * not overload the systems that handlers call; 0: no bound. */
+  /* At most this many claims per second of jobs that are overdue by more than a minute, so that a
+   * backlog does not overload the systems that handlers call; 0: no bound. */
   int64_t catch_up_rate;
 } uvs_job_queue_t;
 
@@ -78,7 +81,7 @@ UVS_API int uvs_jobs_set_queue(uvs_jobs_t *jobs, const uvs_job_queue_t *q, uvs_j
 typedef struct {
   const char *name, *expression, *zone, *job_name, *queue;
   uint64_t revision;
-  int64_t last_ns; /* the newest occurrence that was handled; first: when the cron was defined */
+  int64_t last_ns; /* the newest occurrence that was handled; if none: when the cron was defined */
   int64_t next_ns; /* the next occurrence; UVS_NEVER: none */
   int misfire, overlap;
   uint32_t max_missed;
@@ -100,7 +103,7 @@ typedef struct {
 
 typedef struct {
   size_t size;
-  /* In the store, now. kept: records of ends that keep_done_ns keeps. */
+  /* In the store, now. kept: records of how jobs ended that are kept because of keep_done_ns. */
   uint64_t pending, overdue, running, dead, kept;
   int64_t oldest_overdue_ns;
   const uvs_queue_stats_t *queues;

@@ -22,7 +22,8 @@
  *   - The result is as durable as your connection makes it: use PRAGMA synchronous = FULL.
  *   - The job is in the store, or has ended, when your COMMIT succeeds. Then call uvs_jobs_wake:
  *     without it, open stores notice the change within 250 ms.
- *   - Times count by the clock of the system, even if the store was opened with a replaced one.
+ *   - Times are read from the clock of the system, even if the store was opened with a replaced
+ *     clock.
  *
  * ERRORS. text (may be NULL) gets one line that says what is wrong. If a function fails, it has
  * changed nothing. But when SQLite runs out of memory or disk space, or a read or write fails, it
@@ -46,8 +47,8 @@ struct sqlite3;
  * Owns:    copies *spec.
  * Returns: 0, with the id of the new job in ret_id; UVS_JOB_EXISTS or UV_EEXIST (UVS_KEY_ERROR),
  *          with the id of the job that exists; UV_EINVAL (the spec is wrong, or no write
- *          transaction is open); UV_E2BIG; UV_ENOTSUP (no tables of uvsched, or of another
- *          version); UV_ENOSPC; UV_ENOMEM; UV_EFTYPE (the file is damaged); UV_EIO.
+ *          transaction is open); UV_E2BIG; UV_ENOTSUP (no tables of uvsched, or tables of
+ *          another version); UV_ENOSPC; UV_ENOMEM; UV_EFTYPE (the file is damaged); UV_EIO.
  */
 UVS_API int uvs_jobs_sqlite_put(struct sqlite3 *db, const uvs_job_spec_t *spec,
                                 char ret_id[UVS_JOB_ID_MAX + 1], char *text, size_t text_size);

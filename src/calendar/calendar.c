@@ -39,7 +39,7 @@ static int read_calendar_options(const uvs_calendar_options_t *given, uvs_calend
   return 0;
 }
 
-/* The zone reader gives only the text of the error: adds the field. */
+/* Adds the field to an error. The zone reader gives only the text. */
 static int open_zone(const char *name, struct uvs__zone **ret, uvs_calendar_error_t *error) {
   char why[sizeof error->text] = "";
   int rc = uvs__zone_open(name, ret, why, sizeof why);

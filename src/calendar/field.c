@@ -197,7 +197,7 @@ static void append_text(char *text, size_t size, const char *format, ...) {
   va_end(args);
 }
 
-/* FRI-MON: says what to write instead: a list of names, or one or two ranges of numbers. */
+/* Refuses FRI-MON, and says what to write instead: names, or one or two ranges of numbers. */
 static int refuse_wrap(const struct item *i, struct value a, struct value b, int step) {
   const struct field_kind *k = i->kind;
   int count = k->last - k->min + 1, length = b.n - a.n + count; /* b is `length` after a */

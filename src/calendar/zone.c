@@ -16,7 +16,7 @@ struct uvs__zone {
   struct uvs__zone_table *table; /* lock */
   struct uvs__zone_stamp stamp;  /* lock; of the file when `table` was read */
   struct uvs__zone_source source;
-  char name[]; /* constant, as is source */
+  char name[]; /* constant, like `source` */
 };
 
 static struct {

@@ -12,7 +12,7 @@
 struct uvs__zone_table {
   _Atomic uint32_t holds;
   uint32_t count;   /* transitions */
-  int32_t has_rule; /* 0: the last offset is valid for ever */
+  int32_t has_rule; /* 0: there is no rule, and the last offset is valid for ever */
   int64_t tail_s;   /* the rule is valid from here on; here it agrees with the table */
   struct uvs__posix_rule rule;
   /* Two arrays in the same block of memory. From at_s[i] on, the offset is offset_s[i + 1]. Each

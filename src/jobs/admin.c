@@ -147,7 +147,8 @@ int uvs_jobs_set_queue(uvs_jobs_t *jobs, const uvs_job_queue_t *q, uvs_jobs_cb c
 
 /* -------------------------------------------------------------- statistics --- */
 
-/* The store has counted the first half. The second half is the keeper's. */
+/* The store has filled in the fields about the store, which come first. The keeper keeps the fields
+ * about this process. */
 static bool stats_answered(struct uvs__call *c) {
   size_t half = offsetof(uvs_jobs_stats_t, put);
 

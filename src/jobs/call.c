@@ -45,7 +45,7 @@ static void answered(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
 
   c->status = status;
   if (c->answered != NULL && !c->answered(c))
-    return; /* it has asked the store again */
+    return; /* `answered` has asked the store again */
   c->message.receive = on_user_loop;
   uvs__mailbox_send(&jobs->user,
                     &c->message); /* cannot fail: the mailbox is open until the keeper has ended */

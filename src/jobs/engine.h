@@ -12,8 +12,8 @@
  * The exceptions are named at the fields: `lock` protects the ids, the list of handlers and the
  * notes of a run, and any thread may read the atomics.
  *
- * FILES. A file calls only files that stand above it in this list. What it has to report to a file
- * below it goes through a callback.
+ * FILES. A file calls only files that stand above it in this list. It reports to files below it
+ * through callbacks.
  *
  *   tell                hands an event to the user's loop
  *   keeper              the keeper's thread: passes, and a store that fails
@@ -90,7 +90,8 @@ struct uvs__keeper_rooms {
   void (*begin)(uvs_jobs_t *jobs);     /* before the first call */
   void (*collect)(uvs_jobs_t *jobs);   /* before each batch: ask for what is wanted now */
   void (*changed)(uvs_jobs_t *jobs);   /* another process has changed something */
-  void (*clock_set)(uvs_jobs_t *jobs); /* leases count by the clock that was set */
+  void (*clock_set)(uvs_jobs_t *jobs); /* the clock by which leases count was set */
+  void (*reset)(uvs_jobs_t *jobs);     /* the store has lost its data */
 };
 
 struct uvs__keeper {
@@ -102,25 +103,26 @@ struct uvs__keeper {
   const struct uvs__keeper_rooms *rooms;
   struct uvs__timers timers;
   struct uvs__list asked[3]; /* settle first, claim last */
-  size_t in_flight;          /* requests that have no answer yet */
-  int64_t housekeeping_ns;   /* when housekeeping is next due */
+  size_t in_flight;          /* requests that have no answer yet; a put counts for each job */
+  bool in_pass;
+  int64_t housekeeping_ns; /* when housekeeping is next due */
   int64_t trim_ns;
   enum {
     UVS__BUSY,
     UVS__QUIET,
     UVS__IDLE
-  } idle;                         /* goes one step on at each housekeeping without a batch */
+  } idle;                         /* advances one step at each housekeeping without a batch */
   struct uvs__next_due *next_due; /* threads that wait until there is nothing left to do */
   bool quitting;                  /* the loop's handles are being closed */
 
   /* A store that fails. */
   int64_t retry_ns;      /* when to try again; 0: the store works */
   int64_t retry_wait_ns; /* the wait before that try */
-  bool retry_awaited;    /* the last pass came before retry_ns: wake up then */
+  bool retry_awaited;    /* the last pass came before retry_ns: wake up at retry_ns */
   bool told_down;
 
   /* Clock. */
-  int64_t wall_offset_ns; /* wall minus monotonic clock, at the last look */
+  int64_t store_offset_ns; /* the store's clock minus the monotonic one, at the last look */
 
   /* Workers and runs. */
   struct uvs__worker *workers;
@@ -130,13 +132,15 @@ struct uvs__keeper {
   size_t running;           /* runs that have not been settled */
   struct uvs__run *crashed; /* the run of a job with crashes; NULL: none */
 
+  struct uvs__kept_cron *crons; /* that this process has defined */
+
   struct uvs__wait *waits[UVS__BUCKETS_OF_IDS];
   size_t n_waits;
 
   /* Events of the store. */
   bool looking_at_events;
-  uint64_t events_seen; /* the value of store->events when they were last asked for */
-  uint64_t events_last; /* number of the last one that was told; INT64_MAX: not known yet */
+  uint64_t events_seen; /* store->events when the store was last asked for events */
+  uint64_t events_last; /* number of the last event that was reported; INT64_MAX: not known yet */
 
   bool closing;
   struct uvs__timer grace;
@@ -181,7 +185,7 @@ int64_t uvs__later_ns(int64_t now_ns, int64_t ns);
 
 /* ----------------------------------------------------------------- keeper --- */
 
-/* All of these: keeper's thread, unless said otherwise. */
+/* Keeper's thread, unless the comment of a function names another thread. */
 
 /* Loop thread. */
 int uvs__keeper_open(uvs_jobs_t *jobs, struct uvs__store *store,
@@ -199,11 +203,11 @@ void uvs__jobs_destroy(uvs_jobs_t *jobs);
 
 /* ----------------------------------------------------------------- worker --- */
 
-/* A job of this queue is due at due_us: its worker asks for jobs then. uvs__workers_due: all
- * workers ask now. */
+/* A job of this queue is due at due_us: its worker asks for jobs at that time. uvs__workers_due:
+ * all workers ask for jobs now. */
 void uvs__worker_due(uvs_jobs_t *jobs, const char *queue, int64_t due_us);
 void uvs__workers_due(uvs_jobs_t *jobs);
-/* Ask the store for jobs, for each worker that wants some and has free places. */
+/* Asks the store for jobs, for each worker that wants jobs and has free places. */
 void uvs__workers_claim(uvs_jobs_t *jobs);
 void uvs__workers_stop(uvs_jobs_t *jobs); /* closing: clears their timers */
 void uvs__workers_free(uvs_jobs_t *jobs);
@@ -223,6 +227,9 @@ void uvs__settle_collect(uvs_jobs_t *jobs);
 
 /* A tick was claimed: decides which jobs are put and when the next tick is, and settles the run. */
 void uvs__cron_tick(uvs_jobs_t *jobs, struct uvs__run *run, int64_t now_us);
+/* The store has lost its data: defines again the crons that this process has defined. */
+void uvs__crons_define_again(uvs_jobs_t *jobs);
+void uvs__crons_free(uvs_jobs_t *jobs);
 /* The first occurrence after now_us and last_us. The grid of @every begins at last_us. */
 int64_t uvs__cron_next_us(const uvs_calendar_t *c, int64_t last_us, int64_t now_us);
 #define UVS__MISSED_MAX 1000 /* the largest max_missed */

@@ -36,7 +36,7 @@ static void answered(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
   if (status == 0 && look->r.n == 0)
     k->events_last = look->r.last;
   if (status != UVS_EDOWN && (status != 0 || k->events_last == look->r.last))
-    k->events_seen = look->seen; /* if the store refuses, it is asked again after its next event */
+    k->events_seen = look->seen; /* if the store refuses, its next event makes us ask again */
   k->looking_at_events = false;
   uvs__arena_free(&look->r.arena);
   uvs__jobs_free(look);

@@ -17,7 +17,8 @@ static void on_closed(uv_handle_t *async) {
 
   if (jobs->close_cb != NULL)
     jobs->close_cb(jobs, jobs->close_arg);
-  /* Not earlier: until the callback any thread may make calls, which get UV_ESHUTDOWN. */
+  /* The mailboxes must not be destroyed earlier: until the callback returns, any thread may make
+   * calls, which get UV_ESHUTDOWN. */
   uvs__mailbox_destroy(&jobs->keeper.mail);
   uvs__mailbox_destroy(&jobs->user);
   while (jobs->handlers != NULL) {
@@ -26,13 +27,14 @@ static void on_closed(uv_handle_t *async) {
     jobs->handlers = h->next;
     uvs__jobs_free(h);
   }
+  uvs__crons_free(jobs);
   uvs__jobs_destroy(jobs);
 }
 
 void uvs__close_if_ended(uvs_jobs_t *jobs) {
   if (!jobs->keeper_ended || atomic_load(&jobs->tasks) > 0)
     return;
-  jobs->keeper_ended = false; /* only once */
+  jobs->keeper_ended = false; /* close only once */
   uvs__mailbox_shut(&jobs->user);
   /* The keeper's last message came after all others. */
   UVS__MUST(!uvs__mailbox_receive(&jobs->user, jobs, 1));

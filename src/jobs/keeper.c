@@ -4,6 +4,9 @@
  * requests and lets the store carry them out as one batch: settles first, claims last. Requests
  * that arrive while a batch is being written form the next batch, and share its transaction.
  *
+ * A store that is a server answers between passes. Each answer brings about another pass. At most
+ * IN_FLIGHT_MAX requests are on their way to such a store; the others wait in their lists.
+ *
  * A store that fails is asked again after 50 ms, then 100, then each 250 ms. Meanwhile requests
  * wait in their lists. Requests whose time-out has passed are answered with an error.
  */
@@ -23,6 +26,7 @@
 #define CLAIMS 2               /* index of the list of claims in `asked` */
 #define UNKNOWN_NS UVS_SEC(20) /* well below UVS__REPEAT_US */
 #define BATCH_PUTS 4000        /* most jobs in one transaction: heartbeats must not wait for long */
+#define IN_FLIGHT_MAX 20000    /* most jobs on their way to a store that answers later */
 #define CLOCK_STEP_NS UVS_MS(500)
 #define MESSAGES_A_PASS 10000
 
@@ -52,17 +56,22 @@ static bool may_repeat(const struct uvs__ask *ask, int64_t now_ns) {
          now_ns - ask->failing_since_ns < UNKNOWN_NS;
 }
 
-/* Requests for one batch, as a list. Claims are always among them: there is one of each worker at
- * most, and a flood of puts must not keep jobs from starting. */
+static size_t jobs_of(const struct uvs__request *r) {
+  return r->op == UVS__PUT ? ((const struct uvs__put_request *)(const void *)r)->n : 1;
+}
+
+/* Takes the requests for one batch, as a list. All waiting claims are in each batch: a worker has
+ * at most one, and a flood of puts must not keep jobs from starting. */
 static struct uvs__request *take_batch(uvs_jobs_t *jobs, int64_t now_ns) {
   struct uvs__keeper *k = &jobs->keeper;
   struct uvs__request *first = NULL, **end = &first;
-  size_t puts = 0;
+  size_t taken = 0;
 
   for (int i = 0; i < 3; i++) {
     struct uvs__list *list = &k->asked[i];
 
-    while (list->first != NULL && (puts < BATCH_PUTS || i == CLAIMS)) {
+    while (list->first != NULL &&
+           (i == CLAIMS || (taken < BATCH_PUTS && k->in_flight < IN_FLIGHT_MAX))) {
       struct uvs__request *r = list->first;
 
       list->first = r->next;
@@ -72,14 +81,20 @@ static struct uvs__request *take_batch(uvs_jobs_t *jobs, int64_t now_ns) {
         ((struct uvs__ask *)r->owner)->answered(jobs, r->owner, UVS_EUNKNOWN);
         continue;
       }
-      puts += r->op == UVS__PUT ? ((struct uvs__put_request *)(void *)r)->n : 1;
+      taken += jobs_of(r);
+      k->in_flight += jobs_of(r);
       r->next = NULL;
       *end = r;
       end = &r->next;
-      k->in_flight++;
     }
   }
   return first;
+}
+
+/* Something has changed outside a pass: the next turn of the loop makes one. */
+static void pass_soon(struct uvs__keeper *k) {
+  if (!k->in_pass)
+    uv_async_send(&k->mail.async);
 }
 
 /* --------------------------------------------------------- a store that fails --- */
@@ -101,7 +116,8 @@ static void store_failed(uvs_jobs_t *jobs, int64_t now_ns) {
   }
 }
 
-/* For a third of the lease, processes can extend their leases that have ended meanwhile. */
+/* Leaves expired leases alone for a third of the lease, so that processes which are alive can
+ * extend theirs first. */
 static void spare_expired_leases(uvs_jobs_t *jobs, int64_t now_ns) {
   for (struct uvs__worker *w = jobs->keeper.workers; w != NULL; w = w->next)
     w->expired_allowed_ns = uvs__later_ns(now_ns, w->lease_us * 1000 / 3);
@@ -135,7 +151,8 @@ static void on_done(struct uvs__request *r) {
   uvs_jobs_t *jobs = ask->jobs;
   int64_t now_ns = uvs__mono_ns(jobs);
 
-  jobs->keeper.in_flight--;
+  jobs->keeper.in_flight -= jobs_of(r);
+  pass_soon(&jobs->keeper);
   if (r->status != UV_EAGAIN && r->status != UVS_EUNKNOWN) {
     store_works(jobs, now_ns);
     ask->answered(jobs, ask, r->status);
@@ -185,7 +202,7 @@ static void trim(uvs_jobs_t *jobs) {
   struct trim *t = uvs__jobs_alloc(sizeof *t);
 
   if (t == NULL)
-    return; /* the next one comes in a minute */
+    return; /* the next trim comes in a minute */
   t->r.r.op = UVS__TRIM;
   t->r.max_done = o->max_done;
   t->r.max_dead = o->max_dead;
@@ -197,12 +214,19 @@ static void trim(uvs_jobs_t *jobs) {
   uvs__keeper_ask(jobs, &t->ask);
 }
 
-static void look_at_wall_clock(uvs_jobs_t *jobs, int64_t now_ns) {
-  struct uvs__keeper *k = &jobs->keeper;
-  int64_t offset_ns = uvs__wall_ns(jobs) - now_ns;
-  int64_t step_ns = offset_ns - k->wall_offset_ns;
+/* The store's clock minus the monotonic one. */
+static int64_t store_offset_ns(const uvs_jobs_t *jobs, int64_t now_ns) {
+  struct uvs__store *store = jobs->keeper.store;
 
-  k->wall_offset_ns = offset_ns;
+  return store->ops->now_us(store) * 1000 - now_ns;
+}
+
+static void look_at_store_clock(uvs_jobs_t *jobs, int64_t now_ns) {
+  struct uvs__keeper *k = &jobs->keeper;
+  int64_t offset_ns = store_offset_ns(jobs, now_ns);
+  int64_t step_ns = offset_ns - k->store_offset_ns;
+
+  k->store_offset_ns = offset_ns;
   if (step_ns > -CLOCK_STEP_NS && step_ns < CLOCK_STEP_NS)
     return;
   spare_expired_leases(jobs, now_ns);
@@ -223,7 +247,7 @@ static void keep_house(uvs_jobs_t *jobs, int64_t now_ns) {
   struct uvs__keeper *k = &jobs->keeper;
 
   k->housekeeping_ns = uvs__clock_is_replaced(jobs) ? UVS_NEVER : now_ns + HOUSEKEEPING_NS;
-  look_at_wall_clock(jobs, now_ns);
+  look_at_store_clock(jobs, now_ns);
   look_outside(jobs);
   if (now_ns >= k->trim_ns && !k->closing) {
     k->trim_ns = now_ns + TRIM_NS;
@@ -239,7 +263,7 @@ static void keep_house(uvs_jobs_t *jobs, int64_t now_ns) {
     k->idle++;
 }
 
-/* ------------------------------------------------------------------- pass --- */
+/* ------------------------------------------------------------------ batch --- */
 
 static int64_t next_ns(const struct uvs__keeper *k) {
   int64_t next_ns = uvs__timers_next(&k->timers);
@@ -262,9 +286,12 @@ static void arm(uvs_jobs_t *jobs) {
   uv_timer_start(&k->timer, on_timer, wait_ms < 1 ? 1 : (uint64_t)wait_ms, 0);
 }
 
+/* Waits for the answers that are on their way: they may bring something to do. */
 static void answer_next_due(struct uvs__keeper *k) {
   int64_t due_ns = next_ns(k);
 
+  if (k->in_flight > 0)
+    return;
   while (k->next_due != NULL) {
     struct uvs__next_due *n = k->next_due;
 
@@ -282,7 +309,7 @@ static bool run_batch(uvs_jobs_t *jobs) {
   k->retry_awaited = k->retry_ns > uvs__mono_ns(jobs);
   if (k->retry_awaited)
     return false;
-  look_at_wall_clock(jobs, uvs__mono_ns(jobs)); /* before leases seem to have ended by it */
+  look_at_store_clock(jobs, uvs__mono_ns(jobs)); /* before a new time makes leases look expired */
   k->rooms->collect(jobs);
   batch = take_batch(jobs, uvs__mono_ns(jobs));
   if (batch == NULL)
@@ -292,6 +319,42 @@ static bool run_batch(uvs_jobs_t *jobs) {
   k->store->ops->run(k->store, batch);
   return true;
 }
+
+/* ----------------------------------------------------- what the store reports --- */
+
+static void on_wake(void *arg, const char *queue) {
+  uvs_jobs_t *jobs = arg;
+
+  if (queue == NULL)
+    uvs__workers_due(jobs);
+  else
+    uvs__worker_due(jobs, queue, INT64_MIN);
+  pass_soon(&jobs->keeper);
+}
+
+static void on_store_event(void *arg, int what, const char *text) {
+  uvs_jobs_t *jobs = arg;
+  struct uvs__keeper *k = &jobs->keeper;
+
+  uvs__tell(jobs, what, NULL, text);
+  if (what == UVS_EVENT_STORE_RESET) {
+    k->events_last = 0;
+    k->rooms->reset(jobs);
+    k->rooms->changed(jobs);
+    uvs__workers_due(jobs);
+  }
+  pass_soon(k);
+}
+
+static void start_store(uvs_jobs_t *jobs) {
+  static const struct uvs__store_hooks hooks = {on_wake, on_store_event};
+  struct uvs__keeper *k = &jobs->keeper;
+
+  if (k->store->ops->start != NULL)
+    k->store->ops->start(k->store, &k->loop, &hooks, jobs);
+}
+
+/* ------------------------------------------------------------------- pass --- */
 
 static bool has_ended(uvs_jobs_t *jobs) {
   struct uvs__keeper *k = &jobs->keeper;
@@ -304,39 +367,45 @@ static void quit(uvs_jobs_t *jobs) {
   struct uvs__keeper *k = &jobs->keeper;
 
   k->quitting = true;
+  if (k->store->ops->stop != NULL)
+    k->store->ops->stop(k->store);
   uvs__timer_clear(&k->timers, &k->grace);
   uvs__workers_stop(jobs);
   uv_close((uv_handle_t *)&k->timer, NULL);
   uv_close((uv_handle_t *)&k->mail.async, NULL);
 }
 
+/* True: there may be more to do. */
+static bool step(uvs_jobs_t *jobs) {
+  struct uvs__keeper *k = &jobs->keeper;
+  bool more = uvs__mailbox_receive(&k->mail, jobs, MESSAGES_A_PASS);
+  int64_t now_ns = uvs__mono_ns(jobs);
+
+  if (now_ns >= k->housekeeping_ns)
+    keep_house(jobs, now_ns);
+  more |= uvs__timers_fire(&k->timers, now_ns);
+  more |= run_batch(jobs);
+  if (more || !has_ended(jobs))
+    return more;
+  uvs__mailbox_shut(&k->mail);
+  more = uvs__mailbox_receive(&k->mail, jobs, 1); /* the last messages */
+  if (!more)
+    quit(jobs);
+  return more;
+}
+
 static void pass(uvs_jobs_t *jobs) {
   struct uvs__keeper *k = &jobs->keeper;
-  bool more;
 
   if (k->quitting)
     return;
-  do {
-    int64_t now_ns;
-
-    more = uvs__mailbox_receive(&k->mail, jobs, MESSAGES_A_PASS);
-    now_ns = uvs__mono_ns(jobs);
-    if (now_ns >= k->housekeeping_ns)
-      keep_house(jobs, now_ns);
-    more |= uvs__timers_fire(&k->timers, now_ns);
-    more |= run_batch(jobs);
-    if (!more && has_ended(jobs)) {
-      uvs__mailbox_shut(&k->mail);
-      more = uvs__mailbox_receive(&k->mail, jobs, 1); /* the last ones */
-      if (!more) {
-        quit(jobs);
-        answer_next_due(k);
-        return;
-      }
-    }
-  } while (more);
+  k->in_pass = true;
+  while (step(jobs))
+    ;
+  k->in_pass = false;
   answer_next_due(k);
-  arm(jobs);
+  if (!k->quitting)
+    arm(jobs);
 }
 
 static void on_timer(uv_timer_t *timer) {
@@ -353,6 +422,7 @@ static void run_keeper(void *arg) {
   uvs_jobs_t *jobs = arg;
   struct uvs__keeper *k = &jobs->keeper;
 
+  start_store(jobs);
   k->rooms->begin(jobs);
   uv_run(&k->loop, UV_RUN_DEFAULT); /* until `quit` */
   uvs__workers_free(jobs);
@@ -381,7 +451,7 @@ int uvs__keeper_open(uvs_jobs_t *jobs, struct uvs__store *store,
   k->to_settle_end = &k->to_settle;
   k->events_seen = UINT64_MAX;
   k->events_last = INT64_MAX;
-  k->wall_offset_ns = uvs__wall_ns(jobs) - uvs__mono_ns(jobs);
+  k->store_offset_ns = store_offset_ns(jobs, uvs__mono_ns(jobs));
   rc = uv_thread_create(&k->thread, run_keeper, jobs);
   if (rc == 0) {
     uvs__keeper_send(jobs, NULL); /* the first pass */
@@ -426,7 +496,8 @@ static int nudge(uvs_jobs_t *jobs) {
 }
 
 int uvs_jobs_wake(uvs_jobs_t *jobs) {
-  /* A thread that wakes again and again must not keep the store from ending. */
+  /* While the store is being closed, a thread that calls this again and again must not delay the
+   * end of the keeper. */
   return jobs != NULL && atomic_load(&jobs->closing) ? UV_ESHUTDOWN : nudge(jobs);
 }
 

@@ -241,11 +241,8 @@ static void close_store(struct uvs__store *store) {
 
 int uvs__memory_open(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
                      size_t size) {
-  static const struct uvs__store_ops ops = {.run = run,
-                                           .poll = poll_changes,
-                                           .idle = idle,
-                                           .now_us = now_us,
-                                           .close = close_store};
+  static const struct uvs__store_ops ops = {
+      .run = run, .poll = poll_changes, .idle = idle, .now_us = now_us, .close = close_store};
   struct memory_store *s = uvs__jobs_alloc(sizeof *s);
   int rc = s == NULL ? UV_ENOMEM : get_memory(config->name, &s->m);
 

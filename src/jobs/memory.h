@@ -93,7 +93,7 @@ struct uvs__memory {
   struct uvs__tree queues, crons;
   int64_t last_number;
   uint64_t last_fence, last_event, last_owner;
-  uint64_t changes;                 /* raised when claims may find more, or a job has ended */
+  uint64_t changes;                 /* raised when claims may find more jobs, or a job has ended */
   struct uvs__memory_event *events; /* number n is at n % UVS__EVENTS_KEPT */
 
   int64_t wall_ns, now_us; /* of this batch */
@@ -119,11 +119,11 @@ struct uvs__memory_job *uvs__memory_find_key(const struct uvs__memory *m, const 
 /* The first job of a class with visible_us >= from_us. NULL: none. */
 struct uvs__memory_job *uvs__memory_place(const struct uvs__memory *m, const char *queue, int class,
                                           int64_t from_us);
-/* The next one of the same queue and class. */
+/* The next job of the same queue and class. */
 struct uvs__memory_job *uvs__memory_next_place(const struct uvs__memory *m,
                                                const struct uvs__memory_job *job);
 enum uvs__memory_kind uvs__memory_kind(const struct uvs__memory_job *job);
-/* Does the record last longer than for repeated puts? */
+/* Is the record kept because of keep_us, for longer than repeated puts need it? */
 bool uvs__memory_is_kept(const struct uvs__memory_job *job);
 
 /* Changes of a job that has not ended. If it ends, its successor takes its place. */
@@ -154,14 +154,15 @@ bool uvs__spares_add_blob(struct uvs__spares *s, const void *data, size_t size);
 struct uvs__blob *uvs__spares_take_blob(struct uvs__spares *s); /* NULL: it is empty */
 void uvs__spares_free(struct uvs__spares *s);
 
-/* Both take n spare jobs. `refuse`: each answers UVS_JOB_EXISTS, with its own REST. */
+/* Both take n spare jobs. After uvs__memory_refuse_all, each put answers UVS_JOB_EXISTS with its
+ * own REST. */
 void uvs__memory_put_all(struct uvs__memory *m, struct uvs__put *puts, size_t n,
                          struct uvs__spares *spares);
 void uvs__memory_refuse_all(struct uvs__put *puts, size_t n, struct uvs__spares *spares);
 
 /* A job from a record, not yet in the store. NULL: no memory. */
 struct uvs__memory_job *uvs__memory_make_job(const struct uvs__record *record);
-/* Puts it at the end of all numbers, pending. */
+/* Adds the job as pending, with a number above all others. */
 void uvs__memory_put_pending(struct uvs__memory *m, struct uvs__memory_job *job, int64_t due_us);
 
 /* --------------------------------------------------------------- requests --- */

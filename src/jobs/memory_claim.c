@@ -67,7 +67,7 @@ static int64_t count_running(const struct uvs__memory *m, const char *queue) {
 static int64_t next_lease_end(const struct uvs__memory *m, const char *queue) {
   struct uvs__memory_job *job = uvs__memory_place(m, queue, UVS__CLASS_LEASED, m->now_us + 1);
 
-  while (job->state != UVS_JOB_RUNNING) /* there is one: concurrency is reached */
+  while (job->state != UVS_JOB_RUNNING) /* there is such a job: `concurrency` is reached */
     job = uvs__memory_next_place(m, job);
   return job->visible_us;
 }

@@ -2,7 +2,7 @@
  *
  * open: opens a store, and closes it.
  *
- * Closing goes through four steps, each on its thread: uvs_jobs_close tells the keeper; the keeper
+ * A close has four steps, each on its own thread: uvs_jobs_close tells the keeper; the keeper
  * ends when nothing runs and nothing waits for an answer; the loop thread joins it and waits for
  * the last `done` of a handler's task; then the mailbox is closed, and the callback is called.
  */
@@ -25,7 +25,8 @@ static int refuse(char *text, size_t size, const char *reason) {
 
 static int check_options(const uvs_jobs_options_t *o, char *text, size_t size) {
   if (o->store == NULL)
-    return refuse(text, size, "store is missing: write \"sqlite:FILE\" or \"memory:\"");
+    return refuse(text, size,
+                  "store is missing: write \"sqlite:FILE\", \"redis://HOST\" or \"memory:\"");
   if (o->put_timeout_ns < 0)
     return refuse(text, size, "put_timeout_ns is negative");
   if (o->max_queued == 0)
@@ -42,16 +43,20 @@ static int open_store(const uvs_jobs_options_t *o, struct uvs__store **ret, char
   static const struct {
     const char *scheme;
     int (*open)(const struct uvs__store_config *, struct uvs__store **, char *, size_t);
-  } stores[] = {{"sqlite:", uvs__sqlite_open}, {"memory:", uvs__memory_open}};
+    bool whole; /* the store reads the scheme, too */
+  } stores[] = {{"sqlite:", uvs__sqlite_open, false},   {"memory:", uvs__memory_open, false},
+                {"redis:", uvs__redis_open, true},      {"rediss:", uvs__redis_open, true},
+                {"redis+unix:", uvs__redis_open, true}, {"redis+sentinel:", uvs__redis_open, true}};
 
   for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {
     size_t length = strlen(stores[i].scheme);
-    struct uvs__store_config config = {o->store + length, o->clock};
+    struct uvs__store_config config = {stores[i].whole ? o->store : o->store + length, o->clock,
+                                       o->existing != 0};
 
     if (strncmp(o->store, stores[i].scheme, length) == 0)
       return stores[i].open(&config, ret, text, size);
   }
-  return refuse(text, size, "store begins with neither \"sqlite:\" nor \"memory:\"");
+  return refuse(text, size, "store begins with none of \"sqlite:\", \"redis:\" and \"memory:\"");
 }
 
 static int read_options(const uvs_jobs_options_t *from, uvs_jobs_options_t *ret) {
@@ -111,7 +116,7 @@ static void collect(uvs_jobs_t *jobs) {
 }
 
 static const struct uvs__keeper_rooms rooms = {uvs__events_look, collect, uvs__waits_look,
-                                               uvs__settle_extend_all};
+                                               uvs__settle_extend_all, uvs__crons_define_again};
 
 int uvs_jobs_open(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret, char *text,
                   size_t size) {

@@ -46,6 +46,8 @@ struct uvs__redis_options {
 int uvs__redis_read_url(const char *name, struct uvs__redis_options **ret, char *text, size_t size);
 void uvs__redis_free_options(struct uvs__redis_options *o);
 
+#define UVS__REDIS_WARNING_MAX 200
+
 /* --------------------------------------------------------- redis_script.c --- */
 
 enum uvs__redis_script {
@@ -54,6 +56,17 @@ enum uvs__redis_script {
   UVS__REDIS_PUT,
   UVS__REDIS_CLAIM,
   UVS__REDIS_SETTLE,
+  UVS__REDIS_ALTER,
+  UVS__REDIS_GET,
+  UVS__REDIS_SCAN,
+  UVS__REDIS_BULK,
+  UVS__REDIS_TRIM,
+  UVS__REDIS_COUNT,
+  UVS__REDIS_EVENTS,
+  UVS__REDIS_QUEUE,
+  UVS__REDIS_CRON,
+  UVS__REDIS_CRONS,
+  UVS__REDIS_LEAVE,
   UVS__REDIS_SCRIPTS /* more are added in front of this one */
 };
 struct uvs__redis_script_text {
@@ -118,10 +131,5 @@ void uvs__redis_link_close(struct uvs__redis_link *link);
  * `warning` gets one line about settings that may lose jobs, or "". */
 int uvs__redis_check(const struct uvs__redis_options *o, char *warning, size_t warning_size,
                      char *text, size_t size);
-
-/* ----------------------------------------------------------- redis_open.c --- */
-
-int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
-                    size_t size);
 
 #endif

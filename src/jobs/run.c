@@ -10,7 +10,7 @@
 
 #include "jobs/alloc.h"
 
-/* For how long a job is given back: it has no handler here; the scheduler could not take it. */
+/* How long a job is given back if it has no handler here, and if the scheduler has refused it. */
 #define UNKNOWN_NAME_US INT64_C(30000000)
 #define NO_ROOM_US INT64_C(1000000)
 #define SETTLE_AGAIN_NS UVS_SEC(1) /* the store refused, for example because it is full */
@@ -233,7 +233,7 @@ static int submit(struct uvs__run *run) {
   t.name = name;
   t.priority = run->claimed->priority;
   t.work = run_handler;
-  /* Never needed, because run_handler never fails. But UVS_REJECT_CALLER_RUNS refuses a task that
+  /* run_handler never fails, so it is never retried. But UVS_REJECT_CALLER_RUNS refuses a task that
    * can be retried, so no handler runs on this thread. */
   t.failure_policy = UVS_FAIL_RETRY;
   t.retry.wait_ns = UVS_SEC(1);
@@ -258,7 +258,7 @@ static void on_limit(struct uvs__timer *t, int64_t now_ns) {
   int64_t start_ns = atomic_load(&run->start_ns);
   int64_t end_ns = uvs__later_ns(start_ns == 0 ? now_ns : start_ns, run->handler->options.limit_ns);
 
-  if (now_ns < end_ns) { /* the handler started after the claim, or not yet */
+  if (now_ns < end_ns) { /* the handler has not started, or started after the claim */
     uvs__timer_set(timers, t, end_ns, on_limit);
     return;
   }
@@ -334,7 +334,7 @@ static void give_back_unknown(struct uvs__run *run) {
   end_at_once(run, UVS__RELEASE, UNKNOWN_NAME_US + jitter_us, NULL);
 }
 
-/* Only one job with crashes runs at a time. Two workers may have claimed one each, in one batch. */
+/* Only one job with crashes runs at a time. Two workers may each have claimed one in a batch. */
 static bool may_start(struct uvs__run *run) {
   struct uvs__keeper *k = &run->jobs->keeper;
 
@@ -412,6 +412,7 @@ void uvs__runs_stop(uvs_jobs_t *jobs, unsigned why) {
 
 static void tell_waits_done(const struct uvs__run *run) {
   const struct uvs__claimed *c = run->claimed;
+  struct uvs__store *store = run->jobs->keeper.store;
   uvs_job_info_t info = {.size = sizeof info,
                          .state = UVS_JOB_DONE,
                          .id = run->id,
@@ -421,7 +422,7 @@ static void tell_waits_done(const struct uvs__run *run) {
                          .priority = c->priority,
                          .due_ns = run->job.due_ns,
                          .put_ns = run->job.put_ns,
-                         .ended_ns = uvs__wall_ns(run->jobs) / 1000 * 1000,
+                         .ended_ns = store->ops->now_us(store) * 1000,
                          .attempts = c->failures + 1,
                          .crashes = c->crashes,
                          .error = "",

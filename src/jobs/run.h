@@ -70,7 +70,7 @@ struct uvs__run {
   struct uvs__extender *extending;
 };
 
-/* A thread that waits in uvs_job_extend. The struct is on the stack of that thread. */
+/* A thread that waits in uvs_job_extend. The struct is on its stack. */
 struct uvs__extender {
   struct uvs__extender *next;
   int64_t lease_us;
@@ -87,7 +87,8 @@ struct uvs__run *uvs__run_new(void); /* NULL: no memory */
 void uvs__run_start(struct uvs__run *run, uvs_jobs_t *jobs, struct uvs__worker *w,
                     struct uvs__claimed *c, int64_t now_us);
 void uvs__run_release(struct uvs__run *run);
-/* Keeper's thread. Asks one handler to stop because its job was cancelled; asks all to stop. */
+/* Keeper's thread. _cancelled asks one handler to stop, because its job was cancelled. _stop asks
+ * all handlers to stop. */
 void uvs__run_cancelled(uvs_jobs_t *jobs, const char *queue, const char *rest);
 void uvs__runs_stop(uvs_jobs_t *jobs, unsigned why);
 
@@ -98,7 +99,7 @@ void uvs__run_end_extenders(struct uvs__run *run, int status);
 void uvs__settle_end(struct uvs__run *run);
 /* Extends the lease in the next batch, and writes the progress. */
 void uvs__settle_extend(struct uvs__run *run);
-/* All runs: the clock by which leases count was set. */
+/* Extends the leases of all runs, because the clock by which leases count was set. */
 void uvs__settle_extend_all(uvs_jobs_t *jobs);
 /* Sets the timer of the next heartbeat. */
 void uvs__settle_extend_later(struct uvs__run *run);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sqlite: the rooms of the SQLite store (store.h). sqlite_schema.c has the tables.
+ * sqlite: the files of the SQLite store (store.h). sqlite_schema.c has the tables.
  *
  *   sqlite_open.c    open and close a file; open it anew after an error of the disk
  *   sqlite_check.c   checks that a file can be used, before anything is changed
@@ -121,7 +121,7 @@ struct uvs__db {
   int64_t wall_ns, now_us; /* of the transaction */
   int64_t owner;           /* number of this open store */
   bool events;             /* the transaction has made events */
-  bool acks_keep;          /* the last ACK has left a record: the next one probably will, too */
+  bool acks_keep;          /* the last ACK has left a record, so the next ACK probably will, too */
 
   /* The queue that was looked up last, in this transaction. */
   char queue_name[UVS_JOB_NAME_MAX + 1];
@@ -155,7 +155,7 @@ static inline struct uvs__arg uvs__blob(struct uvs__bytes bytes) { /* no bytes: 
 /* Runs a statement up to its first row. False: there is none, or an error. */
 bool uvs__row(struct uvs__db *c, enum uvs__sql which, const struct uvs__arg *args);
 bool uvs__next_row(struct uvs__db *c, enum uvs__sql which);
-/* No more rows of this statement are wanted. The columns of its row are invalid from now on. */
+/* Ends a statement whose further rows are not wanted. The columns of its row are then invalid. */
 void uvs__end_rows(struct uvs__db *c, enum uvs__sql which);
 /* Runs a statement that has no rows. Returns how many rows it changed. */
 int64_t uvs__do(struct uvs__db *c, enum uvs__sql which, const struct uvs__arg *args);
@@ -175,7 +175,8 @@ bool uvs__col_bytes(struct uvs__db *c, enum uvs__sql which, int column, struct u
 void uvs__db_failed(struct uvs__db *c, int rc); /* remembers the first error */
 int uvs__db_prepare(struct uvs__db *c);         /* all statements; the result of SQLite */
 int uvs__db_prepare_one(struct uvs__db *c, enum uvs__sql which);
-/* Runs a statement that was prepared, also after an error: to undo must not need memory. */
+/* Runs a statement even after an error. It was prepared before, because undoing must not need
+ * memory. */
 void uvs__db_undo(struct uvs__db *c, enum uvs__sql which);
 void uvs__db_reset(struct uvs__db *c); /* ends the rows of all statements */
 void uvs__db_finalize(struct uvs__db *c);
@@ -193,7 +194,7 @@ struct uvs__sqlite {
   int patience_ms; /* how long to wait for a busy file */
   bool full;       /* synchronous is FULL, not NORMAL */
   bool suspect;    /* the disk failed: the file must be opened anew before anything else */
-  bool moved;      /* the file was deleted or replaced: the next one has other owners */
+  bool moved;      /* the file was deleted or replaced: the new file has other owners */
   int owners_fd;
   int64_t data_version;
   int log_frames;           /* in the write-ahead log */
@@ -206,7 +207,8 @@ int64_t uvs__sqlite_wall_ns(const struct uvs__sqlite *s);
 int uvs__sqlite_recover(struct uvs__sqlite *s); /* after an error of the disk: opens anew */
 
 /* sqlite_check.c: changes nothing. Returns 0, or a code with a text. ret_path is allocated. */
-int uvs__sqlite_check_path(const char *name, char **ret_path, char *text, size_t size);
+int uvs__sqlite_check_path(const char *name, bool must_exist, char **ret_path, char *text,
+                           size_t size);
 int uvs__sqlite_check_file(sqlite3 *db, const char *path, char *text, size_t size);
 /* Syncs the folder of a file, so that the names in it are on the disk. The result of SQLite. */
 int uvs__sync_folder(const char *path);
@@ -231,8 +233,8 @@ void uvs__sqlite_run(struct uvs__store *store, struct uvs__request *first);
 /* sqlite_transaction.c */
 /* What an error of SQLite means for a request; sets `trouble`, and `suspect` if it is the disk. */
 int uvs__sqlite_status(struct uvs__sqlite *s, int rc, bool at_commit);
-/* Was the file deleted or replaced? Then the store is suspect. What was written to a file without a
- * name would be gone with this process. */
+/* Was the file deleted or replaced? If so, marks the store as suspect: a file without a name, and
+ * what is written to it, is gone when this process ends. */
 bool uvs__sqlite_has_moved(struct uvs__sqlite *s);
 /* Returns 0 or a status. `full`: durable when it is committed. */
 int uvs__sqlite_begin(struct uvs__sqlite *s, bool write, bool full);
@@ -298,7 +300,7 @@ struct uvs__end {
   int state; /* UVS_JOB_DONE, CANCELLED, REPLACED */
   int64_t ended_us, keep_us;
   int64_t least_us; /* keep the record at least up to here */
-  uint64_t fence;   /* settled by the user with this fence; 0: not */
+  uint64_t fence;   /* the user has settled the job with this fence; 0: the user has not */
   struct uvs__bytes result;
 };
 /* Turns the row into the record of an end, or removes it if no record is to be kept. */

@@ -6,7 +6,7 @@
 
 #include "jobs/sqlite.h"
 
-#define QUEUES_TRIMMED 100 /* that a TRIM looks at */
+#define QUEUES_TRIMMED 100 /* how many queues one TRIM looks at */
 
 /* ------------------------------------------------------------------ queues --- */
 
@@ -99,7 +99,7 @@ static bool count_queue(struct uvs__db *c, int64_t queue, uvs_queue_stats_t *q) 
     else
       add_pending(c, leased, 1, q);
   }
-  return q->pending + q->running > 0; /* who holds a job runs */
+  return q->pending + q->running > 0; /* a held job waits for a job that is running */
 }
 
 static void read_settings(struct uvs__db *c, uvs_queue_stats_t *q) {
@@ -219,8 +219,8 @@ static void trim_dead(struct uvs__db *c, struct uvs__trim_request *r) {
     uvs__event(c, UVS_EVENT_DEAD_DROPPED, NULL, NULL, text);
 }
 
-/* Names of queues that are not used any more. From a random place on: the next TRIM looks at
- * others. */
+/* Removes the names of queues that are not used any more. It looks at some queues from a random
+ * place on, so that the next TRIM looks at others. */
 static void trim_queues(struct uvs__db *c) {
   int64_t last = uvs__number(c, UVS__SQL_LAST_QUEUE, NULL, 0);
   uint32_t random;

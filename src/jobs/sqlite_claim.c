@@ -27,7 +27,7 @@ struct walk {
   int64_t token_us; /* when a job that was skipped may get a token */
   bool stopped, no_memory;
 
-  /* Of this class: jobs that are to end as cancelled or replaced. */
+  /* Jobs of this class that must end as cancelled or replaced. */
   struct to_end {
     struct to_end *next;
     int64_t seq;
@@ -71,7 +71,7 @@ static bool is_overdue(const struct walk *w, int64_t visible_us) {
   return visible_us < w->c->now_us - UVS__OVERDUE_US;
 }
 
-/* The end of the leases that this walk gives: they are not stored yet. */
+/* The end of the leases that this walk gives. These leases are not stored yet. */
 static int64_t lease_end(const struct walk *w) {
   int64_t now_us = w->c->now_us;
 

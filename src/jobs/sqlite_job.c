@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sqlite_job: one job of the SQLite store: find it, end it, hand its place on. And events.
+ * sqlite_job: one job of the SQLite store: finds it, ends it, and gives its place to its successor.
+ * Also writes events.
  */
 #include <string.h>
 

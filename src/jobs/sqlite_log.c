@@ -9,7 +9,7 @@
 
 #define COPY_BYTES 65536
 #define CHECKPOINT_FRAMES 4000            /* 16 MB */
-#define BLOCKED_LONG_US INT64_C(60000000) /* after this time an event reports it */
+#define BLOCKED_LONG_US INT64_C(60000000) /* after this time an event reports the blockage */
 
 /* -------------------------------------------------------------- write again --- */
 
@@ -37,7 +37,7 @@ static int rewrite(sqlite3_file *file) {
 
 int uvs__sqlite_rewrite_log(sqlite3 *db) {
   sqlite3_file *log = NULL;
-  int rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL); /* Nobody else writes now. */
+  int rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL); /* nobody else can write now */
   int rolled_back;
 
   if (rc != SQLITE_OK)

@@ -12,9 +12,9 @@
 
 #define PATIENCE_MS 250 /* how long to wait for another writer */
 
-/* cache_size is in KiB: the rows and indexes that are used now, whatever the number of jobs.
- * secure_delete: old content is overwritten where that costs no writing; some systems have a
- * default that costs. */
+/* cache_size: -32768 means 32 MiB. The cache holds the rows and indexes that are in use, so it need
+ * not grow with the number of jobs. secure_delete: FAST overwrites old content only where this
+ * needs no extra write. On some systems the default needs extra writes. */
 static const char pragmas[] = "PRAGMA synchronous = FULL;"
                               "PRAGMA cache_size = -32768;"
                               "PRAGMA mmap_size = 0;"
@@ -104,7 +104,7 @@ static int set_up(struct uvs__sqlite *s, char *text, size_t size) {
   rc = sqlite3_exec(db, pragmas, NULL, NULL, NULL);
   s->full = true;
   if (rc == SQLITE_OK)
-    rc = uvs__sqlite_rewrite_log(db); /* An earlier process may have had a failed sync, too. */
+    rc = uvs__sqlite_rewrite_log(db); /* a sync may have failed in an earlier process */
   if (rc == SQLITE_OK)
     rc = uvs__sqlite_migrate(db, uvs__sqlite_migrations);
   if (rc == SQLITE_OK)
@@ -192,9 +192,10 @@ static int enter(struct uvs__sqlite *s, char *text, size_t size) {
   if (rc != SQLITE_OK)
     return uvs__sqlite_open_error(s->c.db, s->path, rc, text, size);
   rc = uvs__sqlite_enter(s);
-  if (rc != 0)
-    snprintf(text, size, "%s-owners: %s", s->path,
-             s->base.trouble[0] != '\0' ? s->base.trouble : uv_strerror(rc));
+  if (rc != 0 && s->base.trouble[0] != '\0') /* of a transaction */
+    snprintf(text, size, "%s", s->base.trouble);
+  else if (rc != 0)
+    snprintf(text, size, "%s-owners: %s", s->path, uv_strerror(rc));
   return rc == UV_EAGAIN ? UV_EBUSY : rc;
 }
 
@@ -212,6 +213,17 @@ static int keep_whole_path(struct uvs__sqlite *s, char *text, size_t size) {
   uvs__jobs_free(s->path);
   s->path = copy;
   return 0;
+}
+
+static int find_tables(struct uvs__sqlite *s, char *text, size_t size) {
+  int rc, version = uvs__sqlite_version(s->c.db, &rc);
+
+  if (rc != SQLITE_OK)
+    return uvs__sqlite_open_error(s->c.db, s->path, rc, text, size);
+  if (version != 0)
+    return 0;
+  snprintf(text, size, "%s has no tables of uvsched", s->path);
+  return UV_ENOENT;
 }
 
 int uvs__sqlite_open(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
@@ -233,9 +245,11 @@ int uvs__sqlite_open(const struct uvs__store_config *config, struct uvs__store *
   s->clock = config->clock;
   s->patience_ms = PATIENCE_MS;
   s->owners_fd = -1;
-  rc = uvs__sqlite_check_path(config->name, &s->path, text, size);
+  rc = uvs__sqlite_check_path(config->name, config->existing, &s->path, text, size);
   if (rc == 0)
-    rc = connect_file(s, SQLITE_OPEN_CREATE, text, size);
+    rc = connect_file(s, config->existing ? 0 : SQLITE_OPEN_CREATE, text, size);
+  if (rc == 0 && config->existing)
+    rc = find_tables(s, text, size);
   if (rc == 0)
     rc = set_up(s, text, size);
   if (rc == 0)

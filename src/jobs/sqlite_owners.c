@@ -3,11 +3,11 @@
  * sqlite_owners: which open store has claimed a job, and whether its process is alive. Each open
  * store has a number, its owner, which is never used again. As long as the store is open, it holds
  * a lock on the byte with that number in FILE-owners. The system frees the lock when the process
- * dies. So a number in uvs_owners whose byte is not locked belongs to nobody any more, and its
- * leases end at once.
+ * dies. So if the byte of a number in uvs_owners is not locked, the process of that owner is dead,
+ * and its leases end at once.
  *
  * The lock is taken before the number can be seen by others. It belongs to the open file: a child
- * of fork() that does not exec holds it too, so then the leases end by their time.
+ * of fork() that does not exec holds it too, and then the leases end only by their time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "jobs/alloc.h"
 #include "jobs/sqlite.h"
 
-/* More than the claims between two syncs of the log. */
+/* More than the number of claims between two syncs of the log. */
 #define FENCES_SKIPPED (1 << 20)
 
 /* A power failure may undo claims. Their fences must not be drawn again: a handler may have passed

@@ -9,7 +9,7 @@
 #include "jobs/sqlite.h"
 
 /* Must the request be synced? A power failure may undo only what the library does by itself to jobs
- * that are safe already: then a job runs once more. */
+ * that are durable already: the worst effect is that a job runs once more. */
 static bool is_durable(const struct uvs__request *r) {
   const struct uvs__settle_request *settle = (const struct uvs__settle_request *)r;
   size_t i;
@@ -89,7 +89,7 @@ static void carry_out(struct uvs__db *c, struct uvs__request *r) {
   }
 }
 
-/* Requests from `first` up to, but without, `end`. */
+/* Sets the status of the requests from `first` up to, but not including, `end`. */
 static void fail(struct uvs__request *first, struct uvs__request *end, int status) {
   for (; first != end; first = first->next) {
     first->status = status;
@@ -98,8 +98,8 @@ static void fail(struct uvs__request *first, struct uvs__request *end, int statu
   }
 }
 
-/* Returns 0 or a status. Then the requests have this status, and nothing was done, unless it is
- * UVS_EUNKNOWN. */
+/* Returns 0 or an error. After an error all these requests have it as their status, and nothing was
+ * done (with UVS_EUNKNOWN: it is not known what was done). */
 static int transaction(struct uvs__sqlite *s, struct uvs__request *first,
                        struct uvs__request *end) {
   bool write = false, full = false;
@@ -127,7 +127,7 @@ static int transaction(struct uvs__sqlite *s, struct uvs__request *first,
   return status;
 }
 
-/* Can one of the requests be the reason? */
+/* Can a single request be the reason for this error? */
 static bool is_of_one(int status) {
   return status == UV_ENOSPC || status == UV_ENOMEM || status == UV_EFTYPE;
 }

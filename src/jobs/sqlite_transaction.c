@@ -23,8 +23,8 @@ int64_t uvs__sqlite_wall_ns(const struct uvs__sqlite *s) {
 int uvs__sqlite_status(struct uvs__sqlite *s, int rc, bool at_commit) {
   snprintf(s->base.trouble, sizeof s->base.trouble, "%s: %s", s->path,
            sqlite3_extended_errcode(s->c.db) == rc ? sqlite3_errmsg(s->c.db) : sqlite3_errstr(rc));
-  /* The log may hold the whole transaction, although the commit failed. Not if it was never begun,
-   * or did not fit. */
+  /* The log may hold the whole transaction although the commit failed, unless the transaction was
+   * never begun (BUSY) or did not fit (FULL). */
   if (at_commit && (rc & 0xff) != SQLITE_BUSY && (rc & 0xff) != SQLITE_FULL) {
     s->suspect = true;
     return UVS_EUNKNOWN;

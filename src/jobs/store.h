@@ -77,14 +77,15 @@ struct uvs__bytes {
   size_t size;
 };
 
-/* A time that the store works out: `delay_us` after its now, or, if delay_us is -1, at_us. A time
+/* A time that the store computes: `delay_us` after its now, or, if delay_us is -1, at_us. A time
  * in the past is stored as it is, because jobs are ordered by due time. */
 struct uvs__when {
   int64_t delay_us;
   int64_t at_us;
 };
 
-/* All stores work it out like this. The now is rounded up, so that no delay is too short. */
+/* All stores compute such a time like this. The store's now is rounded up, so that no delay is too
+ * short. */
 static inline int64_t uvs__due_us(struct uvs__when when, int64_t wall_ns) {
   int64_t now_us = wall_ns / 1000 + (wall_ns % 1000 > 0);
 
@@ -126,8 +127,8 @@ enum uvs__op {
 
 /* The head of each request. status: 0; UV_EAGAIN (the store is busy or down: nothing was done, ask
  * again later); UVS_EUNKNOWN (it may have been done: ask again, no request does harm if it is done
- * twice); UV_ENOSPC, UV_ENOMEM (nothing was done); others: nothing was done, and to ask again is
- * no use. */
+ * twice); UV_ENOSPC, UV_ENOMEM (nothing was done); others: nothing was done, and asking again
+ * is of no use. */
 struct uvs__request {
   struct uvs__request *next;
   enum uvs__op op;
@@ -137,8 +138,8 @@ struct uvs__request {
 };
 
 /* PUT. Durable when it answers. Each job by itself: status 0, UVS_JOB_EXISTS or UV_EEXIST. For the
- * last two, `there` is the REST of the job that is there (in the arena). The id is looked at first,
- * then the key. With UVS_KEY_REPLACE:
+ * last two, `there` is the REST of the job that is there (in the arena). The store looks at the id
+ * first, then at the key. With UVS_KEY_REPLACE:
  *   - A pending holder of the key ends as replaced, and the new job is pending.
  *   - A claimed holder, even if its lease has ended, gets the new job as its successor, which is
  *     held. An earlier successor ends as replaced. */
@@ -333,7 +334,7 @@ struct uvs__cron {
   int64_t tick_us; /* CRONS: when the tick is visible */
 };
 
-/* All stores work out `last` like this. old: the stored definition; NULL: none. */
+/* All stores compute `last` like this. old: the stored definition; NULL: none. */
 static inline int64_t uvs__cron_last_us(const struct uvs__cron *old, const struct uvs__cron *c,
                                         int64_t now_us) {
   const char *zone = c->zone == NULL ? "" : c->zone;
@@ -400,8 +401,9 @@ struct uvs__trim_request {
 /* ----------------------------------------------------------------- stores --- */
 
 struct uvs__store_config {
-  const char *name;  /* what follows "sqlite:" or "memory:" */
+  const char *name;  /* what follows "sqlite:" or "memory:"; all of "redis://..." */
   uvs_clock_t clock; /* wall_ns NULL: the system's */
+  bool existing;     /* UV_ENOENT if there is no store yet; the one in memory ignores this */
 };
 
 struct uvs__store {
@@ -415,7 +417,7 @@ struct uvs__store {
 struct uvs__store_hooks {
   /* Jobs of this queue (NULL: of any queue) may be visible now. */
   void (*wake)(void *arg, const char *queue);
-  /* The store has something to tell: UVS_EVENT_STORE_RESET. */
+  /* The store has something to tell: UVS_EVENT_STORE_RESET or UVS_EVENT_STORE_UNSAFE. */
   void (*event)(void *arg, int what, const char *text);
 };
 
@@ -448,5 +450,7 @@ int uvs__memory_open(const struct uvs__store_config *config, struct uvs__store *
                      size_t size);
 int uvs__sqlite_open(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
                      size_t size);
+int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
+                    size_t size);
 
 #endif

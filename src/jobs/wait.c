@@ -47,7 +47,8 @@ static struct uvs__wait **bucket(uvs_jobs_t *jobs, const char *queue, const char
   return &jobs->keeper.waits[uvs__bucket_of_id(queue, rest)];
 }
 
-/* Removes the wait and calls its callback; if the store still works on its request, after that. */
+/* Removes the wait and calls its callback. If the store still works on the request of the wait,
+ * both happen when the store has answered. */
 static void decide(struct uvs__wait *w, int status) {
   struct uvs__wait **at = bucket(w->jobs, w->r.queue, w->r.rest);
 
@@ -108,7 +109,7 @@ static void answered(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
   if (w->decided) {
     decide(w, w->status);
   } else if (status == 0 && has_ended(w->r.infos->state)) {
-    w->info = *w->r.infos; /* its strings are in r.arena, which lives as long */
+    w->info = *w->r.infos; /* its strings are in r.arena, which lives as long as the wait */
     decide(w, 0);
   } else if (status == UV_ENOENT && w->ended_state != 0) {
     fill_minimal(w);

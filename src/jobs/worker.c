@@ -215,7 +215,7 @@ int uvs_jobs_handle(uvs_jobs_t *jobs, const char *name, uvs_job_cb run, void *ar
     goto free_worker;
   if (uvs__keeper_send(jobs, &h->message))
     return 0;        /* freed with *jobs */
-  rc = UV_ESHUTDOWN; /* h stays filed: it is freed with *jobs */
+  rc = UV_ESHUTDOWN; /* h stays in the list of handlers: it is freed with *jobs */
   uvs__jobs_free(h->new_worker);
   h->new_worker = NULL;
   return rc;

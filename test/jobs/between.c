@@ -4,6 +4,7 @@
 #include <string.h>
 
 struct between *between_opened[NODES_MAX];
+bool between_later;
 static int n_opened;
 
 typedef int (*open_fn)(const struct uvs__store_config *, struct uvs__store **, char *, size_t);
@@ -40,7 +41,7 @@ static void run_one(struct between *b, struct uvs__request *r, bool carry_out, i
   }
 }
 
-static void run(struct uvs__store *store, struct uvs__request *first) {
+static void run_now(struct uvs__store *store, struct uvs__request *first) {
   struct between *b = (struct between *)(void *)store;
   int mode = atomic_load(&b->mode);
   struct uvs__request *next;
@@ -66,6 +67,50 @@ static void run(struct uvs__store *store, struct uvs__request *first) {
   if (mode == DOWN)
     strcpy(store->trouble, "no disk");
   store->events = b->real->events;
+}
+
+static void on_async(uv_async_t *async) {
+  struct between *b = async->data;
+  struct uvs__request *first = b->waiting;
+  int what = atomic_exchange(&b->to_report, 0);
+
+  b->waiting = NULL;
+  b->waiting_end = &b->waiting;
+  if (what != 0)
+    b->hooks->event(b->arg, what, "");
+  run_now(&b->base, first);
+}
+
+static void run(struct uvs__store *store, struct uvs__request *first) {
+  struct between *b = (struct between *)(void *)store;
+
+  if (!b->later) {
+    run_now(store, first);
+    return;
+  }
+  *b->waiting_end = first;
+  while (*b->waiting_end != NULL)
+    b->waiting_end = &(*b->waiting_end)->next;
+  uv_async_send(&b->async);
+}
+
+static void start(struct uvs__store *store, uv_loop_t *loop, const struct uvs__store_hooks *hooks,
+                  void *arg) {
+  struct between *b = (struct between *)(void *)store;
+
+  b->hooks = hooks;
+  b->arg = arg;
+  b->waiting_end = &b->waiting;
+  if (b->later && uv_async_init(loop, &b->async, on_async) != 0)
+    abort();
+  b->async.data = b;
+}
+
+static void stop(struct uvs__store *store) {
+  struct between *b = (struct between *)(void *)store;
+
+  if (b->later)
+    uv_close((uv_handle_t *)&b->async, NULL);
 }
 
 static bool poll_store(struct uvs__store *store) {
@@ -97,7 +142,13 @@ static void close_store(struct uvs__store *store) {
 
 static int open_between(open_fn open_real, const struct uvs__store_config *config,
                         struct uvs__store **ret, char *text, size_t size) {
-  static const struct uvs__store_ops ops = {run, poll_store, idle, now_us, close_store};
+  static const struct uvs__store_ops ops = {.start = start,
+                                            .stop = stop,
+                                            .run = run,
+                                            .poll = poll_store,
+                                            .idle = idle,
+                                            .now_us = now_us,
+                                            .close = close_store};
   struct between *b = calloc(1, sizeof *b);
   int rc = open_real(config, &b->real, text, size);
 
@@ -107,6 +158,7 @@ static int open_between(open_fn open_real, const struct uvs__store_config *confi
   }
   b->base = *b->real;
   b->base.ops = &ops;
+  b->later = between_later;
   between_opened[n_opened++] = b;
   *ret = &b->base;
   return 0;
@@ -137,4 +189,13 @@ struct engine *between_start(void) {
 void between_set_mode(struct engine *f, int node, enum between_mode mode) {
   engine_quiesce(f);
   atomic_store(&between_opened[node]->mode, mode);
+}
+
+void between_report(struct engine *f, int node, int what) {
+  engine_quiesce(f);
+  atomic_store(&between_opened[node]->to_report, what);
+  uv_async_send(&between_opened[node]->async);
+  while (atomic_load(&between_opened[node]->to_report) != 0)
+    uv_sleep(0);
+  engine_sync(f);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * engine_calls: calls of an open store, with the answers of their callbacks.
+ * engine_calls: makes calls of an open store, and returns the answers of their callbacks.
  */
 #include <stdarg.h>
 #include <string.h>

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
  * Open stores of jobs for tests, on one loop, one scheduler and one virtual clock. Handlers run on
- * the loop (concurrency 0), so every run of a test is the same. Nothing waits in real time, except
- * for the threads of the stores to finish what they do.
+ * the loop (concurrency 0), so every run of a test is the same. Tests wait in real time only for
+ * the threads of the stores to finish their work.
  *
  * ON_EVERY_STORE runs a suite against each store in the table of engine_fixture.c.
  *
- * NODES. Each open store is a node. engine_open opens node 0, engine_open_node one more: all on the
- * same store, as several processes would be. A node that is stopped (engine_stop) is not told that
- * the clock has moved: it is like a process that is paused or has died.
+ * NODES. Each open store is a node. engine_open opens node 0, and engine_open_node opens one more.
+ * All nodes are on the same store, like several processes. A node that is stopped (engine_stop) is
+ * not told that the clock has moved: it is like a process that is paused or has died.
  *
  * HANDLERS. engine_handle registers a probe. Each run is written to f->runs. The probe's `act`
- * decides what the handler returns; without it, `ret`. With `hold` the run stays pending until
- * engine_finish.
+ * decides what the handler returns. Without `act` the handler returns `ret`. With `hold` the run
+ * stays pending until engine_finish.
  *
  * Calls: engine_put and others make a call, run everything until nothing changes any more, and
  * return the status of the callback (or the error of the call). They abort if the callback does not
@@ -43,12 +43,16 @@
  * STORE=name in the environment chooses only that one. */
 bool engine_choose(size_t i);
 extern const char *engine_store; /* its name; NULL: skipped */
+extern bool engine_is_server;    /* nodes learn of changes by messages, which come at any time */
 #define ON_EVERY_STORE(...) \
   for (size_t store_i_ = 0; engine_choose(store_i_); store_i_++) { \
     if (engine_store != NULL) { \
       __VA_ARGS__; \
     } \
   }
+
+/* For tests that stand between the engine and the store, or need its clock. */
+#define ON_EVERY_LOCAL_STORE(...) ON_EVERY_STORE(if (!engine_is_server) { __VA_ARGS__; })
 
 struct engine;
 
@@ -153,6 +157,8 @@ bool engine_is_on_loop(const struct engine *f);
 void engine_finish(struct engine *f, int i, int status);
 /* The ids that have run since the last call, with blanks between; forgets them if told twice. */
 const char *engine_ran(struct engine *f);
+/* Waits until an event has come that has this text in it. */
+void engine_await_event(struct engine *f, const char *text);
 const char *engine_events(struct engine *f); /* since the last call: "dead n/a reason; lost n/b" */
 
 uvs_job_spec_t engine_spec(const char *name, const char *id); /* due now, kept for a day */

@@ -4,7 +4,8 @@
 
 F1: several processes (kill_node.c) share one SQLite file. Again and again one of them is killed with
 SIGKILL, at a random moment or in the middle of an operation on the disk, and started again; or it
-is stopped for longer than its lease. At the end one process works off what is left. What must hold:
+is stopped for longer than its lease. At the end one process runs the jobs that are left. What must
+hold:
 
   - Each job whose put was acknowledged has run, or is pending, or its cancel was asked for.
   - No job runs or is pending whose cancel was acknowledged.
@@ -12,13 +13,13 @@ is stopped for longer than its lease. At the end one process works off what is l
     process was stopped: a stopped process may hold SQLite's lock, so that others cannot store their
     results before their leases end. A kill explains no more second runs than the process had
     places, a stop no more than all processes had. The machine itself may stop a process, too: then
-    it says that it was slow.
+    the process writes that it was slow.
   - No claim runs twice, and no process runs a job that it is running.
   - SQLite finds no error in the file.
 
-All processes write into one pipe, so the order of the lines is the order of things. What was in the
-pipe before a kill counts. --break makes something wrong on purpose; then the exit status is 0 if
-exactly that was noticed.
+All processes write into one pipe, so the order of the lines is the order of the events. Lines that
+were in the pipe before a kill count. --break makes something wrong on purpose; then the exit status
+is 0 if exactly that was noticed.
 """
 import argparse
 import os

@@ -2,24 +2,25 @@
  *
  *   kill_node FILE SEED         puts and runs jobs until it is killed
  *   kill_node FILE SEED drain   puts nothing; exits when no job is due or running any more, and
- *                               tells which are left
- *   kill_node FILE 0 check      prints what SQLite says of the file
+ *                               prints which jobs are left
+ *   kill_node FILE 0 check      prints what SQLite reports about the file
  *
- * kill.py starts several of these on one file, kills them, and checks what they tell. They write
- * into one pipe, a line at a time, so the lines are in the order in which things happened:
+ * kill.py starts several of these processes on one file, kills them, and checks what they have
+ * written. They write into one pipe, a line at a time, so the lines are in the order in which
+ * things happened:
  *
  *   PID put ID         the put was answered
- *   PID cancel ID      the cancel is asked for
+ *   PID cancel ID      the cancel is about to be asked for
  *   PID gone ID        the cancel was answered: the job will not run
  *   PID run ID FENCE   its handler was called
  *   PID end ID FENCE   its handler returns
  *   PID left ID        with drain: the job is pending
- *   PID slow           for so long that leases may have ended
+ *   PID slow           the process did not run for so long that leases may have ended
  *   PID error TEXT
  *
  * KILL_AT=n in the environment: the process is killed in its n-th operation on the disk.
- * BREAK: something is wrong that kill.py must notice. early: "put" is told before the put is
- * answered. twice: some handlers tell their run twice. */
+ * BREAK in the environment makes something wrong that kill.py must notice. early: the line "put" is
+ * written before the put is answered. twice: some handlers write their line "run" twice. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -6,13 +6,13 @@
  *
  * When the power is cut, each change since the last sync is kept, dropped, or torn at sectors,
  * independently of the others. Sectors reach the disk in any order; one sector never goes back to
- * what it was before. A name that was created or deleted since the last sync of the directory is
- * there or not there.
+ * what it was before. A name that was created or deleted since the last sync of the directory may
+ * then exist or not.
  *
  * A sync that fails is as bad as on Linux: some changes reached the disk; some are not on the disk
  * and never will be, although readers still see them; some wait for the next sync.
  *
- * All draws come from one seed. One thread only.
+ * All random numbers come from one seed. Only one thread may use the disk.
  */
 #ifndef TEST_JOBS_POWER_DISK_H
 #define TEST_JOBS_POWER_DISK_H

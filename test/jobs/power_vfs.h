@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * power_vfs: lets SQLite use the disk of power_disk.h. WAL and several connections work. All
+ * power_vfs: lets SQLite use the disk of power_disk.h, also with WAL and several connections. All
  * connections are on one thread, so a lock that is taken answers SQLITE_BUSY at once.
  */
 #ifndef TEST_JOBS_POWER_VFS_H

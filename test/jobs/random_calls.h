@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random requests to a store, with few names, so that they often meet. The same random numbers make
- * the same request for each of two stores.
+ * Random requests to a store. They use few names, so several requests often concern the same job,
+ * key or queue. The same random numbers make the same request for each of two stores.
  */
 #ifndef TEST_RANDOM_CALLS_H
 #define TEST_RANDOM_CALLS_H

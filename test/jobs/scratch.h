@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * scratch: a folder of its own for a test program, which is removed with what is in it.
+ * scratch: a folder for one test program. The folder is removed with everything in it.
  */
 #ifndef TEST_JOBS_SCRATCH_H
 #define TEST_JOBS_SCRATCH_H

@@ -2,10 +2,10 @@
  *
  * script: random programs of requests for a store. Each step is one request. A step remembers what
  * each of two stores has answered, so the same script can be run on the store that is tested and on
- * a model of it: on the memory store.
+ * its model, which is the memory store.
  *
- * A script has up to SCRIPT_JOBS jobs in SCRIPT_QUEUES queues. What a job is put with follows from
- * its number and the seed.
+ * A script has up to SCRIPT_JOBS jobs in SCRIPT_QUEUES queues. The number of a job and the seed
+ * determine what the job is put with.
  */
 #ifndef TEST_JOBS_SCRIPT_H
 #define TEST_JOBS_SCRIPT_H

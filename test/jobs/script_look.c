@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * script_look: reads what a store shows of the jobs of a script.
+ * script_look: reads from a store the state of the jobs of a script.
  */
 #include "script.h"
 

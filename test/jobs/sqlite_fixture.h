@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * For tests of what only the store in SQLite does: a folder of its own, and a look at the file with
- * a connection of the test.
+ * For tests of what only the store in SQLite does: a folder for each test, and a connection of the
+ * test that reads the file.
  */
 #ifndef TEST_SQLITE_FIXTURE_H
 #define TEST_SQLITE_FIXTURE_H

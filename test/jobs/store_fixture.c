@@ -5,11 +5,21 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "redis_ns.h"
+
 /* To add a store, add a line. */
 static const struct store_kind kinds[] = {
-    {"memory", uvs__memory_open, false},
-    {"sqlite", uvs__sqlite_open, true},
+    {"memory", uvs__memory_open, false, false},
+    {"sqlite", uvs__sqlite_open, true, false},
+    {"redis", uvs__redis_open, true, true},
 };
+
+/* The loops of openers of servers. */
+static struct home {
+  struct uvs__store *store;
+  uv_loop_t loop;
+  char woken[100], told[100];
+} homes[4];
 
 const struct store_kind *store_kind;
 
@@ -20,12 +30,23 @@ static void must(bool good, const char *what) {
   abort();
 }
 
+const struct store_kind *store_kind_named(const char *name) {
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    if (strcmp(kinds[i].name, name) == 0 && (!kinds[i].server || redis_ns_is_built()))
+      return &kinds[i];
+  }
+  return NULL;
+}
+
 bool store_choose(size_t i) {
   const char *only = getenv("STORE");
 
   if (i >= sizeof kinds / sizeof *kinds)
     return false;
-  store_kind = only == NULL || strcmp(only, kinds[i].name) == 0 ? &kinds[i] : NULL;
+  if (only == NULL)
+    store_kind = kinds[i].server ? NULL : &kinds[i];
+  else
+    store_kind = strcmp(only, kinds[i].name) == 0 ? store_kind_named(only) : NULL;
   if (store_kind != NULL)
     printf("\nstore: %s\n", store_kind->name);
   return true;
@@ -37,13 +58,78 @@ static int64_t read_clock(void *arg) {
   return *(int64_t *)arg;
 }
 
+static struct home *home_of(const struct uvs__store *store) {
+  size_t i = 0;
+
+  while (i < sizeof homes / sizeof *homes && homes[i].store != store)
+    i++;
+  must(i < sizeof homes / sizeof *homes, "no such opener");
+  return &homes[i];
+}
+
+static void on_wake(void *arg, const char *queue) {
+  struct home *home = arg;
+  size_t used = strlen(home->woken);
+
+  if (queue == NULL || *queue != '\0')
+    snprintf(home->woken + used, sizeof home->woken - used, "%s ", queue == NULL ? "*" : queue);
+}
+
+static void on_event(void *arg, int what, const char *text) {
+  (void)arg;
+  (void)what;
+  (void)text;
+}
+
+static void start(struct uvs__store *store) {
+  static const struct uvs__store_hooks hooks = {on_wake, on_event};
+  struct home *home;
+
+  if (store->ops->start == NULL)
+    return;
+  home = home_of(NULL);
+  home->store = store;
+  home->woken[0] = '\0';
+  must(uv_loop_init(&home->loop) == 0, "uv_loop_init");
+  store->ops->start(store, &home->loop, &hooks, home);
+}
+
+void store_drive(struct uvs__store *store, const unsigned *left) {
+  while (*left > 0 && store->ops->start != NULL)
+    uv_run(&home_of(store)->loop, UV_RUN_ONCE);
+}
+
+const char *store_woken(struct uvs__store *store) {
+  struct home *home = home_of(store);
+
+  while (home->woken[0] == '\0') /* the test has a time-out */
+    uv_run(&home->loop, UV_RUN_ONCE);
+  memcpy(home->told, home->woken, sizeof home->told);
+  home->woken[0] = '\0';
+  return home->told;
+}
+
+void store_end(struct uvs__store *store) {
+  if (store->ops->stop != NULL) {
+    struct home *home = home_of(store);
+
+    store->ops->stop(store);
+    uv_run(&home->loop, UV_RUN_DEFAULT);
+    must(uv_loop_close(&home->loop) == 0, "a handle is still alive");
+    home->store = NULL;
+  }
+  store->ops->close(store);
+}
+
 static int open_one(struct store_fixture *f, struct uvs__store **ret) {
-  struct uvs__store_config config = {f->name, {NULL, read_clock, &f->wall_ns}};
+  struct uvs__store_config config = {f->name, {NULL, read_clock, &f->wall_ns}, false};
   char text[300] = "";
   int rc = f->kind->open(&config, ret, text, sizeof text);
 
   if (rc != 0)
     fprintf(stderr, "store_fixture: %s\n", text);
+  else
+    start(*ret);
   f->at = *ret;
   return rc;
 }
@@ -59,7 +145,9 @@ void store_init(struct store_fixture *f) {
   f->wall_ns = INT64_C(1700000000000000000);
   f->lease_us = 10 * SEC;
   f->max_crashed = 1000;
-  if (f->kind->keeps) {
+  if (f->kind->server) {
+    redis_ns_name(f->name, sizeof f->name);
+  } else if (f->kind->keeps) {
     snprintf(f->folder, sizeof f->folder, "%s/uvsched-store-XXXXXX", tmp);
     must(mkdtemp(f->folder) != NULL, "mkdtemp");
     snprintf(f->name, sizeof f->name, "%s/jobs.db", f->folder);
@@ -80,7 +168,7 @@ int store_reopen(struct store_fixture *f) {
   if (!f->kind->keeps)
     rc = open_one(f, &f->first);
   if (rc == 0)
-    old->ops->close(old);
+    store_end(old);
   return f->kind->keeps ? open_one(f, &f->first) : rc;
 }
 
@@ -108,9 +196,11 @@ void store_close(struct store_fixture *f) {
   }
   uvs__arena_free(&f->arena);
   if (f->second != NULL)
-    f->second->ops->close(f->second);
-  f->first->ops->close(f->first);
-  if (f->kind->keeps)
+    store_end(f->second);
+  store_end(f->first);
+  if (f->kind->server)
+    redis_ns_flush();
+  else if (f->kind->keeps)
     remove_folder(f->folder);
 }
 
@@ -124,13 +214,24 @@ void store_advance(struct store_fixture *f, int64_t us) {
 
 /* ---------------------------------------------------------------- requests --- */
 
+static unsigned not_answered; /* requests of the batch */
+
 /* Counts calls in `owner`. */
 void store_done(struct uvs__request *r) {
   r->owner = (void *)((uintptr_t)r->owner + 1);
+  not_answered--;
 }
 
+/* A store that is a server may use `next`. */
 void store_run(struct store_fixture *f, struct uvs__request *first) {
-  struct uvs__request *r;
+  struct uvs__request *r, *all[100];
+  size_t n = 0;
+
+  for (r = first; r != NULL; r = r->next) {
+    must(n < sizeof all / sizeof *all, "a batch is too large");
+    all[n++] = r;
+  }
+  not_answered = (unsigned)n;
 
   for (r = first; r != NULL; r = r->next) {
     r->done = store_done;
@@ -138,8 +239,9 @@ void store_run(struct store_fixture *f, struct uvs__request *first) {
     r->status = -1;
   }
   f->at->ops->run(f->at, first);
-  for (r = first; r != NULL; r = r->next)
-    must((uintptr_t)r->owner == 1, "done was not called exactly once");
+  store_drive(f->at, &not_answered);
+  for (size_t i = 0; i < n; i++)
+    must((uintptr_t)all[i]->owner == 1, "done was not called exactly once");
 }
 
 static int run_one(struct store_fixture *f, struct uvs__request *r) {

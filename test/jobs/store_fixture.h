@@ -27,13 +27,15 @@ struct store_kind {
   const char *name;
   int (*open)(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
               size_t size);
-  bool keeps; /* a file: what was put is there after the store was closed */
+  bool keeps;  /* what was put is there after the store was closed */
+  bool server; /* it answers later; its lists have no order; only if STORE asks for it */
 };
 
 /* Chooses the store of all fixtures that are opened from now on. False: there are not so many.
  * STORE=name in the environment chooses only that one. */
 bool store_choose(size_t i);
 extern const struct store_kind *store_kind;
+const struct store_kind *store_kind_named(const char *name); /* NULL: there is none */
 #define ON_EVERY_STORE(...) \
   for (size_t store_i_ = 0; store_choose(store_i_); store_i_++) { \
     if (store_kind != NULL) { \
@@ -81,7 +83,12 @@ void store_close(struct store_fixture *f);
 int64_t store_now(const struct store_fixture *f);
 void store_advance(struct store_fixture *f, int64_t us);
 void store_run(struct store_fixture *f, struct uvs__request *first); /* a batch */
-void store_done(struct uvs__request *r);                             /* for requests of a batch */
+/* Runs the loop of a store that is a server until *left is 0. */
+void store_drive(struct uvs__store *store, const unsigned *left);
+void store_end(struct uvs__store *store); /* stops and closes one opener */
+/* Waits until a server has woken this opener, and forgets it. Returns the queues, "*" for all. */
+const char *store_woken(struct uvs__store *store);
+void store_done(struct uvs__request *r); /* for requests of a batch */
 
 /* Jobs. The record has name "n" and is due now. */
 struct uvs__record store_job(const char *queue, const char *rest);

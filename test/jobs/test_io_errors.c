@@ -2,8 +2,8 @@
  *
  * F3: the disk fails under the SQLite store. One random program is run again and again; in the n-th
  * run its n-th write or sync fails, once or from then on. What must hold:
- *   - No request that failed answers 0. An answer says whether asking again is of use, and after
- *     "nothing was done" nothing was done.
+ *   - No request that failed answers 0. An answer says whether it is of use to ask again. If an
+ *     answer says that nothing was done, then nothing was done.
  *   - When the disk works again, the same request answers 0, without any help.
  *   - Nothing that was acknowledged is lost, also if the power is cut soon after the failure.
  */

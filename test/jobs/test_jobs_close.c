@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Closing a store, with calls and handlers under way; and a scheduler that ends before its store.
+ * Closing a store while calls and handlers are in progress, and a scheduler that ends before its
+ * store.
  */
 #include <string.h>
 
@@ -145,7 +146,7 @@ TEST after_the_grace_handlers_are_asked_to_stop_and_their_jobs_are_given_back_un
   engine_advance(f, 1);
   EQ(1, uvs_job_cancelled(f->runs[0].job));
   EQ(0, uvs_job_lost(f->runs[0].job));
-  engine_advance(f, UVS_MIN(10)); /* it does not listen: the close waits, and the lease is held */
+  engine_advance(f, UVS_MIN(10)); /* the handler does not stop, so the close waits */
   EQ(0, f->nodes[0].close_calls);
   f->to = 1;
   engine_handle(f, "n", NULL);

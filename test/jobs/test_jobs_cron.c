@@ -136,7 +136,7 @@ TEST the_grid_of_every_begins_at_the_definition(void) {
 
 /* ---------------------------------------------------------------- misfires --- */
 
-/* Nobody is there for 5.5 h: 23:00, 00:00 to 03:00 pass; it is 03:43:20. */
+/* No process runs for 5.5 h. 23:00 and 00:00 to 03:00 pass. Then it is 03:43:20. */
 static struct engine *miss_five_hours(int misfire, uint32_t max_missed) {
   struct engine *f = engine_start();
   uvs_job_cron_t c = engine_cron_spec("c", "0 * * * *");

@@ -222,7 +222,7 @@ TEST retry_at_an_instant_that_cannot_be_stored_is_a_failure(void) {
   EQ(UVS_JOB_DEAD, engine_state(f, "n/a"));
   SAYS(uvs_strerror(UV_EINVAL), f->last.error);
   p->act = NULL;
-  p->ret = UVS_JOB_RETRY_AT; /* without the call */
+  p->ret = UVS_JOB_RETRY_AT; /* without a call of uvs_job_retry_at */
   EQ(0, engine_put_simple(f, "n", "b", 0));
   EQ(UVS_JOB_DEAD, engine_state(f, "n/b"));
   engine_close(f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a handler says while its job runs: progress, the result, further jobs, a longer lease.
+ * What a handler reports while its job runs: progress, the result, further jobs, a longer lease.
  */
 #include <string.h>
 

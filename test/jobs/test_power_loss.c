@@ -5,8 +5,8 @@
  *   - The file is sound, and opens.
  *   - Each job whose put was answered is there with its payload, unless something that may end it
  *     was asked for. No job is there whose cancel was answered.
- *   - The state of the store is the one after some step of the program, and no answer that means
- *     durable came after that step. The memory store says what the states are.
+ *   - The state of the store is the state after one of the steps of the program, and no later step
+ *     had an answer that means durable. The memory store computes the states.
  * Then the program goes on, up to the next cut.
  */
 #include <stdio.h>
@@ -125,7 +125,7 @@ TEST no_power_loss_loses_an_acknowledged_job_or_damages_the_file(void) {
     }
   }
   printf("%u cuts, %u steps lost\n", cuts, lost);
-  ASSERT(lost > cuts / 10); /* The disk bites: the tail of NORMAL work is lost. */
+  ASSERT(lost > cuts / 10); /* The cuts do lose the last work that was written without a sync. */
   PASS();
 }
 

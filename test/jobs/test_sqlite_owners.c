@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Several openers of one SQLite file: the leases of an opener that died end at once, those of the
- * living do not.
+ * Several openers of one SQLite file: the leases of an opener that died end at once, and those of
+ * living openers do not.
  */
 #include "sqlite_fixture.h"
 
@@ -217,7 +217,7 @@ TEST fences_that_a_power_failure_has_undone_are_not_drawn_again(void) {
   ASSERT(f.claimed[0]->fence > last);
   last = f.claimed[0]->fence;
   EQ(0, store_release(&f, 0, 0));
-  EQ(0, store_reopen(&f)); /* and once only */
+  EQ(0, store_reopen(&f)); /* only once */
   SAYS("a", store_claim(&f, "q", 1));
   EQ(last + 1, f.claimed[0]->fence);
   store_close(&f);

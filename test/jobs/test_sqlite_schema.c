@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Versions of the tables. There is one version so far. So that files of it can be opened for ever,
- * sqlite_version_1.sql has such a file, as text: it must not change. The mechanism that brings a
- * file to a later version is tested with steps that are made up.
+ * Versions of the tables. There is one version so far. sqlite_version_1.sql has a file of this
+ * version, as text. It must not change, because such files must open for ever. The mechanism that
+ * brings a file to a later version is tested with invented steps.
  */
 #include "sqlite_fixture.h"
 

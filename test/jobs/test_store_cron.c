@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Crons: definitions with revisions, and the tick, whose settling puts the occurrences.
+ * Crons: definitions with revisions, and the tick: settling it puts the jobs of the occurrences.
  */
 #include "store_fixture.h"
 

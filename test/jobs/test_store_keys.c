@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Keys: what happens when a key is in use, and jobs that wait for the run of the one they replace.
+ * Keys: what happens when a key is in use, and jobs that wait for the run of the job that
+ * they replace.
  */
 #include "store_fixture.h"
 

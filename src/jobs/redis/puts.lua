@@ -1,0 +1,157 @@
+-- puts: what PUT and SETTLE need to put jobs. A job has 10 arguments: the index of its queue, id,
+-- name ('': the queue's), key ('': none), key policy, class, due time, how long its end is kept,
+-- metadata, payload.
+local PUT_ARGS = 10
+local KEEP, REPLACE = 0, 1 -- UVS_KEY_...
+
+local function note_queue(q)
+  if not q.noted and not call('ZSCORE', QUEUES, q.name) then
+    call('ZADD', QUEUES, call('ZCARD', QUEUES) + 1, q.name)
+  end
+  q.noted = true
+end
+
+local function make_record(q, a)
+  local name, key, meta = ARGV[a + 2], ARGV[a + 3], ARGV[a + 8]
+  local head
+  number = number + 1
+  head = make_head(tonumber(ARGV[a + 5]), number, tonumber(ARGV[a + 7]),
+    name ~= '' and name ~= q.name and name, key ~= '' and key, meta ~= '')
+  if meta ~= '' then
+    return head, head .. pack('>H', #meta) .. meta .. ARGV[a + 9]
+  end
+  return head, head .. ARGV[a + 9]
+end
+
+-- The new job waits for the run of the job that holds its key.
+local function hold(q, rest, head, due, holder)
+  local j
+  if holder.successor ~= '' then
+    end_job(find(q, holder.successor), REPLACED, '')
+  end
+  holder.successor = rest
+  save_run(holder)
+  j = plain(q, rest, read_head(head, 1))
+  j.held, j.holder, j.due = true, holder.rest, due
+  save_run(j)
+end
+
+-- Returns 0; or 1 (a job exists) or 2 (the key is in use), and the id of the job that is there.
+local function put_one(q, a)
+  local rest, key, policy = ARGV[a + 1], ARGV[a + 3], tonumber(ARGV[a + 4])
+  local field, due = q.name .. '/' .. rest, due_of(ARGV[a + 6])
+  local ended = call('HGET', ENDS, field)
+  local holder = false
+  local head, record
+  if call('HEXISTS', q.job, rest) == 1 or call('HEXISTS', DEAD, field) == 1 or
+    (ended and end_until(ended) > now) then
+    return 1, rest
+  end
+  if ended then
+    forget_end(field, ended)
+  end
+  if key ~= '' then
+    holder = call('HGET', q.key, key)
+    if holder and policy ~= REPLACE then
+      return policy == KEEP and 1 or 2, holder
+    end
+    holder = holder and find(q, holder)
+  end
+  if holder and not holder.claimed then
+    end_job(holder, REPLACED, '')
+    holder = false
+  end
+  note_queue(q)
+  head, record = make_record(q, a)
+  call('HSET', q.job, rest, record)
+  if holder then
+    hold(q, rest, head, due, holder)
+    return 0
+  end
+  if key ~= '' then
+    call('HSET', q.key, key, rest)
+  end
+  call('ZADD', q.due[tonumber(ARGV[a + 5]) + 1], due, member_of(number, rest))
+  nearer(q, due)
+  return 0
+end
+
+-- Which ids are in use? A job without a key whose id is free is put together with others.
+local function look_up(from, n)
+  local fields, rests, ids, found = {}, {}, {}, {}
+  for i = 1, n do
+    local a = from + PUT_ARGS * (i - 1)
+    local q = queues[tonumber(ARGV[a])]
+    rests[q] = rests[q] or {}
+    table.insert(rests[q], ARGV[a + 1])
+    fields[i] = q.name .. '/' .. ARGV[a + 1]
+  end
+  for q, list in pairs(rests) do
+    for i, s in ipairs(call('HMGET', q.job, unpack(list))) do
+      ids[q.name .. '/' .. list[i]] = s and true or nil
+    end
+  end
+  for _, hash in ipairs({DEAD, ENDS}) do
+    if call('HLEN', hash) > 0 then
+      found = call('HMGET', hash, unpack(fields))
+      for i = 1, n do
+        ids[fields[i]] = ids[fields[i]] or (found[i] and true or nil)
+      end
+    end
+  end
+  return ids, fields
+end
+
+local function write_together(q)
+  if q.records then
+    note_queue(q)
+    call('HSET', q.job, unpack(q.records))
+    for class = 1, 3 do
+      if q.members[class] then
+        call('ZADD', q.due[class], unpack(q.members[class]))
+      end
+    end
+    q.records, q.members = nil, nil
+  end
+end
+
+local function put_together(q, a)
+  local class, due, rest = tonumber(ARGV[a + 5]) + 1, due_of(ARGV[a + 6]), ARGV[a + 1]
+  local _, record = make_record(q, a)
+  local r, m
+  q.records, q.members = q.records or {}, q.members or {}
+  r, m = q.records, q.members[class] or {}
+  q.members[class] = m
+  r[#r + 1] = rest
+  r[#r + 1] = record
+  m[#m + 1] = due
+  m[#m + 1] = member_of(number, rest)
+  nearer(q, due)
+end
+
+-- Puts n jobs. Adds to the answer: a digit for each job, and then the ids of those that are there.
+local function put_all(from, n, to)
+  local digits, there = {}, {}
+  local ids, fields = look_up(from, n)
+  for i = 1, n do
+    local a = from + PUT_ARGS * (i - 1)
+    local q = queues[tonumber(ARGV[a])]
+    if ARGV[a + 3] == '' and not ids[fields[i]] then
+      put_together(q, a)
+      digits[i] = 0
+    else
+      for _, each in ipairs(queues) do
+        write_together(each)
+      end
+      digits[i], there[#there + 1] = put_one(q, a)
+    end
+    ids[fields[i]] = true
+  end
+  for _, each in ipairs(queues) do
+    write_together(each)
+  end
+  to[#to + 1] = table.concat(digits)
+  for _, rest in ipairs(there) do
+    to[#to + 1] = rest
+  end
+end

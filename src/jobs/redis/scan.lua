@@ -1,0 +1,36 @@
+-- scan: a page. Arguments: 'jobs' (of the queue), 'dead' or 'ends'; cursor; how many. Answer: the
+-- next cursor ('0': no more), then of each job: its id, when it is visible, its run (''), its head;
+-- of each dead letter and each end: the whole id, its text. Dead letters come by number, and
+-- the cursor is a number; others come in no order, and the cursor is HSCAN's.
+local what, cursor, n = ARGV[arg], ARGV[arg + 1], ARGV[arg + 2]
+local reply = {0, 0, 0, '0'}
+local got
+
+if what == 'dead' then
+  got = call('ZRANGEBYSCORE', DEAD_NO, '(' .. cursor, '+inf', 'WITHSCORES', 'LIMIT', 0, n)
+  for i = 1, #got, 2 do
+    reply[#reply + 1] = got[i]
+    reply[#reply + 1] = call('HGET', DEAD, got[i])
+  end
+  if #got == 2 * tonumber(n) then
+    reply[4] = got[#got]
+  end
+  return answer(reply)
+end
+got = call('HSCAN', what == 'ends' and ENDS or queues[1].job, cursor, 'COUNT', n)
+reply[4] = got[1]
+for i = 1, #got[2], 2 do
+  local id, s = got[2][i], got[2][i + 1]
+  if what == 'jobs' then
+    local j = find(queues[1], id)
+    local at = place(j)
+    reply[#reply + 1] = id
+    reply[#reply + 1] = at and tonumber(call('ZSCORE', at, j.member)) or NEVER
+    reply[#reply + 1] = j.run or ''
+    reply[#reply + 1] = j.head
+  elseif end_until(s) > now then
+    reply[#reply + 1] = id
+    reply[#reply + 1] = s
+  end
+end
+return answer(reply)

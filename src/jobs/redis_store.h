@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * redis_store: the requests of the store in Redis, on top of the link (redis.h). This header is for
+ * the files redis_*.c only. docs/jobs-redis.md has the format of the data.
+ *
+ *   redis_open.c    opens, closes, carries out batches, notices a reset
+ *   redis_call.c    one command of a request: what all commands have in common; the clock
+ *   redis_words.c   the words of a command
+ *   redis_job.c     reads jobs, dead letters and ends
+ *   redis_put.c     PUT
+ *   redis_claim.c   CLAIM
+ *   redis_settle.c  SETTLE and ALTER
+ *   redis_scan.c    finds the jobs that a filter matches, page by page
+ *   redis_list.c    GET, LIST, REDRIVE, PURGE and TRIM
+ *   redis_count.c   COUNT and EVENTS
+ *   redis_admin.c   queues and crons
+ *
+ * A request becomes one command or several. It is answered when the last of them is answered.
+ */
+#ifndef UVSCHED_JOBS_REDIS_STORE_H
+#define UVSCHED_JOBS_REDIS_STORE_H
+
+#include "jobs/redis.h"
+
+#define UVS__REDIS_FORMAT "1" /* version of the stored format */
+
+/* Bounds of one command. */
+#define UVS__REDIS_PUTS 1000
+#define UVS__REDIS_CLAIMS 500
+#define UVS__REDIS_BYTES (1024 * 1024)
+#define UVS__REDIS_QUEUES 50
+
+struct uvs__redis {
+  struct uvs__store base;
+  struct uvs__redis_options *options;
+  uvs_clock_t clock;     /* wall_ns NULL: the server's */
+  uint64_t node;         /* 48 random bits: the number of this opener */
+  char channels[2][100]; /* for messages to this opener; for events */
+  const char *channel_names[2];
+  uv_loop_t *loop;
+  const struct uvs__store_hooks *hooks;
+  void *arg; /* of the hooks */
+  struct uvs__redis_link *link;
+  char epoch[40];                       /* "": not known yet */
+  bool ready;                           /* the epoch is that of the server */
+  bool asking;                          /* init was sent */
+  struct uvs__request *waiting, **end;  /* until it is ready */
+  uv_timer_t patience;                  /* how long they wait */
+  char run_id[60];                      /* of the server */
+  char warning[UVS__REDIS_WARNING_MAX]; /* settings that may lose jobs; "" */
+  bool leads;                           /* takes part in leading; not with a replaced clock */
+  uint64_t random;
+  bool waited_for;   /* a job was read that has not ended */
+  unsigned leaves;   /* `stop`: commands that end leases */
+  int64_t offset_us; /* the server's clock less the monotonic one */
+  bool knows_offset;
+};
+
+/* ---------------------------------------------------------- redis_words.c --- */
+
+struct uvs__words {
+  struct uvs__arena arena;
+  const char **words;
+  size_t *sizes;
+  int n, room;
+  size_t bytes;
+  bool no_memory; /* nothing is added any more */
+};
+
+/* Words that are not copied must live until the command is sent. */
+void uvs__words_add(struct uvs__words *w, const void *data, size_t size);
+void uvs__words_text(struct uvs__words *w, const char *text); /* NULL: "" */
+void uvs__words_int(struct uvs__words *w, int64_t number);
+void uvs__words_when(struct uvs__words *w, struct uvs__when when);
+void uvs__words_free(struct uvs__words *w);
+
+/* ----------------------------------------------------------- redis_call.c --- */
+
+/* The queues that a command names. */
+struct uvs__queue_names {
+  const char *names[UVS__REDIS_QUEUES];
+  size_t n;
+};
+/* Its index, counted from 1; it is added if it is not there. 0: there is no room. */
+size_t uvs__queue_index(struct uvs__queue_names *q, const char *name);
+
+/* A request that is being carried out. */
+struct uvs__redis_op {
+  struct uvs__redis *store;
+  struct uvs__request *r;
+  unsigned left; /* commands that are not answered, and one while they are made */
+  bool done_any; /* a command was carried out */
+  int status;
+};
+/* NULL: there is no memory, and the request was answered. */
+struct uvs__redis_op *uvs__redis_op_new(struct uvs__redis *store, struct uvs__request *r);
+/* A command of the request was answered, or could not be sent. The last one answers the request,
+ * and frees the op. */
+void uvs__redis_op_done(struct uvs__redis_op *op, int status);
+
+/* A command. The rooms put it at the front of structs of their own, which they free in `answered`.
+ * `body` has the elements behind the common ones; it is NULL if status is not 0. */
+struct uvs__redis_call {
+  struct uvs__redis *store;
+  struct uvs__redis_op *op;
+  void (*answered)(struct uvs__redis_call *call, int status, redisReply *const *body, size_t n);
+  int64_t wall_ns; /* when it is answered: the store's clock, as the script has read it */
+};
+
+/* The words that each command begins with: keys, epoch, time, queues. */
+void uvs__redis_begin(struct uvs__redis *store, struct uvs__words *w,
+                      const struct uvs__queue_names *queues);
+/* Sends and frees the words. If that fails, `answered` is called at once. */
+void uvs__redis_send(struct uvs__redis_call *call, enum uvs__redis_script script,
+                     struct uvs__words *w, bool durable);
+/* For commands with one answer: a call whose op it is. NULL: the op has failed. `size` is that of
+ * the caller's struct. */
+void *uvs__redis_call_new(struct uvs__redis_op *op, size_t size,
+                          void (*answered)(struct uvs__redis_call *call, int status,
+                                           redisReply *const *body, size_t n));
+
+int64_t uvs__redis_now_us(struct uvs__redis *store);
+int64_t uvs__redis_int(const redisReply *reply);
+struct uvs__bytes uvs__redis_bytes(const redisReply *reply);
+char *uvs__redis_key(struct uvs__redis *store, struct uvs__arena *a, const char *what,
+                     const char *more); /* "{ns}:what" and more; NULL: no memory */
+
+/* ----------------------------------------------------------- redis_open.c --- */
+
+/* The server has another epoch: asks it for its epoch. */
+void uvs__redis_ask_epoch(struct uvs__redis *store);
+
+/* ------------------------------------------------------------ redis_job.c --- */
+
+/* Reads big-endian numbers and counted texts. `bad` is set if there are not enough bytes. */
+struct uvs__reader {
+  const unsigned char *at, *end;
+  bool bad;
+};
+struct uvs__reader uvs__reader_of(struct uvs__bytes bytes);
+uint64_t uvs__read_number(struct uvs__reader *r, size_t size);
+struct uvs__bytes uvs__read_bytes(struct uvs__reader *r, size_t size);
+struct uvs__bytes uvs__read_rest(struct uvs__reader *r);
+
+struct uvs__redis_record {
+  int priority;
+  int64_t number, put_us;
+  struct uvs__bytes name, key, meta, payload; /* size 0: none */
+};
+struct uvs__redis_run {
+  bool claimed, held, cancelled;
+  uint32_t failures, crashes;
+  int64_t due_us;
+  struct uvs__bytes error, progress;
+};
+/* False: this is no record. `whole`: with metadata and payload. */
+bool uvs__redis_read_record(struct uvs__reader *r, bool whole, struct uvs__redis_record *ret);
+bool uvs__redis_read_run(struct uvs__bytes bytes, struct uvs__redis_run *ret);
+
+/* An info, with the number of the job. Returns 0, UV_ENOMEM, or UV_EIO if a text cannot be read. */
+int uvs__redis_read_job(struct uvs__arena *a, const char *queue, struct uvs__bytes rest,
+                        int64_t visible_us, struct uvs__bytes run, struct uvs__bytes record,
+                        bool whole, uvs_job_info_t *ret, int64_t *ret_number);
+int uvs__redis_read_dead(struct uvs__arena *a, struct uvs__bytes id, struct uvs__bytes text,
+                         uvs_job_info_t *ret, int64_t *ret_number);
+int uvs__redis_read_end(struct uvs__arena *a, struct uvs__bytes id, struct uvs__bytes text,
+                        bool whole, uvs_job_info_t *ret, int64_t *ret_number);
+/* A copy of the bytes as a string. NULL: no memory. */
+const char *uvs__redis_string(struct uvs__arena *a, struct uvs__bytes bytes);
+
+/* redis_admin.c: the definition of a cron. 0, UV_ENOMEM or UV_EIO. */
+int uvs__redis_read_cron(struct uvs__arena *a, const char *name, struct uvs__bytes text,
+                         const struct uvs__cron **ret);
+
+/* --------------------------------------------------------------- requests --- */
+
+/* PUTs that follow each other share commands: `r` is the first, n of them are linked by `next`. */
+void uvs__redis_put(struct uvs__redis *store, struct uvs__request *r, size_t n);
+void uvs__redis_claim(struct uvs__redis_op *op);
+void uvs__redis_settle(struct uvs__redis_op *op);
+void uvs__redis_alter(struct uvs__redis_op *op);
+void uvs__redis_get(struct uvs__redis_op *op);
+void uvs__redis_list(struct uvs__redis_op *op);
+void uvs__redis_bulk(struct uvs__redis_op *op);
+void uvs__redis_trim(struct uvs__redis_op *op);
+void uvs__redis_count(struct uvs__redis_op *op);
+void uvs__redis_events(struct uvs__redis_op *op);
+void uvs__redis_set_queue(struct uvs__redis_op *op);
+void uvs__redis_cron(struct uvs__redis_op *op); /* SET_CRON and REMOVE_CRON */
+void uvs__redis_crons(struct uvs__redis_op *op);
+
+/* redis_put.c: how much room a put takes, its words, and its answer. */
+size_t uvs__redis_put_size(const struct uvs__put *put);
+void uvs__redis_put_words(struct uvs__words *w, const struct uvs__put *put, size_t queue);
+/* Reads n answers. *at: the next id in the body. False: the reply is wrong; or no memory. */
+int uvs__redis_read_puts(struct uvs__put *puts, size_t n, const char *digits,
+                         redisReply *const *body, size_t n_body, size_t *at, int64_t wall_ns,
+                         struct uvs__arena *a);
+void uvs__redis_refuse_puts(struct uvs__put *puts, size_t n);
+
+/* ----------------------------------------------------------- redis_scan.c --- */
+
+struct uvs__match {
+  int64_t number;
+  uvs_job_info_t info; /* texts are in the arena */
+};
+/* A search for jobs that match a filter. The requester sets the first part. */
+struct uvs__redis_scan {
+  struct uvs__redis_call call; /* its op, and `answered` */
+  const uvs_job_filter_t *filter;
+  const char *queue, *rest; /* of the id */
+  bool whole;               /* with payloads and results */
+  uint32_t limit;
+  int64_t cursor; /* where to begin; then where to go on; 0: there is no more */
+  struct uvs__arena *arena;
+  void (*found)(struct uvs__redis_scan *scan, int status); /* called once */
+
+  struct uvs__match *matches; /* by number; freed by uvs__redis_scan_free */
+  size_t n, room;
+  int kind;
+  char **names; /* queues, from that of the cursor on */
+  size_t n_names;
+  unsigned pages;
+};
+void uvs__redis_scan(struct uvs__redis_scan *scan);
+void uvs__redis_scan_free(struct uvs__redis_scan *scan); /* not *scan itself */
+
+/* The names of n queues in the order of their making; n -1: all. */
+struct uvs__redis_names {
+  struct uvs__redis *store;
+  void (*named)(struct uvs__redis_names *names, int status, redisReply *const *list, size_t n);
+};
+void uvs__redis_ask_names(struct uvs__redis_names *names, int64_t from, int64_t n);
+
+#endif

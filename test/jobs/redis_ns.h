@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * redis_ns: one Redis server for a test program, with a namespace for each fixture. Without hiredis
+ * in the build, redis_ns_none.c stands for it.
+ */
+#ifndef TEST_REDIS_NS_H
+#define TEST_REDIS_NS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+bool redis_ns_is_built(void);
+/* The name of a store in a new namespace. Starts the server if it is not running; ends the program
+ * with code 77 if none is installed. */
+void redis_ns_name(char *name, size_t size);
+void redis_ns_flush(void); /* all namespaces */
+
+#endif
