@@ -180,7 +180,7 @@ UVS_API int uvs_jobs_amqp_stop(uvs_jobs_amqp_t *amqp, uvs_jobs_amqp_cb cb, void 
 typedef struct {
   size_t size;
   uint64_t received, put, known, parked; /* by the intake; known: put by an earlier delivery */
-  uint64_t published, confirmed, returned, refused, released; /* by the handler */
+  uint64_t confirmed, returned, refused, released; /* by the handler: how runs have ended */
 } uvs_jobs_amqp_stats_t;
 
 static inline void uvs_jobs_amqp_stats_init(uvs_jobs_amqp_stats_t *stats) {

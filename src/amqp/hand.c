@@ -176,7 +176,7 @@ static void parked(struct uvs__intake *in, struct uvs__taken *t) {
 /* ------------------------------------------------------------------- answers --- */
 
 static void take_answer(struct uvs__intake *in, struct uvs__taken *t) {
-  struct uvs__intake_stats *stats = &in->amqp->stats;
+  struct uvs__amqp_stats *stats = &in->amqp->stats;
 
   if (t->is_parked && t->status == 0) {
     parked(in, t);

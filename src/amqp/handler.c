@@ -35,6 +35,16 @@ static int later(uvs_job_t *job) {
                                    (int64_t)(random % 1000) * UVS_MS(1));
 }
 
+static void count(uvs_jobs_amqp_t *amqp, enum uvs__sent how) {
+  _Atomic uint64_t *const counts[] = {
+      [UVS__SENT_CONFIRMED] = &amqp->stats.confirmed, [UVS__SENT_RETURNED] = &amqp->stats.returned,
+      [UVS__SENT_INVALID] = &amqp->stats.refused,     [UVS__SENT_REFUSED] = &amqp->stats.refused,
+      [UVS__SENT_LATER] = &amqp->stats.released,
+  };
+
+  atomic_fetch_add_explicit(counts[how], 1, memory_order_relaxed);
+}
+
 static void ended(struct uvs__send *send, enum uvs__sent how, const char *text) {
   struct job_send *js = (struct job_send *)send;
   uvs_job_t *job = js->job;
@@ -47,6 +57,7 @@ static void ended(struct uvs__send *send, enum uvs__sent how, const char *text) 
     uvs_job_error(job, text);
     status = how == UVS__SENT_REFUSED ? UV_EIO : UVS_JOB_GIVE_UP;
   }
+  count(amqp, how);
   uvs__amqp_free(js);
   /* Before uvs_job_finish: after it, uvs_jobs_close may call back, and then *amqp may be closed. */
   atomic_fetch_sub(&amqp->in_flight, 1);

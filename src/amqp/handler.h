@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * handler: the object behind uvs_jobs_amqp_t: a handler of jobs, the publisher, an intake if there is
- * one, and the notes that their threads leave for the loop thread.
+ * handler: the object behind uvs_jobs_amqp_t: a handler of jobs, the publisher, an intake if there
+ * is one, and the notes that their threads leave for the loop thread.
  */
 #ifndef UVSCHED_AMQP_HANDLER_H
 #define UVSCHED_AMQP_HANDLER_H
@@ -22,8 +22,8 @@ struct uvs__note {
 
 struct uvs__intake;
 
-struct uvs__intake_stats {
-  _Atomic uint64_t received, put, known, parked;
+struct uvs__amqp_stats { /* uvs_jobs_amqp_stats_t */
+  _Atomic uint64_t received, put, known, parked, confirmed, returned, refused, released;
 };
 
 struct uvs_jobs_amqp_s {
@@ -34,7 +34,7 @@ struct uvs_jobs_amqp_s {
   void *arg;
   struct uvs__publisher publisher;
   struct uvs__intake *intake;
-  struct uvs__intake_stats stats;
+  struct uvs__amqp_stats stats;
   _Atomic size_t in_flight; /* jobs that the publisher has */
 
   uv_async_t async;

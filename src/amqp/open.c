@@ -234,19 +234,15 @@ close_handles:
 }
 
 int uvs_jobs_amqp_stats(const uvs_jobs_amqp_t *amqp, uvs_jobs_amqp_stats_t *ret) {
-  const struct uvs__publisher_stats *p;
-
   if (amqp == NULL || ret == NULL || ret->size < sizeof *ret)
     return UV_EINVAL;
-  p = &amqp->publisher.stats;
   ret->received = atomic_load(&amqp->stats.received);
   ret->put = atomic_load(&amqp->stats.put);
   ret->known = atomic_load(&amqp->stats.known);
   ret->parked = atomic_load(&amqp->stats.parked);
-  ret->published = atomic_load(&p->published);
-  ret->confirmed = atomic_load(&p->confirmed);
-  ret->returned = atomic_load(&p->returned);
-  ret->refused = atomic_load(&p->refused);
-  ret->released = atomic_load(&p->released);
+  ret->confirmed = atomic_load(&amqp->stats.confirmed);
+  ret->returned = atomic_load(&amqp->stats.returned);
+  ret->refused = atomic_load(&amqp->stats.refused);
+  ret->released = atomic_load(&amqp->stats.released);
   return 0;
 }

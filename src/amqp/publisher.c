@@ -10,16 +10,9 @@
 
 #define LOOK_NS UINT64_C(250000000) /* how often waiting messages are looked at */
 
-void uvs__send_end(struct uvs__publisher *p, struct uvs__send *send, enum uvs__sent how,
-                   const char *text) {
-  _Atomic uint64_t *const counts[] = {
-      [UVS__SENT_CONFIRMED] = &p->stats.confirmed, [UVS__SENT_RETURNED] = &p->stats.returned,
-      [UVS__SENT_INVALID] = &p->stats.refused,     [UVS__SENT_REFUSED] = &p->stats.refused,
-      [UVS__SENT_LATER] = &p->stats.released,
-  };
+void uvs__send_end(struct uvs__send *send, enum uvs__sent how, const char *text) {
   char *returned = send->returned;
 
-  atomic_fetch_add_explicit(counts[how], 1, memory_order_relaxed);
   send->returned = NULL;
   send->ended(send, how, text);
   uvs__amqp_free(returned); /* may be text */
@@ -121,7 +114,7 @@ void uvs__publisher_send(struct uvs__publisher *p, struct uvs__send *send) {
   }
   uv_mutex_unlock(&p->lock);
   if (stopped)
-    uvs__send_end(p, send, UVS__SENT_LATER, "the program ends");
+    uvs__send_end(send, UVS__SENT_LATER, "the program ends");
   else if (was_empty)
     uvs__link_wake(&p->link);
 }
@@ -145,12 +138,12 @@ static bool take_inbox(struct uvs__publisher *p, bool *ret_go) {
 
     list = send->next;
     if (uvs__message_exchange(send->payload, send->size, &exchange) != 0) {
-      uvs__send_end(p, send, UVS__SENT_INVALID, "the payload is not an encoded message");
+      uvs__send_end(send, UVS__SENT_INVALID, "the payload is not an encoded message");
       continue;
     }
     t = uvs__target_find(p, exchange);
     if (t == NULL)
-      uvs__send_end(p, send, UVS__SENT_LATER, "too many exchanges at the same time");
+      uvs__send_end(send, UVS__SENT_LATER, "too many exchanges at the same time");
     else
       uvs__target_add(t, send);
   }
@@ -183,7 +176,7 @@ static void look(struct uvs__publisher *p, bool all) {
     return;
   p->look_ns = uv_hrtime() + LOOK_NS;
   for (size_t i = 0; i < p->n_targets; i++)
-    uvs__target_look(p, p->targets[i], all);
+    uvs__target_look(p->targets[i], all);
 }
 
 static void free_targets(struct uvs__publisher *p) {

@@ -64,10 +64,6 @@ struct uvs__target {
   struct uvs__content returning;
 };
 
-struct uvs__publisher_stats {
-  _Atomic uint64_t published, confirmed, returned, refused, released;
-};
-
 struct uvs__publisher {
   struct uvs__link link;
   uv_thread_t thread;
@@ -77,7 +73,6 @@ struct uvs__publisher {
   void (*tell)(void *arg, int what, const char *text); /* UVS_AMQP_... */
   void (*exited)(void *arg);
   void *arg;
-  struct uvs__publisher_stats stats;
 
   /* The thread's own. */
   struct uvs__target *targets[UVS__CHANNELS];
@@ -116,9 +111,8 @@ bool uvs__target_frame(struct uvs__publisher *p, struct uvs__target *t, const am
 void uvs__target_lost(struct uvs__publisher *p, struct uvs__target *t);
 
 /* Ends what waits for too long, and what nobody waits for. `all`: everything that waits. */
-void uvs__target_look(struct uvs__publisher *p, struct uvs__target *t, bool all);
+void uvs__target_look(struct uvs__target *t, bool all);
 
-void uvs__send_end(struct uvs__publisher *p, struct uvs__send *send, enum uvs__sent how,
-                   const char *text);
+void uvs__send_end(struct uvs__send *send, enum uvs__sent how, const char *text);
 
 #endif

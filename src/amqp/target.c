@@ -131,12 +131,12 @@ static bool publish(struct uvs__publisher *p, struct uvs__target *t, struct uvs_
   if (rc == 0 && !uvs__headers_own(&m.properties, 2, &p->pool))
     rc = UV_ENOMEM;
   if (rc != 0) {
-    uvs__send_end(p, send, rc == UV_ENOMEM ? UVS__SENT_LATER : UVS__SENT_INVALID,
+    uvs__send_end(send, rc == UV_ENOMEM ? UVS__SENT_LATER : UVS__SENT_INVALID,
                   rc == UV_ENOMEM ? "there is no memory" : "the payload is not an encoded message");
     return true;
   }
   if (send->size - m.body.len + HEADERS_ROOM > (size_t)amqp_get_frame_max(p->link.state)) {
-    uvs__send_end(p, send, UVS__SENT_INVALID, "the properties are larger than a frame");
+    uvs__send_end(send, UVS__SENT_INVALID, "the properties are larger than a frame");
     return true;
   }
   uvs__header_set(&m.properties, "x-uvsched-id", uvs__amqp_string(send->id));
@@ -144,7 +144,6 @@ static bool publish(struct uvs__publisher *p, struct uvs__target *t, struct uvs_
   t->window[slot(t->next)] = send;
   t->sent[slot(t->next)] = true;
   t->next++;
-  atomic_fetch_add_explicit(&p->stats.published, 1, memory_order_relaxed);
   uvs__link_busy(&p->link);
   rc = amqp_basic_publish(p->link.state, t->number, m.exchange, m.routing_key, 1, 0, &m.properties,
                           m.body);
@@ -152,9 +151,9 @@ static bool publish(struct uvs__publisher *p, struct uvs__target *t, struct uvs_
   return uvs__link_sent(&p->link, rc);
 }
 
-static void refuse_all(struct uvs__publisher *p, struct uvs__target *t, const char *text) {
+static void refuse_all(struct uvs__target *t, const char *text) {
   while (t->waiting != NULL)
-    uvs__send_end(p, take_waiting(t), UVS__SENT_REFUSED, text);
+    uvs__send_end(take_waiting(t), UVS__SENT_REFUSED, text);
 }
 
 bool uvs__target_send(struct uvs__publisher *p, struct uvs__target *t) {
@@ -168,7 +167,7 @@ bool uvs__target_send(struct uvs__publisher *p, struct uvs__target *t) {
       int rc = open_channel(p, t);
 
       if (rc > 0)
-        refuse_all(p, t, p->link.error);
+        refuse_all(t, p->link.error);
       if (rc != 0)
         return rc > 0;
     }
@@ -184,8 +183,7 @@ bool uvs__target_send(struct uvs__publisher *p, struct uvs__target *t) {
 
 /* ---------------------------------------------------------------- answers --- */
 
-static void end_tag(struct uvs__publisher *p, struct uvs__target *t, uint64_t tag,
-                    enum uvs__sent how, const char *text) {
+static void end_tag(struct uvs__target *t, uint64_t tag, enum uvs__sent how, const char *text) {
   struct uvs__send *send = t->window[slot(tag)];
 
   if (!t->sent[slot(tag)])
@@ -197,20 +195,18 @@ static void end_tag(struct uvs__publisher *p, struct uvs__target *t, uint64_t ta
   if (send == NULL)
     return;
   if (how == UVS__SENT_CONFIRMED && send->is_returned)
-    uvs__send_end(p, send, UVS__SENT_RETURNED,
-                  send->returned == NULL ? "unroutable" : send->returned);
+    uvs__send_end(send, UVS__SENT_RETURNED, send->returned == NULL ? "unroutable" : send->returned);
   else
-    uvs__send_end(p, send, how, text);
+    uvs__send_end(send, how, text);
 }
 
-static void confirm(struct uvs__publisher *p, struct uvs__target *t, uint64_t tag, bool multiple,
-                    enum uvs__sent how) {
+static void confirm(struct uvs__target *t, uint64_t tag, bool multiple, enum uvs__sent how) {
   static const char nack[] = "the broker has refused the message (basic.nack)";
 
   if (tag < t->first || tag >= t->next)
     return;
   for (uint64_t i = multiple ? t->first : tag; i <= tag; i++)
-    end_tag(p, t, i, how, nack);
+    end_tag(t, i, how, nack);
   while (t->first < t->next && !t->sent[slot(t->first)])
     t->first++;
 }
@@ -239,8 +235,7 @@ static void take_return(struct uvs__target *t) {
 
 /* The broker has closed the channel. Which message was the reason is known only if one was sent.
  * Otherwise all are sent again, one by one. */
-static void closed(struct uvs__publisher *p, struct uvs__target *t, uint16_t code,
-                   const char *text) {
+static void closed(struct uvs__target *t, uint16_t code, const char *text) {
   enum uvs__sent how = UVS__SENT_REFUSED;
   uint32_t n = 0;
 
@@ -252,7 +247,7 @@ static void closed(struct uvs__publisher *p, struct uvs__target *t, uint16_t cod
     how = UVS__SENT_INVALID;
   t->careful = 0;
   for (uint64_t tag = t->first; tag < t->next; tag++)
-    end_tag(p, t, tag, how, text);
+    end_tag(t, tag, how, text);
   t->first = t->next = 1;
   t->careful = how == UVS__SENT_LATER ? n : 0;
   t->is_open = false;
@@ -268,10 +263,10 @@ static bool take_method(struct uvs__publisher *p, struct uvs__target *t, const a
 
   switch (m->id) {
   case AMQP_BASIC_ACK_METHOD:
-    confirm(p, t, ack->delivery_tag, ack->multiple, UVS__SENT_CONFIRMED);
+    confirm(t, ack->delivery_tag, ack->multiple, UVS__SENT_CONFIRMED);
     return true;
   case AMQP_BASIC_NACK_METHOD:
-    confirm(p, t, nack->delivery_tag, nack->multiple, UVS__SENT_REFUSED);
+    confirm(t, nack->delivery_tag, nack->multiple, UVS__SENT_REFUSED);
     return true;
   case AMQP_BASIC_RETURN_METHOD:
     uvs__content_begin(&t->returning, m->decoded);
@@ -279,7 +274,7 @@ static bool take_method(struct uvs__publisher *p, struct uvs__target *t, const a
   case AMQP_CHANNEL_CLOSE_METHOD:
     memset(&ok, 0, sizeof ok);
     uvs__link_close_text(close->reply_code, close->reply_text, text, sizeof text);
-    closed(p, t, close->reply_code, text);
+    closed(t, close->reply_code, text);
     return uvs__link_sent(
         &p->link, amqp_send_method(p->link.state, t->number, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok));
   default:
@@ -305,7 +300,7 @@ bool uvs__target_frame(struct uvs__publisher *p, struct uvs__target *t, const am
 void uvs__target_lost(struct uvs__publisher *p, struct uvs__target *t) {
   t->careful = 0;
   for (uint64_t tag = t->first; tag < t->next; tag++)
-    end_tag(p, t, tag, p->link.refused ? UVS__SENT_REFUSED : UVS__SENT_LATER, p->link.error);
+    end_tag(t, tag, p->link.refused ? UVS__SENT_REFUSED : UVS__SENT_LATER, p->link.error);
   t->first = t->next = 1;
   t->is_open = false;
   uvs__content_end(&t->returning);
@@ -321,7 +316,7 @@ static bool is_dropped(struct uvs__send *send) {
   return send->dropped_for > 0;
 }
 
-void uvs__target_look(struct uvs__publisher *p, struct uvs__target *t, bool all) {
+void uvs__target_look(struct uvs__target *t, bool all) {
   struct uvs__send *list = t->waiting;
   uint64_t now_ns = uv_hrtime();
 
@@ -332,7 +327,7 @@ void uvs__target_look(struct uvs__publisher *p, struct uvs__target *t, bool all)
 
     list = send->next;
     if (all || now_ns - send->since_ns > WAIT_NS || is_dropped(send))
-      uvs__send_end(p, send, UVS__SENT_LATER, "it could not be sent in time");
+      uvs__send_end(send, UVS__SENT_LATER, "it could not be sent in time");
     else
       uvs__target_add(t, send);
   }
@@ -342,6 +337,6 @@ void uvs__target_look(struct uvs__publisher *p, struct uvs__target *t, bool all)
     if (send == NULL || !is_dropped(send) || send->dropped_for < DROPPED_LOOKS)
       continue;
     t->window[slot(tag)] = NULL; /* its confirm may still come */
-    uvs__send_end(p, send, UVS__SENT_LATER, "the broker has not confirmed it");
+    uvs__send_end(send, UVS__SENT_LATER, "the broker has not confirmed it");
   }
 }
