@@ -94,9 +94,14 @@ class Broker:
 
     def stop(self):
         self.kill()
-        if self.starts > 0:
+        end = time.monotonic() + 20
+        while self.starts > 0:  # epmd refuses while it has not noticed that the broker is gone
             subprocess.run(["epmd", "-kill"], env=self.env, stdin=subprocess.DEVNULL, capture_output=True)
-            self.starts = 0
+            names = subprocess.run(["epmd", "-names"], env=self.env, stdin=subprocess.DEVNULL, capture_output=True)
+            if names.returncode != 0 or time.monotonic() > end:
+                self.starts = 0
+            else:
+                time.sleep(0.1)
 
     def ctl(self, *args):
         p = subprocess.run([f"{BIN}/rabbitmqctl", "-q", "-n", "uvs@localhost", *args], env=self.env, timeout=60,
