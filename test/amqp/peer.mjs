@@ -84,8 +84,7 @@ async function produce({ exchange, prefix, n, maxDelay, perSecond }) {
         const k = left.shift();
         const id = prefix + k;
         const delay = (k * 7919) % (maxDelay + 1);
-        result.sent[id] ??= { delay };
-        result.sent[id].at = Date.now();
+        result.sent[id] ??= { delay, at: Date.now() };
         pending.add(k);
         ch.publish(exchange, 'p.' + k, Buffer.from('body ' + k),
           { messageId: id, persistent: true, headers: { 'x-delay': delay } },
