@@ -4,6 +4,7 @@
  * the work; this file reads the options, prints what happens, and stops in the right order: first
  * the intake, then the jobs, then the connection for publishing.
  */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,9 +118,8 @@ static void on_amqp_closed(uvs_jobs_amqp_t *amqp, void *arg) {
 
   uvs_jobs_amqp_stats_init(&stats);
   if (!b->quiet && uvs_jobs_amqp_stats(amqp, &stats) == 0)
-    cli_complain("stopped: %llu messages taken, %llu delivered, %llu parked",
-                 (unsigned long long)(stats.put + stats.known), (unsigned long long)stats.confirmed,
-                 (unsigned long long)stats.parked);
+    cli_complain("stopped: %" PRIu64 " messages taken, %" PRIu64 " delivered, %" PRIu64 " parked",
+                 stats.put + stats.known, stats.confirmed, stats.parked);
   b->amqp = NULL;
   b->closed = true;
 }

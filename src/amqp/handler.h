@@ -50,8 +50,9 @@ struct uvs_jobs_amqp_s {
   void *stopped_arg, *closed_arg;
 };
 
-/* Any thread: leaves a note for on_event. */
+/* Any thread: leaves a note for on_event. Loop thread: delivers the notes. */
 void uvs__amqp_tell(void *amqp, int what, const char *text);
+void uvs__amqp_deliver(uvs_jobs_amqp_t *amqp);
 
 /* The handler of the jobs. Pool thread. */
 int uvs__amqp_run(uvs_job_t *job);

@@ -114,7 +114,7 @@ static amqp_table_entry_t entry(const char *name, amqp_field_value_t value) {
   return e;
 }
 
-static bool login(struct uvs__link *l) {
+static bool log_in(struct uvs__link *l) {
   const struct amqp_connection_info *info = &l->address->info;
   amqp_table_entry_t capabilities[4], properties[3];
   amqp_field_value_t yes, table;
@@ -197,7 +197,7 @@ bool uvs__link_connect(struct uvs__link *l) {
 
   l->refused = false;
   uvs__link_busy(l);
-  connected = open_socket(l) && login(l);
+  connected = open_socket(l) && log_in(l);
   uvs__link_idle(l);
   if (!connected)
     uvs__link_drop(l, false);

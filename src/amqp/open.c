@@ -14,43 +14,6 @@
 #define STUCK_NS UINT64_C(20000000000) /* longer than any time-out of rabbitmq-c */
 #define STUCK_AT_END_NS UINT64_C(2000000000)
 
-/* -------------------------------------------------------------------- notes --- */
-
-void uvs__amqp_tell(void *arg, int what, const char *text) {
-  uvs_jobs_amqp_t *amqp = arg;
-  struct uvs__note *note;
-
-  if (amqp->on_event == NULL)
-    return;
-  note = uvs__amqp_alloc(sizeof *note);
-  if (note == NULL)
-    return; /* an event is a hint */
-  note->what = what;
-  snprintf(note->text, sizeof note->text, "%s", text);
-  uv_mutex_lock(&amqp->lock);
-  *amqp->notes_end = note;
-  amqp->notes_end = &note->next;
-  uv_mutex_unlock(&amqp->lock);
-  uv_async_send(&amqp->async);
-}
-
-static void deliver_notes(uvs_jobs_amqp_t *amqp) {
-  struct uvs__note *list;
-
-  uv_mutex_lock(&amqp->lock);
-  list = amqp->notes;
-  amqp->notes = NULL;
-  amqp->notes_end = &amqp->notes;
-  uv_mutex_unlock(&amqp->lock);
-  while (list != NULL) {
-    struct uvs__note *note = list;
-
-    list = note->next;
-    amqp->on_event(amqp, note->what, note->text, amqp->arg);
-    uvs__amqp_free(note);
-  }
-}
-
 /* -------------------------------------------------------------------- close --- */
 
 static void free_amqp(uvs_jobs_amqp_t *amqp) {
@@ -78,7 +41,7 @@ static void close_handles(uvs_jobs_amqp_t *amqp) {
 static void on_async(uv_async_t *async) {
   uvs_jobs_amqp_t *amqp = async->data;
 
-  deliver_notes(amqp);
+  uvs__amqp_deliver(amqp);
   if (amqp->intake != NULL && atomic_exchange(&amqp->intake_exited, false)) {
     uvs__intake_join(amqp->intake);
     amqp->intake = NULL;
@@ -88,7 +51,7 @@ static void on_async(uv_async_t *async) {
   }
   if (amqp->closing && atomic_exchange(&amqp->publisher_exited, false)) {
     uvs__publisher_join(&amqp->publisher);
-    deliver_notes(amqp);
+    uvs__amqp_deliver(amqp);
     close_handles(amqp);
   }
 }
