@@ -67,6 +67,7 @@ struct bridge {
   int64_t grace_ns;
   const char *name;
   bool quiet, stopping, closed;
+  bool refused; /* the options are wrong: nothing more is printed */
 };
 
 /* ------------------------------------------------------------------ events --- */
@@ -89,7 +90,7 @@ static void on_amqp_event(uvs_jobs_amqp_t *amqp, int what, const char *text, voi
 
   (void)amqp;
   for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
-    if (lines[i].what == what && !(b->quiet && lines[i].good))
+    if (lines[i].what == what && !b->refused && !(b->quiet && lines[i].good))
       cli_complain("%s%s", lines[i].line, text);
 }
 
@@ -117,7 +118,7 @@ static void on_amqp_closed(uvs_jobs_amqp_t *amqp, void *arg) {
   uvs_jobs_amqp_stats_t stats;
 
   uvs_jobs_amqp_stats_init(&stats);
-  if (!b->quiet && uvs_jobs_amqp_stats(amqp, &stats) == 0)
+  if (!b->quiet && !b->refused && uvs_jobs_amqp_stats(amqp, &stats) == 0)
     cli_complain("stopped: %" PRIu64 " messages taken, %" PRIu64 " delivered, %" PRIu64 " parked",
                  stats.put + stats.known, stats.confirmed, stats.parked);
   b->amqp = NULL;
@@ -188,6 +189,7 @@ static int run_bridge(struct bridge *b, uvs_jobs_amqp_options_t *o,
     status = rc == UV_EINVAL ? cli_usage_error(command.name, "%s", text) : CLI_FAILED;
     if (status == CLI_FAILED)
       cli_complain("the bridge cannot be started: %s", *text == '\0' ? uv_strerror(rc) : text);
+    b->refused = true;
     on_stopped(b->amqp, b);
   }
   while (!b->closed)

@@ -8,10 +8,8 @@
 
 #include "amqp/alloc.h"
 
-static int check(const struct uvs__amqp_address *a, const char *url, char *text, size_t size) {
-  if (strncmp(url, "amqp://", 7) != 0 && strncmp(url, "amqps://", 8) != 0)
-    snprintf(text, size, "the broker's URL does not begin with amqp:// or amqps://");
-  else if (*a->info.host == '\0')
+static int check(const struct uvs__amqp_address *a, char *text, size_t size) {
+  if (*a->info.host == '\0')
     snprintf(text, size, "the broker's URL has no host");
   else if (a->info.ssl && a->ca_file == NULL)
     snprintf(text, size, "amqps:// needs a file with the certificates to trust");
@@ -27,6 +25,10 @@ int uvs__address_read(struct uvs__amqp_address *a, const char *url, const char *
   int rc;
 
   memset(a, 0, sizeof *a);
+  if (strncmp(url, "amqp://", 7) != 0 && strncmp(url, "amqps://", 8) != 0) {
+    snprintf(text, size, "the broker's URL does not begin with amqp:// or amqps://");
+    return UV_EINVAL;
+  }
   a->parts = uvs__amqp_copy(url);
   a->ca_file = ca_file == NULL ? NULL : uvs__amqp_copy(ca_file);
   if (a->parts == NULL || (ca_file != NULL && a->ca_file == NULL)) {
@@ -41,7 +43,7 @@ int uvs__address_read(struct uvs__amqp_address *a, const char *url, const char *
              "the broker's URL cannot be read: write amqp://USER:PASSWORD@HOST:PORT/VHOST");
     rc = UV_EINVAL;
   } else {
-    rc = check(a, url, text, size);
+    rc = check(a, text, size);
   }
   if (rc != 0) {
     uvs__address_free(a);
