@@ -69,6 +69,11 @@ bench-jobs: build/build.ninja
 	@meson compile -C build bench-jobs
 	@build/bench/bench-jobs build
 
+# Delayed messages through the bridge, beside the rate of the broker itself. Starts a RabbitMQ.
+bench-amqp: build/build.ninja
+	@meson compile -C build bench-amqp
+	@cd build && ../bench/amqp bench/bench-amqp
+
 # Costs of single operations on this machine: make bench-stats, make bench-dispose.
 bench-%: build/build.ninja
 	@meson compile -C build $@
@@ -128,6 +133,7 @@ symbols: build/build.ninja
 	@meson compile -C build
 	@deploy/symbols build/src/libuvsched.so
 	@test ! -e build/src/jobs/libuvsched-jobs.so || deploy/symbols build/src/jobs/libuvsched-jobs.so
+	@test ! -e build/src/amqp/libuvsched-amqp.so || deploy/symbols build/src/amqp/libuvsched-amqp.so
 
 # The reference of the public headers: build/docs/html/index.html.
 docs:
