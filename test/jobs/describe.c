@@ -361,6 +361,31 @@ static void run(struct uvs__store *store, struct uvs__request *r) {
   store_drive(store, &left);
 }
 
+static int compare_lines(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void describe_sorted(FILE *to, char *text) {
+  size_t n = 0, room = 0;
+  char **lines = NULL, *line, *rest = text;
+
+  while ((line = strsep(&rest, "\n")) != NULL) {
+    if (n == room) {
+      room = room == 0 ? 100 : 2 * room;
+      lines = realloc(lines, room * sizeof *lines);
+      if (lines == NULL)
+        abort();
+    }
+    lines[n++] = line;
+  }
+  qsort(lines, n, sizeof *lines, compare_lines);
+  for (size_t i = 0; i < n; i++) {
+    if (*lines[i] != '\0' && (i == 0 || strcmp(lines[i], lines[i - 1]) != 0))
+      fprintf(to, "%s\n", lines[i]);
+  }
+  free(lines);
+}
+
 static void get_one(FILE *to, struct uvs__store *store, const uvs_job_info_t *info) {
   struct uvs__list_request r = {.r = {.op = UVS__GET}, .rest = strchr(info->id, '/') + 1};
 
@@ -385,14 +410,31 @@ static void list_state(FILE *to, struct uvs__store *store, int state) {
   } while (r.r.status == 0 && r.next != 0);
 }
 
-void describe_store(FILE *to, struct uvs__store *store) {
+/* In order, or sorted by lines: then all lines of the jobs of a state are together. */
+static void list_states(FILE *to, struct uvs__store *store, bool sorted) {
+  static const int states[] = {0, UVS_JOB_DEAD, UVS_JOB_DONE};
+
+  for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+    char *text;
+    size_t size;
+    FILE *lines = open_memstream(&text, &size);
+
+    list_state(lines, store, states[i]);
+    fclose(lines);
+    if (sorted)
+      describe_sorted(to, text);
+    else
+      fputs(text, to);
+    free(text);
+  }
+}
+
+void describe_store(FILE *to, struct uvs__store *store, bool sorted) {
   struct uvs__cron_request crons = {.r = {.op = UVS__CRONS}};
   struct uvs__count_request count = {.r = {.op = UVS__COUNT}};
   struct uvs__events_request events = {.r = {.op = UVS__EVENTS}};
 
-  list_state(to, store, 0);
-  list_state(to, store, UVS_JOB_DEAD);
-  list_state(to, store, UVS_JOB_DONE);
+  list_states(to, store, sorted);
   run(store, &crons.r);
   describe_answer(to, &crons.r);
   free_answer(&crons.r);

@@ -29,14 +29,23 @@ static void must(bool good, const char *what) {
   abort();
 }
 
+const struct store_kind *store_kind_named(const char *name) {
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    if (strcmp(kinds[i].name, name) == 0 && (!kinds[i].server || redis_ns_is_built()))
+      return &kinds[i];
+  }
+  return NULL;
+}
+
 bool store_choose(size_t i) {
   const char *only = getenv("STORE");
 
   if (i >= sizeof kinds / sizeof *kinds)
     return false;
-  store_kind = only == NULL ? &kinds[i] : strcmp(only, kinds[i].name) == 0 ? &kinds[i] : NULL;
-  if (kinds[i].server && (only == NULL || !redis_ns_is_built()))
-    store_kind = NULL;
+  if (only == NULL)
+    store_kind = kinds[i].server ? NULL : &kinds[i];
+  else
+    store_kind = strcmp(only, kinds[i].name) == 0 ? store_kind_named(only) : NULL;
   if (store_kind != NULL)
     printf("\nstore: %s\n", store_kind->name);
   return true;

@@ -35,6 +35,7 @@ struct store_kind {
  * STORE=name in the environment chooses only that one. */
 bool store_choose(size_t i);
 extern const struct store_kind *store_kind;
+const struct store_kind *store_kind_named(const char *name); /* NULL: there is none */
 #define ON_EVERY_STORE(...) \
   for (size_t store_i_ = 0; store_choose(store_i_); store_i_++) { \
     if (store_kind != NULL) { \

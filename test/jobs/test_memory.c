@@ -239,7 +239,7 @@ static char *content(struct store_fixture *f) {
   size_t size;
   FILE *to = open_memstream(&text, &size);
 
-  describe_store(to, f->at);
+  describe_store(to, f->at, false);
   fclose(to);
   return text;
 }

@@ -154,48 +154,6 @@ TEST overdue_jobs_are_pending_and_due(void) {
   PASS();
 }
 
-/* Q58 */
-TEST a_list_comes_in_pages(void) {
-  struct store_fixture f;
-  uvs_job_filter_t filter = filter_state(0);
-  char all[200] = "";
-  int i, pages = 0;
-  char rest[2] = "";
-
-  store_init(&f);
-  for (i = 0; i < 26; i++) {
-    rest[0] = (char)('a' + i);
-    EQ(0, store_put_simple(&f, i % 2 ? "q" : "p", rest));
-  }
-  filter.queue = "q";
-  do {
-    strcat(all, store_list(&f, &filter, f.cursor, 5));
-    ASSERT(f.n_infos <= 5);
-    strcat(all, ",");
-    ASSERT(++pages < 30);
-  } while (f.cursor != 0);
-  SAYS("b d f h j,l n p r t,v x z,", all);
-  store_close(&f);
-  PASS();
-}
-
-/* Q58 */
-TEST jobs_that_are_put_while_a_list_is_read_come_at_its_end(void) {
-  struct store_fixture f;
-  uvs_job_filter_t filter = filter_state(0);
-
-  store_init(&f);
-  EQ(0, store_put_simple(&f, "q", "c"));
-  EQ(0, store_put_simple(&f, "q", "d"));
-  EQ(0, store_put_simple(&f, "q", "e"));
-  SAYS("c d", store_list(&f, &filter, 0, 2));
-  EQ(0, store_cancel(&f, "q", "c"));
-  EQ(0, store_put_simple(&f, "q", "a"));
-  SAYS("e a", store_list(&f, &filter, f.cursor, 2));
-  store_close(&f);
-  PASS();
-}
-
 /* Q25 */
 TEST lists_have_no_payloads_but_dead_letters_have(void) {
   struct store_fixture f;
@@ -451,8 +409,6 @@ SUITE(list) {
   RUN_TEST(a_list_is_ordered_by_time_of_put);
   RUN_TEST(a_filter_matches_jobs_that_match_all_its_fields);
   RUN_TEST(overdue_jobs_are_pending_and_due);
-  RUN_TEST(a_list_comes_in_pages);
-  RUN_TEST(jobs_that_are_put_while_a_list_is_read_come_at_its_end);
   RUN_TEST(lists_have_no_payloads_but_dead_letters_have);
   RUN_TEST(records_whose_time_is_over_are_not_listed);
 }

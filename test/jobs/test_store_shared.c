@@ -127,7 +127,7 @@ TEST a_store_has_a_clock_and_a_poll_interval(void) {
   EQ(store_now(&f), f.first->ops->now_us(f.first));
   f.wall_ns += 1999;
   EQ(store_now(&f), f.first->ops->now_us(f.first));
-  ASSERT(f.first->poll_ms > 0); /* it can be shared */
+  ASSERT(f.first->poll_ms > 0 || f.kind->server); /* it can be shared */
   EQ(0, f.first->ops->idle(f.first));
   SAYS("", f.first->trouble);
   store_close(&f);
@@ -194,23 +194,28 @@ TEST closing_an_opener_ends_the_leases_that_it_has_given(void) {
   f.at = f.first;
   EQ(UVS_JOB_RUNNING, store_state(&f, "q", "b"));
   EQ(store_now(&f) * 1000, f.infos->due_ns);
-  EQ(true, poll(&f, f.first));
+  if (!f.kind->server)
+    EQ(true, poll(&f, f.first));
   SAYS("b c", store_claim(&f, "q", 9)); /* not a */
   EQ(true, f.claimed[0]->crashed_now);
   store_close(&f);
   PASS();
 }
 
-SUITE(shared) {
-  RUN_TEST(two_openers_share_jobs_keys_queues_and_fences);
+/* A server tells by messages. */
+SUITE(polling) {
   RUN_TEST(a_poll_reports_changes_by_another_opener_once);
   RUN_TEST(claims_that_find_nothing_are_no_change);
   RUN_TEST(a_retry_a_result_and_a_queue_are_changes);
   RUN_TEST(an_own_change_does_not_hide_an_earlier_one_of_another_opener);
   RUN_TEST(polling_says_that_there_are_new_events);
+}
+
+SUITE(shared) {
+  RUN_TEST(two_openers_share_jobs_keys_queues_and_fences);
   RUN_TEST(a_store_has_a_clock_and_a_poll_interval);
   RUN_TEST(everything_is_there_after_the_store_was_closed);
   RUN_TEST(closing_an_opener_ends_the_leases_that_it_has_given);
 }
 
-TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(shared)));
+TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(shared); if (!store_kind->server) RUN_SUITE(polling)));

@@ -36,9 +36,13 @@ local function take_token(w)
   w.used, w.changed = w.used + 1, true
 end
 
+local unbounded = concurrency == 0 and rate.max == 0 and catch_up.max == 0
+
 -- Steps 4 to 7. Returns true if the job may be claimed; else `stopped` or 'skip'.
 local function may_claim(score)
-  if concurrency > 0 and running >= concurrency then
+  if unbounded and handled < max and bytes <= BYTES then
+    return true
+  elseif concurrency > 0 and running >= concurrency then
     stopped = 'concurrency'
   elseif not has_token(rate) then
     stopped = 'rate'
@@ -54,57 +58,77 @@ local function may_claim(score)
 end
 
 local function count_claim(score)
+  handled = handled + 1
+  if unbounded then
+    return
+  end
   take_token(rate)
   if score < now - OVERDUE then
     take_token(catch_up)
   end
-  running, handled = running + 1, handled + 1
+  running = running + 1
 end
 
 -- ------------------------------------------------------------------ write ---
 
--- Writes a list of claimed jobs {id, member, score, from}, and adds them to the answer.
-local function write_claims(list)
-  local rests, members, runs, leases, records, old = {}, {}, {}, {}, nil, nil
-  if #list == 0 then
+local PLAIN_REST = pack('HHBB', 0, 0, 0, 0) -- of the run of a job that has not failed
+
+-- The run of a job that is claimed for the first time.
+local function first_run(record, due)
+  local head = band(string.byte(record, 2), 28) == 0 and sub(record, 1, 16) or
+    read_head(record, 1).head
+  return pack(RUN, 1, IS_CLAIMED, fence, node, 0, 0, due) .. PLAIN_REST .. head
+end
+
+-- The run of a job that has one, and how often it has failed and crashed, and when it was due.
+local function next_run(run, expired)
+  local failures, crashes, due = select(5, unpack_bytes(RUN, run))
+  crashes = crashes + (expired and 1 or 0)
+  return pack('>BBI7I6I4I4', 1, IS_CLAIMED, fence, node, failures, crashes) .. sub(run, 24),
+    failures, crashes, due
+end
+
+-- Writes claimed jobs, and adds them to the answer. froms: the sets that they are in.
+local function write_claims(members, scores, froms)
+  local n = #members
+  local rests, runs, leases, gone, records, old = {}, {}, {}, {}, nil, nil
+  local r = #reply
+  if n == 0 then
     return
   end
   if fence == old_fence then
     fence = fence + 1
   end
-  for i, c in ipairs(list) do
-    rests[i] = c[1]
-    leases[2 * i - 1], leases[2 * i] = lease, c[2]
-    if c[4] ~= q.lease then
-      members[c[4]] = members[c[4]] or {}
-      table.insert(members[c[4]], c[2])
+  for i = 1, n do
+    local m, from = members[i], froms[i]
+    rests[i] = sub(m, 5)
+    leases[2 * i - 1], leases[2 * i] = lease, m
+    if from ~= q.lease then
+      gone[from] = gone[from] or {}
+      gone[from][#gone[from] + 1] = m
     end
   end
   records, old = call('HMGET', q.job, unpack(rests)), call('HMGET', q.run, unpack(rests))
-  for i, c in ipairs(list) do
-    local run, failures, crashes, due = old[i], 0, 0, c[3]
-    local again = c[4] == q.lease
+  for i = 1, n do
+    local run, expired, record = old[i], froms[i] == q.lease, records[i]
+    local failures, crashes, due = 0, 0, scores[i]
     if run then
-      failures, crashes, due = select(5, unpack_bytes(RUN, run))
-      crashes = crashes + (again and 1 or 0)
-      run = pack('>BBI7I6I4I4', 1, IS_CLAIMED, fence, node, failures, crashes) .. sub(run, 24)
+      run, failures, crashes, due = next_run(run, expired)
     else
-      local flags = string.byte(records[i], 2)
-      local head = band(flags, 28) == 0 and sub(records[i], 1, 16) or
-        read_head(records[i], 1).head
-      run = pack(RUN .. 'HHBB', 1, IS_CLAIMED, fence, node, 0, 0, due, 0, 0, 0, 0) .. head
+      run = first_run(record, due)
     end
-    runs[2 * i - 1], runs[2 * i] = c[1], run
-    reply[#reply + 1] = c[1]
-    reply[#reply + 1] = pack('>BI4I4i8', again and 1 or 0, failures, crashes, due)
-    reply[#reply + 1] = records[i]
-    bytes = bytes + #records[i]
+    runs[2 * i - 1], runs[2 * i] = rests[i], run
+    reply[r + 1], reply[r + 3] = rests[i], record
+    reply[r + 2] = pack('>BI4I4i8', expired and 1 or 0, failures, crashes, due)
+    r = r + 3
+    bytes = bytes + #record
     if q.name == 'uvs.cron' then
-      reply[#reply + 1] = call('HGET', CRONS, c[1]) or ''
+      r = r + 1
+      reply[r] = call('HGET', CRONS, rests[i]) or ''
     end
   end
   call('HSET', q.run, unpack(runs))
-  for from, each in pairs(members) do
+  for from, each in pairs(gone) do
     call('ZREM', from, unpack(each))
   end
   call('ZADD', q.lease, unpack(leases))
@@ -142,7 +166,8 @@ end
 
 -- Jobs whose lease has ended, and jobs with crashes, in one order.
 local function walk_crashed()
-  local expired, again, list = reader(q.lease), reader(q.again), {}
+  local expired, again = reader(q.lease), reader(q.again)
+  local members, scores, froms = {}, {}, {}
   local looked_at = 0
   if pending_only then
     expired.more = false
@@ -151,7 +176,7 @@ local function walk_crashed()
     local r, m, score = expired, peek(expired)
     local m2, score2 = peek(again)
     if m2 and (not m or score2 < score or
-      (score2 == score and unpack_bytes('>I7', m2) < unpack_bytes('>I7', m))) then
+      (score2 == score and unpack_bytes('>I4', m2) < unpack_bytes('>I4', m))) then
       r, m, score = again, m2, score2
     end
     if not m then
@@ -163,15 +188,16 @@ local function walk_crashed()
       break
     end
     r.i = r.i + 2
-    if r == again or not end_expired(r, sub(m, 8)) then
+    if r == again or not end_expired(r, sub(m, 5)) then
       if may_claim(score) == true then
         count_claim(score)
         crashed = crashed + 1
-        list[#list + 1] = {sub(m, 8), m, score, r.key}
+        local i = #members + 1
+        members[i], scores[i], froms[i] = m, score, r.key
       end
     end
   end
-  write_claims(list)
+  write_claims(members, scores, froms)
 end
 
 -- Pending jobs of one priority. Those that are overdue come first; without a token for them, all of
@@ -181,8 +207,9 @@ local function walk_pending(key)
   while not stopped do
     local page = math.min(PAGE, max - handled + 1)
     local got = call('ZRANGEBYSCORE', key, from, now, 'WITHSCORES', 'LIMIT', 0, page)
-    local list, skip = {}, false
+    local members, scores, froms, skip = {}, {}, {}, false
     for i = 1, #got, 2 do
+      local n = #members + 1
       local score = tonumber(got[i + 1])
       local may = may_claim(score)
       if may ~= true then
@@ -190,9 +217,9 @@ local function walk_pending(key)
         break
       end
       count_claim(score)
-      list[#list + 1] = {sub(got[i], 8), got[i], score, key}
+      members[n], scores[n], froms[n] = got[i], score, key
     end
-    write_claims(list)
+    write_claims(members, scores, froms)
     if skip then
       from = fmt('%.0f', now - OVERDUE)
     elseif #got < 2 * page then

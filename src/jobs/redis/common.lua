@@ -78,6 +78,11 @@ local function answer(list)
   return list
 end
 
+-- A job's entry in a sorted set. Jobs with the same time go by number, of which 32 bits are enough.
+local function member_of(num, rest)
+  return pack('>I4', num % 4294967296) .. rest
+end
+
 -- ---------------------------------------------------------------- records ---
 
 -- The part of a record in front of the metadata and the payload. `at`: where it begins.
@@ -119,7 +124,7 @@ local function read_run(q, rest, s)
   local _, flags, f, owner, failures, crashes, due, err, progress, successor, holder, p =
     unpack_bytes(RUN .. 'Hc0Hc0Bc0Bc0', s)
   local j = read_head(s, p)
-  j.q, j.rest, j.run, j.member = q, rest, s, pack('>I7', j.num) .. rest
+  j.q, j.rest, j.run, j.member = q, rest, s, member_of(j.num, rest)
   j.fence, j.owner, j.failures, j.crashes, j.due = f, owner, failures, crashes, due
   j.err, j.progress, j.successor, j.holder = err, progress, successor, holder
   j.claimed, j.held, j.cancelled = flags % 2 == 1, band(flags, IS_HELD) ~= 0,
@@ -138,7 +143,7 @@ end
 
 -- A job that has never been claimed, held or failed has no run; its due time is its score.
 local function plain(q, rest, j)
-  j.q, j.rest, j.member = q, rest, pack('>I7', j.num) .. rest
+  j.q, j.rest, j.member = q, rest, member_of(j.num, rest)
   j.fence, j.owner, j.failures, j.crashes, j.due = 0, 0, 0, 0, 0
   j.err, j.progress, j.successor, j.holder = '', '', '', ''
   return j

@@ -4,7 +4,7 @@ local PAGE = 500
 local q, skip = queues[1], tonumber(ARGV[arg])
 local members = call('ZRANGEBYSCORE', q.lease, fmt('(%.0f', now), '+inf', 'LIMIT', skip, PAGE)
 for _, m in ipairs(members) do
-  local _, _, _, owner = unpack_bytes('>BBI7I6', call('HGET', q.run, sub(m, 8)))
+  local _, _, _, owner = unpack_bytes('>BBI7I6', call('HGET', q.run, sub(m, 5)))
   if owner == node then
     call('ZADD', q.lease, now, m)
     nearer(q, now)

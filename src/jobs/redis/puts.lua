@@ -71,7 +71,7 @@ local function put_one(q, a)
   if key ~= '' then
     call('HSET', q.key, key, rest)
   end
-  call('ZADD', q.due[tonumber(ARGV[a + 5]) + 1], due, pack('>I7', number) .. rest)
+  call('ZADD', q.due[tonumber(ARGV[a + 5]) + 1], due, member_of(number, rest))
   nearer(q, due)
   return 0
 end
@@ -125,7 +125,7 @@ local function put_together(q, a)
   r[#r + 1] = rest
   r[#r + 1] = record
   m[#m + 1] = due
-  m[#m + 1] = pack('>I7', number) .. rest
+  m[#m + 1] = member_of(number, rest)
   nearer(q, due)
 end
 

@@ -26,22 +26,40 @@ local function write_simple()
 end
 
 -- The end of a job that has no key and no successor, and whose end is not kept for long.
-local function ack_simply(j, result)
-  local q, till, name = j.q, j.put + REPEAT, j.name or ''
-  local rests, members, ends, untils
+local function ack_simply(q, rest, num, put, failures, crashes, name, result)
+  local till = put + REPEAT
+  local rests, members
   simple = simple or {rests = {}, members = {}, ends = {}, untils = {}}
   simple.rests[q], simple.members[q] = simple.rests[q] or {}, simple.members[q] or {}
-  rests, members, ends, untils = simple.rests[q], simple.members[q], simple.ends, simple.untils
-  rests[#rests + 1] = j.rest
-  members[#members + 1] = j.member
+  rests, members = simple.rests[q], simple.members[q]
+  rests[#rests + 1] = rest
+  members[#members + 1] = member_of(num, rest)
   if till > now then
-    ends[#ends + 1] = q.name .. '/' .. j.rest
-    ends[#ends + 1] = pack(END .. 'Bc0', 1, DONE, j.num, j.put, now, till, j.failures, j.crashes,
-      #name, name) .. result
-    untils[#untils + 1] = till
-    untils[#untils + 1] = q.name .. '/' .. j.rest
+    local ends, untils, n, field = simple.ends, simple.untils, #simple.ends, q.name .. '/' .. rest
+    ends[n + 1], untils[n + 2] = field, field
+    ends[n + 2] = pack(END .. 'Bc0', 1, DONE, num, put, now, till, failures, crashes, #name, name) ..
+      result
+    untils[n + 1] = till
   end
-  runs[q][j.rest] = false
+  runs[q] = runs[q] or {}
+  runs[q][rest] = false
+end
+
+-- Most ACKs: the job has none of what runs and records have only at times. Returns true if it was
+-- done.
+local PLAIN_REST = pack('HHBB', 0, 0, 0, 0)
+local function ack_plain(q, rest, s, wanted, result)
+  local _, flags, f, failures, crashes, head, num, put
+  if sub(s, 32, 37) ~= PLAIN_REST then
+    return false
+  end
+  _, flags, f, _, failures, crashes, _ = unpack_bytes(RUN, s)
+  _, head, num, put = unpack_bytes('>BBI7I7', s, 38)
+  if flags % 2 ~= 1 or f ~= wanted or band(head, 28) ~= 0 then
+    return false
+  end
+  ack_simply(q, rest, num, put, failures + 1, crashes, '', result)
+  return true
 end
 
 -- RETRY or RELEASE: the job is pending again, unless it was cancelled or has a successor.
@@ -103,7 +121,7 @@ local function get_run(q, rest)
   if s == nil then
     s = call('HGET', q.run, rest)
   end
-  return s and read_run(q, rest, s)
+  return s
 end
 
 -- Reads the runs of all items at once.
@@ -129,11 +147,16 @@ read_runs()
 while a <= #ARGV do
   local q, rest, op = queues[tonumber(ARGV[a])], ARGV[a + 1], tonumber(ARGV[a + 3])
   local text, last, n = ARGV[a + 5], tonumber(ARGV[a + 6]), tonumber(ARGV[a + 7])
-  local j, status = get_run(q, rest), 1
-  if j and j.claimed and j.fence == tonumber(ARGV[a + 2]) then
-    if op == ACK and n == 0 and not j.key and j.keep == 0 and j.successor == '' then
-      j.failures = j.failures + 1
-      ack_simply(j, text)
+  local s, wanted = get_run(q, rest), tonumber(ARGV[a + 2])
+  local status = 1
+  if s and op == ACK and n == 0 and ack_plain(q, rest, s, wanted, text) then
+    status = 0
+  elseif s then
+    local j = read_run(q, rest, s)
+    if not j.claimed or j.fence ~= wanted then
+      status = 1
+    elseif op == ACK and n == 0 and not j.key and j.keep == 0 and j.successor == '' then
+      ack_simply(q, rest, j.num, j.put, j.failures + 1, j.crashes, j.name or '', text)
       status = 0
     else
       if op ~= EXTEND then
