@@ -66,6 +66,9 @@ class History:
         self.held = []  # (process, ms)
         self.clock = (0, 0)
         self.count = {}  # verb: how many lines
+        self.ready = set()  # processes
+        self.puts, self.ends_of = {}, {}  # process: how many
+        self.ticks = 0  # runs of the cron
         self.resets = {}  # process: how many
         self.explained = {}  # what: how many second runs
         self.lost = []  # (id, when put)
@@ -110,14 +113,15 @@ class History:
 
     # ---------------------------------------------------- the processes' lines
 
-    def on_ready(self, _):
-        pass
+    def on_ready(self, process):
+        self.ready.add(process)
 
     def on_ask(self, _, job, us, delay):
         self.asked[job] = int(us) + int(delay) + self.clock[0], self.lines
 
-    def on_put(self, _, job):
+    def on_put(self, process, job):
         self.acknowledged[job] = self.now
+        self.puts[process] = self.puts.get(process, 0) + 1
 
     def on_full(self, *_):
         pass
@@ -148,6 +152,7 @@ class History:
         if any(fence == other for other, _, _ in runs):
             self.error(f"a claim runs twice: {job} {fence}")
         runs.append((fence, process, self.now))
+        self.ticks += job.startswith("tick/")
         running = self.running.setdefault(process, set())
         if job in running:
             self.error(f"runs twice at once in process {process}: {job}")
@@ -161,6 +166,7 @@ class History:
 
     def on_end(self, process, job, _):
         self.ended.add(job)
+        self.ends_of[process] = self.ends_of.get(process, 0) + 1
         self.running.get(process, set()).discard(job)
 
     def on_done(self, _, job, fence):
