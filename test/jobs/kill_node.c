@@ -210,6 +210,8 @@ static void on_watch(uv_timer_t *timer) {
 
   (void)timer;
   uv_mutex_lock(&watch_lock);
+  if (watcher_ns == 0)
+    watcher_ns = now_ns;
   gap_ns = watcher_gap_ns > now_ns - watcher_ns ? watcher_gap_ns : now_ns - watcher_ns;
   watcher_gap_ns = 0;
   uv_mutex_unlock(&watch_lock);

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """cluster: a redis-server, processes that put and run jobs on it (../jobs/kill_node.c), and their
 history (../jobs/history.py)."""
-import glob
 import json
 import os
 import random
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,13 +20,17 @@ PATIENCE = 60  # s; only a bound for tests that hang
 REQUEST = 0.5  # s; the time-out of each request, in the store's name
 
 
-def faketime():
-    """Environment of a program with another clock, without the clock itself; None: not installed."""
-    found = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
-    if not found:
-        return None
-    # Only the wall clock: both names, old and new.
-    return {"LD_PRELOAD": found[0], "DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+class Clock:
+    """A clock of its own for programs (clock_shim.c)."""
+
+    def __init__(self, shim, ahead_s=0):
+        self.file = tempfile.NamedTemporaryFile(prefix="uvsched-clock-", buffering=0)
+        self.env = {"LD_PRELOAD": shim, "CLOCK_SHIM": self.file.name}
+        self.set(ahead_s)
+
+    def set(self, ahead_s):
+        self.file.seek(0)
+        self.file.write(struct.pack("q", ahead_s * 1000000))
 
 
 class Cluster:

@@ -53,7 +53,7 @@ def without_messages(data):
 class Proxy:
     def __init__(self, target, seed=0):
         self.target, self.choose = target, random.Random(seed)
-        self.mode, self.pairs = "pass", set()
+        self.mode, self.tasks = "pass", {}  # task of a connection: its sockets
         self.loop = asyncio.new_event_loop()
         self.listener = self.listen(0)
         self.port = self.listener.getsockname()[1]
@@ -63,10 +63,11 @@ class Proxy:
     def run(self):
         self.open_gate = asyncio.Event()
         self.open_gate.set()
-        self.acceptor = self.loop.create_task(self.accept(self.listener))
+        self.acceptor = self.loop.create_task(self.accept())
         self.loop.run_forever()
 
-    def listen(self, port):
+    @staticmethod
+    def listen(port):
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
@@ -81,61 +82,68 @@ class Proxy:
     async def change(self, mode):
         if self.mode == "refuse":
             self.listener = self.listen(self.port)
-            self.acceptor = self.loop.create_task(self.accept(self.listener))
+            self.acceptor = self.loop.create_task(self.accept())
         self.mode = mode
         if mode == "hole":
             self.open_gate.clear()
         else:
             self.open_gate.set()
         if mode == "refuse":
-            self.acceptor.cancel()
-            self.listener.close()
+            await self.refuse()
         if mode in ("refuse", "reset"):
-            for pair in list(self.pairs):
-                self.end(pair)
+            await self.end_all()
         if mode == "half":
-            for pair in list(self.pairs):
-                pair[1].shutdown(socket.SHUT_RDWR)
+            for _, server in self.tasks.values():
+                try:
+                    server.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
 
-    def end(self, pair):
-        if pair in self.pairs:
-            self.pairs.discard(pair)
-            for sock in pair:
-                reset(sock)
+    async def refuse(self):
+        """A socket is closed only when no task waits for it: the loop knows it by its number."""
+        self.acceptor.cancel()
+        await asyncio.gather(self.acceptor, return_exceptions=True)
+        self.listener.close()
 
-    async def accept(self, listener):
+    async def end_all(self):
+        tasks = list(self.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def accept(self):
         while True:
-            client, _ = await self.loop.sock_accept(listener)
-            self.loop.create_task(self.serve(client))
+            client, _ = await self.loop.sock_accept(self.listener)
+            server = socket.socket()
+            for sock in (client, server):
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            task = self.loop.create_task(self.serve(client, server))
+            self.tasks[task] = client, server
+            task.add_done_callback(self.forget)
 
-    async def serve(self, client):
-        if self.mode == "reset":
-            reset(client)
-            return
-        server = socket.socket()
-        server.setblocking(False)
-        pair = client, server
-        self.pairs.add(pair)
-        for sock in pair:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def forget(self, task):
+        for sock in self.tasks.pop(task):
+            reset(sock)
+
+    async def serve(self, client, server):
+        pumps = []
         try:
-            if self.mode == "half":
-                await self.sink(client)
+            if self.mode == "reset":
                 return
-            await self.open_gate.wait()
-            await self.loop.sock_connect(server, ("127.0.0.1", self.target))
-            pumps = [self.loop.create_task(self.pump(client, server, False)),
-                     self.loop.create_task(self.pump(server, client, True))]
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-            if self.mode == "half":
-                await self.sink(client)
-            for pump in pumps:
-                pump.cancel()
-            await asyncio.gather(*pumps, return_exceptions=True)
+            if self.mode != "half":
+                await self.open_gate.wait()
+                await self.loop.sock_connect(server, ("127.0.0.1", self.target))
+                pumps = [self.loop.create_task(self.pump(client, server, False)),
+                         self.loop.create_task(self.pump(server, client, True))]
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         except OSError:
             pass
         finally:
-            self.end(pair)
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+        await self.sink(client)
 
     async def sink(self, client):
         """Nobody hears the client, until it closes, or this mode is over."""
@@ -145,43 +153,38 @@ class Proxy:
                     return
             except asyncio.TimeoutError:
                 pass
+            except OSError:
+                return
 
     async def pump(self, source, sink, answers):
         """Forwards until the connection ends."""
-        half = b""
+        rest = b""
         try:
             while True:
                 data = await self.loop.sock_recv(source, 65536)
                 await self.open_gate.wait()
-                if not data:
+                if not data or (answers and self.mode == "cut" and self.choose.random() < CUT):
                     return
                 if self.mode == "half":
                     continue
                 if answers and self.mode == "delay":
                     await asyncio.sleep(DELAY)
-                if answers and self.mode == "cut" and self.choose.random() < CUT:
-                    return
-                if answers and (self.mode == "mute" or half):
-                    data, half = without_messages(half + data)
-                if self.mode != "bytes":
-                    await self.loop.sock_sendall(sink, data)
-                    continue
-                for i in range(len(data)):
-                    await self.loop.sock_sendall(sink, data[i:i + 1])
-                    if i % 16 == 0:
-                        await asyncio.sleep(0)
+                if answers and (self.mode == "mute" or rest):
+                    data, rest = without_messages(rest + data)
+                size = 1 if self.mode == "bytes" else len(data)
+                for at in range(0, len(data), max(size, 1)):
+                    await self.loop.sock_sendall(sink, data[at:at + size])
+                    await asyncio.sleep(0)
         except OSError:
             pass
 
     def close(self):
-        async def end_all():
-            for pair in list(self.pairs):
-                self.end(pair)
-            for task in asyncio.all_tasks():
-                if task is not asyncio.current_task():
-                    task.cancel()
-            self.listener.close()
-        asyncio.run_coroutine_threadsafe(end_all(), self.loop).result()
+        async def close_all():
+            if self.mode != "refuse":
+                await self.refuse()
+            self.open_gate.set()
+            await self.end_all()
+        asyncio.run_coroutine_threadsafe(close_all(), self.loop).result()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
         self.loop.close()
