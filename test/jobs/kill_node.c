@@ -206,20 +206,21 @@ static void watcher(void *arg) {
 }
 
 static void on_watch(uv_timer_t *timer) {
-  int64_t now_ns = (int64_t)uv_hrtime(), gap_ns;
+  int64_t now_ns = (int64_t)uv_hrtime(), slept_ns, gap_ns;
 
   (void)timer;
   uv_mutex_lock(&watch_lock);
   if (watcher_ns == 0)
     watcher_ns = now_ns;
-  gap_ns = watcher_gap_ns > now_ns - watcher_ns ? watcher_gap_ns : now_ns - watcher_ns;
+  slept_ns = watcher_gap_ns;
+  gap_ns = slept_ns > now_ns - watcher_ns ? slept_ns : now_ns - watcher_ns;
   watcher_gap_ns = 0;
   uv_mutex_unlock(&watch_lock);
   if (turned_ns != 0 && now_ns - turned_ns > HELD_NS && gap_ns < HELD_NS / 2)
     node_tell("held %" PRId64, (now_ns - turned_ns) / 1000000);
   turned_ns = now_ns;
-  if (is_server && gap_ns > UVS_MS(node.lease / 4))
-    node_tell("slow %" PRId64, gap_ns / 1000000);
+  if (is_server && slept_ns > UVS_MS(node.lease / 4))
+    node_tell("slow %" PRId64, slept_ns / 1000000);
 }
 
 static void watch(void) {
