@@ -56,7 +56,7 @@ class History:
         self.cancelled, self.gone, self.left, self.ended = set(), set(), set(), set()
         self.flushed = 0  # line
         self.runs = {}  # id: [(fence, process, s)]
-        self.late_us = []  # of each run, for a put with a delay
+        self.late_us = []  # of each run, unless an earlier lease of the job had to end
         self.results = {}  # id: fence
         self.running = {}  # process: ids whose handler has not returned
         self.last = {}  # process: line and s of its last line
@@ -68,7 +68,7 @@ class History:
         self.clock, self.ahead = (0, 0), 0
         self.before_step = {}  # process: runs since the last step that look early
         self.count = {}  # verb: how many lines
-        self.ready = set()  # processes
+        self.ready, self.unsafe = set(), set()  # processes
         self.puts, self.ends_of = {}, {}  # process: how many
         self.ticks = 0  # runs of the cron
         self.resets = {}  # process: how many
@@ -149,7 +149,7 @@ class History:
     def on_error(self, process, *text):
         self.error(f"process {process}: {' '.join(text)}")
 
-    def on_run(self, process, job, fence, us):
+    def on_run(self, process, job, fence, us, crashes):
         if job in self.gone:  # It was not due for a long time, either.
             self.error(f"runs, although it was cancelled: {job}")
         runs = self.runs.setdefault(job, [])
@@ -165,7 +165,7 @@ class History:
             late = int(us) + self.clock[1] - self.asked[job][0]
             if late < 0 and not self.claimed_before_step(process, late):
                 self.error(f"runs {-late} us early: {job}")
-            if len(runs) == 1:
+            if crashes == "0":
                 self.late_us.append(late)
 
     def claimed_before_step(self, process, late):
@@ -192,6 +192,9 @@ class History:
 
     def on_up(self, process):
         self.down[process][-1][1] = self.now
+
+    def on_unsafe(self, process, *_):
+        self.unsafe.add(process)
 
     def on_reset(self, process):
         self.resets[process] = self.resets.get(process, 0) + 1

@@ -17,14 +17,15 @@
  *   PID failed ID CODE        the put has failed, and is not repeated any more
  *   PID cancel ID             the cancel is about to be asked for
  *   PID gone ID               the cancel was answered: the job will not run
- *   PID run ID FENCE TIME     its handler was called
+ *   PID run ID FENCE TIME CRASHES   its handler was called
  *   PID end ID FENCE          its handler returns
  *   PID left ID               with drain: the job is pending
  *   PID done ID FENCE         with drain: the result of this claim was accepted
  *   PID lost ID               an event: the result came too late
- *   PID down, up, reset       events of the store
+ *   PID down, up, reset, unsafe   events of the store
  *   PID slow MS               the process did not run for so long that leases may have ended
- *   PID held MS               the loop did not turn for so long, but another thread ran
+ *   PID held MS               the loop turned so late, without the time in which its thread waited
+ *                             for a processor
  *   PID error TEXT
  *
  * KILL_AT=n in the environment: the process is killed in its n-th operation on the disk.
@@ -60,7 +61,7 @@ static bool breaks_twice, breaks_soon, breaks_stale;
 static uint64_t random_state;
 static uv_timer_t probe_timer, watch_timer;
 static uv_signal_t term;
-static int64_t probed_ns, turned_ns;
+static int64_t probed_ns;
 static bool is_server; /* the store */
 
 void node_tell(const char *format, ...) {
@@ -108,10 +109,9 @@ static int run_job(uvs_job_t *job) {
   bool is_rare = job->fence % 32 == 0;
   char result[30];
 
-  node_tell("run %s %" PRIu64 " %" PRId64, job->id, job->fence,
-            node_now_us() - (breaks_soon && is_rare ? INT64_C(3600000000) : 0));
-  if (breaks_twice && is_rare)
-    node_tell("run %s %" PRIu64 " %" PRId64, job->id, job->fence, node_now_us());
+  for (int i = 0; i < (breaks_twice && is_rare ? 2 : 1); i++)
+    node_tell("run %s %" PRIu64 " %" PRId64 " %" PRIu32, job->id, job->fence,
+              node_now_us() - (breaks_soon && is_rare ? INT64_C(3600000000) : 0), job->crashes);
   uv_sleep(node.sleep > 0 ? (unsigned)node.sleep : ms);
   snprintf(result, sizeof result, "%" PRIu64, job->fence - (breaks_stale && is_rare ? 1 : 0));
   if (node.keep != 0)
@@ -135,6 +135,9 @@ static void on_event(uvs_jobs_t *jobs, const uvs_jobs_event_t *event, void *arg)
     break;
   case UVS_EVENT_STORE_RESET:
     node_tell("reset");
+    break;
+  case UVS_EVENT_STORE_UNSAFE:
+    node_tell("unsafe %s", event->text);
     break;
   case UVS_EVENT_DEAD:
     node_tell("dead %s", event->id);
@@ -205,22 +208,37 @@ static void watcher(void *arg) {
   }
 }
 
+/* How long this thread has waited for a processor, in all. */
+static int64_t queued_ns(void) {
+  FILE *file = fopen("/proc/thread-self/schedstat", "r");
+  long long ran_ns, waited_ns = 0;
+
+  if (file != NULL && fscanf(file, "%lld %lld", &ran_ns, &waited_ns) != 2)
+    waited_ns = 0;
+  if (file != NULL)
+    fclose(file);
+  return waited_ns;
+}
+
 static void on_watch(uv_timer_t *timer) {
-  int64_t now_ns = (int64_t)uv_hrtime(), slept_ns, gap_ns;
+  static int64_t turned_ns, queued_before_ns;
+  int64_t now_ns = (int64_t)uv_hrtime(), queued = queued_ns(), slept_ns;
 
   (void)timer;
   uv_mutex_lock(&watch_lock);
-  if (watcher_ns == 0)
-    watcher_ns = now_ns;
   slept_ns = watcher_gap_ns;
-  gap_ns = slept_ns > now_ns - watcher_ns ? slept_ns : now_ns - watcher_ns;
   watcher_gap_ns = 0;
   uv_mutex_unlock(&watch_lock);
-  if (turned_ns != 0 && now_ns - turned_ns > HELD_NS && gap_ns < HELD_NS / 2)
-    node_tell("held %" PRId64, (now_ns - turned_ns) / 1000000);
-  turned_ns = now_ns;
   if (is_server && slept_ns > UVS_MS(node.lease / 4))
     node_tell("slow %" PRId64, slept_ns / 1000000);
+  if (turned_ns != 0) {
+    int64_t held_ns = now_ns - turned_ns - UVS_MS(WATCH_MS) - (queued - queued_before_ns);
+
+    if (held_ns > HELD_NS && held_ns < UVS_MS(node.lease / 4)) /* else it was stopped */
+      node_tell("held %" PRId64, held_ns / 1000000);
+  }
+  turned_ns = now_ns;
+  queued_before_ns = queued;
 }
 
 static void watch(void) {

@@ -48,6 +48,8 @@ def crash(options):
         if options.long and slowest > RESUME:
             c.error(f"a node needs {slowest:.1f} s after a crash of the server")
         c.finish()
+    if c.log.history.unsafe and not options.broken:
+        c.error("the settings are safe, but there was an event 'store unsafe'")
     return c
 
 
@@ -56,6 +58,8 @@ def crash_everysec(options):
     cycles = options.cycles or 12
     with Cluster(options, rate=1000, window=2.0, server={"appendfsync": "everysec"}) as c:
         nodes = [c.start() for _ in range(3)]
+        for pid in [str(node.pid) for node in nodes]:
+            c.log.wait(lambda h: pid in h.unsafe, PATIENCE, f"event 'store unsafe' in {pid}")
         kills = []
         for _ in range(cycles):
             time.sleep(c.choose.uniform(1, 2))
@@ -229,6 +233,7 @@ def network(options):
                 c.report.append(f"{how} for {seconds:.1f} s: all go on after {took:.2f} s")
                 if options.long and took > RESUME:
                     c.error(f"after '{how}' a node needs {took:.1f} s")
+                time.sleep(0.5)
         c.finish()
     held = max((ms for _, ms in c.log.history.held), default=0)
     c.report.append(f"the loop was held for at most {held} ms (only what is above 20 counts)")
