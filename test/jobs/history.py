@@ -25,8 +25,8 @@ What must hold:
   - No job is dead.
   - A job runs a second time only if, after the first run has begun, its process was killed; or was
     stopped, or cut off from the store, for so long that the lease may have ended; or the store has
-    lost its data or a step of its clock has ended the leases. The machine itself may stop a process,
-    too: then the process writes that it was slow.
+    lost its data or a step of its clock has ended the leases. The machine itself may be too slow,
+    too: then the process writes that it was slow, or that the store was down.
 """
 import fcntl
 import json
@@ -231,6 +231,14 @@ class History:
                  if f.what == "stop" and (f.processes is None or process in f.processes)]
         return not any(begin < f.over + 1 and end > f.begin for f in stops)
 
+    def was_down(self, process, first, again):
+        """The machine was too slow for the connections. A store is told to be down only when a
+        second request has failed."""
+        margin = 2 * self.settings["timeout"]
+        return any(since - margin < again and until > first and
+                   until - since + margin >= self.settings["lease"] * 2 / 3
+                   for since, until in self.down.get(process, []))
+
     def explain(self, job, before, after):
         """Why does this job run again?"""
         _, process, first = before
@@ -246,6 +254,9 @@ class History:
                 return
         if any(begin < again and end > first for _, begin, end in self.slow):
             self.explained["slow"] = self.explained.get("slow", 0) + 1
+            return
+        if self.was_down(process, first, again):
+            self.explained["down"] = self.explained.get("down", 0) + 1
             return
         why = f"after {reasons[0].what}, but that explains {reasons[0].quota}" if reasons \
             else "without a reason"
