@@ -51,7 +51,8 @@ class History:
         self.settings = {"places": 4, "lease": 2.0, "timeout": 0.0, "window": 0.0}
         self.errors = []
         self.lines, self.now = 0, 0.0  # of the last line
-        self.asked = {}  # id: (earliest time by the store's clock in us, line)
+        self.asked = {}  # id: [earliest time in us, how far the store's clock was ahead, line]
+        self.unanswered = set()  # ids of puts
         self.acknowledged = {}  # id: when, in s
         self.cancelled, self.gone, self.left, self.ended = set(), set(), set(), set()
         self.flushed = 0  # line
@@ -108,6 +109,8 @@ class History:
         self.ahead = self.clock[1] - int(high)
         self.before_step = {}
         self.clock = int(low), int(high)
+        for job in self.unanswered:  # The store may carry them out only now.
+            self.asked[job][1] = min(self.asked[job][1], int(low))
 
     def on_flushed(self, _):
         self.flushed = self.lines
@@ -121,17 +124,19 @@ class History:
         self.ready.add(process)
 
     def on_ask(self, _, job, us, delay):
-        self.asked[job] = int(us) + int(delay) + self.clock[0], self.lines
+        self.asked[job] = [int(us) + int(delay), self.clock[0], self.lines]
+        self.unanswered.add(job)
 
     def on_put(self, process, job):
         self.acknowledged[job] = self.now
+        self.unanswered.discard(job)
         self.puts[process] = self.puts.get(process, 0) + 1
 
     def on_full(self, *_):
         pass
 
-    def on_failed(self, *_):
-        pass
+    def on_failed(self, _, job, *__):
+        self.unanswered.discard(job)
 
     def on_cancel(self, _, job):
         self.cancelled.add(job)
@@ -162,7 +167,8 @@ class History:
             self.error(f"runs twice at once in process {process}: {job}")
         running.add(job)
         if job in self.asked:
-            late = int(us) + self.clock[1] - self.asked[job][0]
+            at, ahead, _ = self.asked[job]
+            late = int(us) + self.clock[1] - at - ahead
             if late < 0 and not self.claimed_before_step(process, late):
                 self.error(f"runs {-late} us early: {job}")
             if crashes == "0":
@@ -265,7 +271,7 @@ class History:
 
     def may_lose(self, job):
         put = self.acknowledged[job]
-        if self.asked[job][1] < self.flushed:
+        if self.asked[job][2] < self.flushed:
             return True
         return any(f.what == "server" and f.begin - self.settings["window"] < put <= f.over
                    for f in self.faults.values()) and self.settings["window"] > 0

@@ -32,6 +32,9 @@ CASES = {
     "a clock that was set back makes later runs early":
         (["0 - clock 1000 1000"] + PUT + ["1 - clock 0 0", "1 A run q/2 1 9 0", "1 A end q/2 1",
          "1 A ask q/3 1000 500", "1 A run q/3 1 900 0", "1 A end q/3 1"] + RUN, "runs 900 us early"),
+    "a put may be carried out after the clock was set back":
+        (["0 - clock 9000 9000", PUT[0], "1 - clock 0 0", PUT[1], "1 - clock 1 1", "1 - clock 1 1"]
+         + RUN, None),
     "one run in each place may have been claimed before the step":
         (["0 - clock 1000 1000"] + PUT + ["1 - clock 0 0"] + RUN, None),
     "a claim must not run twice": (PUT + RUN + RUN, "a claim runs twice"),

@@ -571,6 +571,7 @@ def main():
     if not options.shim:
         folder = os.path.dirname(os.path.dirname(os.path.abspath(options.node)))
         options.shim = os.path.join(folder, "redis", "libclock_shim.so")
+    options.shim = os.path.abspath(options.shim)
     if not shutil.which("redis-server"):
         print("skipped: redis-server is not installed")
         return SKIPPED
