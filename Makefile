@@ -84,7 +84,7 @@ proof:
 	@.ci/proof long
 
 # One part of it, as .ci/proof calls it: make proof-promela, proof-weave, proof-weave-mutants,
-# proof-faults, proof-soak.
+# proof-faults, proof-soak, proof-redis, proof-cluster.
 proof-%: with-tests
 	@meson compile -C build $@
 
