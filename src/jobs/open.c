@@ -49,7 +49,8 @@ static int open_store(const uvs_jobs_options_t *o, struct uvs__store **ret, char
 
   for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {
     size_t length = strlen(stores[i].scheme);
-    struct uvs__store_config config = {stores[i].whole ? o->store : o->store + length, o->clock};
+    struct uvs__store_config config = {stores[i].whole ? o->store : o->store + length, o->clock,
+                                       o->existing != 0};
 
     if (strncmp(o->store, stores[i].scheme, length) == 0)
       return stores[i].open(&config, ret, text, size);

@@ -403,6 +403,7 @@ struct uvs__trim_request {
 struct uvs__store_config {
   const char *name;  /* what follows "sqlite:" or "memory:"; all of "redis://..." */
   uvs_clock_t clock; /* wall_ns NULL: the system's */
+  bool existing;     /* UV_ENOENT if there is no store yet; the one in memory ignores this */
 };
 
 struct uvs__store {

@@ -107,7 +107,7 @@ void store_end(struct uvs__store *store) {
 }
 
 static int open_one(struct store_fixture *f, struct uvs__store **ret) {
-  struct uvs__store_config config = {f->name, {NULL, read_clock, &f->wall_ns}};
+  struct uvs__store_config config = {f->name, {NULL, read_clock, &f->wall_ns}, false};
   char text[300] = "";
   int rc = f->kind->open(&config, ret, text, sizeof text);
 

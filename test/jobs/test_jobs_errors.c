@@ -384,8 +384,8 @@ TEST each_wrong_field_of_a_cron_is_refused_and_named(void) {
 /* Q7 */
 TEST each_wrong_option_of_an_open_is_refused_and_named(void) {
   static const char *const texts[] = {
-      "store is missing: write \"sqlite:FILE\" or \"memory:\"",
-      "store begins with neither \"sqlite:\" nor \"memory:\"",
+      "store is missing: write \"sqlite:FILE\", \"redis://HOST\" or \"memory:\"",
+      "store begins with none of \"sqlite:\", \"redis:\" and \"memory:\"",
       "put_timeout_ns is negative",
       "max_queued is 0",
       "dead_age_ns is not positive",
