@@ -93,6 +93,8 @@ class Server:
             return ([self.read() for _ in range(int(line[1:]))],)
         if kind == 43:  # +
             return line[1:-2]
+        if kind == 61:  # =, with three letters and a colon before the text
+            return self.file.read(int(line[1:]) + 2)[4:-2]
         if kind == 95:  # _
             return None
         if kind == 37:  # %
@@ -121,8 +123,9 @@ class Server:
         return self.pipeline([command(*all_of_them)])[0][0]
 
     def info(self, section, field):
+        """The number that follows these characters."""
         text = self.call("INFO", section).decode()
-        return int(re.search(r"^%s:(\d+)" % field, text, re.M)[1])
+        return int(re.search(r"^%s(\d+)" % field, text, re.M)[1])
 
 
 class Namespace:

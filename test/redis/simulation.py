@@ -13,6 +13,7 @@ server together, in the order of their times.
 """
 import heapq
 import random
+from collections import Counter
 
 import scripts
 
@@ -32,28 +33,32 @@ class Job:
 
 
 class Node:
-    __slots__ = ("number", "shards", "free", "waiting", "asking", "again", "timer", "alive")
+    __slots__ = ("number", "shards", "free", "running", "waiting", "asking", "again", "timer", "alive")
 
     def __init__(self, number, shards, places):
-        self.number, self.shards, self.free = number, shards, places
-        self.waiting = {}  # shards that will be claimed from when a place is free
+        self.number, self.shards, self.free, self.running = number, shards, places, 0
+        self.waiting = {}  # shards that will be claimed from when a place is free, and why
         self.asking, self.again, self.timer = set(), set(), {}
         self.alive = True
 
 
 class Simulation:
     """each: how many shards a node claims from. claim_after_run: a node claims when a job has ended,
-    as worker.c does, and not only if it had no place left before."""
+    as worker.c does, and not only if it had no place left before. full_claims: a node that has no place
+    left, and that should look at a shard, tells the shard so: it claims 0 jobs. The shard then wakes
+    another node."""
 
     def __init__(self, server, shards, nodes, places=4, each=None, seed=1, claim_after_run=False,
-                 folder=scripts.SOURCES):
+                 full_claims=True, folder=scripts.SOURCES):
         self.server, self.random, self.claim_after_run = server, random.Random(seed), claim_after_run
+        self.places, self.full_claims = places, full_claims
         server.call("FLUSHALL")
         loaded = scripts.load(server, folder)
         self.shards = [scripts.Namespace(server, loaded, "s%d" % i) for i in range(shards)]
         self.now, self.events, self.count, self.jobs = 0, [], 0, []
         self.names = {}  # the job of each id
         self.claims = self.empty = self.claimed = self.woken = self.commands = 0
+        self.empty_after = Counter()  # why nodes have claimed when there was nothing
         self.nodes, self.of_channel = [], {}
         each = each or shards
         for i in range(nodes):
@@ -107,7 +112,7 @@ class Simulation:
         channels = [self.shards[s].channel(node.number) for s in node.shards]
         self.send(scripts.command("SUBSCRIBE", *channels))
         for s in node.shards:
-            self.want(node, s)
+            self.want(node, s, "start")
 
     def kill(self, node):
         node.alive = False
@@ -116,59 +121,66 @@ class Simulation:
 
     def wake(self, node, s):
         if node.alive:
-            self.want(node, s)
+            self.want(node, s, "message")
 
     def on_timer(self, node, s, time):
         if node.alive and node.timer.get(s) == time:
-            self.want(node, s)
+            self.want(node, s, "timer")
 
-    def want(self, node, s):
+    def want(self, node, s, why):
         if s in node.asking:
             node.again.add(s)
-        elif node.free == 0:
-            node.waiting[s] = True
+        elif node.free > 0:
+            self.claim(node, s, why)
         else:
-            self.claim(node, s)
+            node.waiting.setdefault(s, why)
+            if node.running == self.places and self.full_claims:
+                self.claim(node, s, "no place")
 
-    def claim(self, node, s):
-        n, node.free = node.free, 0
+    def claim(self, node, s, why):
+        n = (node.free + 1) // 2  # so that other shards need not wait for the answer
+        node.free -= n
         node.asking.add(s)
         node.waiting.pop(s, None)
         node.timer[s] = None
         self.claims += 1
         command = self.shards[s].claim(self.wall(), node.number, n, LEASE_US,
                                        self.random.randrange(DEPUTY_DELAY_US))
-        self.send(command, self.on_claimed, node, s, n)
+        self.send(command, self.on_claimed, node, s, n, why)
 
     def claim_waiting(self, node):
         while node.free > 0 and node.waiting:
-            self.claim(node, next(iter(node.waiting)))
+            s, why = next(iter(node.waiting.items()))
+            self.claim(node, s, why)
 
-    def on_claimed(self, answer, node, s, n):
+    def on_claimed(self, answer, node, s, n, why):
         assert answer[0] == 0, answer
         now_us, next_us, fence, got = answer[1], answer[3], answer[4], answer[5:]
         k = len(got) // 3
         self.claimed += k
-        self.empty += k == 0
+        if k == 0:
+            self.empty += 1
+            self.empty_after[why] += 1
         for i in range(0, len(got), 3):
             job = self.names[got[i]]
             job.holders.append((node, now_us - START_US))
             if node.alive:
+                node.running += 1
                 job.starts.append(self.now)
                 self.at(self.now + job.length, self.on_end, node, job, got[i], fence)
         if not node.alive:
             return
         node.asking.discard(s)
         node.free += n - k
-        if next_us <= now_us:
-            node.waiting[s] = True
+        if n == 0 or next_us <= now_us:
+            node.waiting[s] = "place"
         else:
             time = self.now + min(next_us - now_us, LONGEST_SLEEP_US)
             node.timer[s] = time
             self.at(time, self.on_timer, node, s, time)
         if s in node.again:
             node.again.discard(s)
-            node.waiting[s] = True
+            node.waiting.setdefault(s, "message")
         self.claim_waiting(node)
 
     def on_end(self, node, job, name, fence):
@@ -176,8 +188,9 @@ class Simulation:
             return
         self.send(self.shards[job.shard].ack(self.wall(), node.number, name, fence), self.on_acked, job)
         node.free += 1
+        node.running -= 1
         if self.claim_after_run:
-            self.want(node, job.shard)
+            self.want(node, job.shard, "run")
         self.claim_waiting(node)
 
     def on_acked(self, answer, job):
