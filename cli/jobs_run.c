@@ -184,6 +184,8 @@ static void on_event(uvs_jobs_t *jobs, const uvs_jobs_event_t *e, void *arg) {
                  {UVS_EVENT_UNKNOWN_NAME, "has another name, and was given back"}},
     of_stores[] = {{UVS_EVENT_STORE_DOWN, "the store does not work"},
                    {UVS_EVENT_STORE_UP, "the store works again"},
+                   {UVS_EVENT_STORE_RESET, "the store has lost its data"},
+                   {UVS_EVENT_STORE_UNSAFE, "the store can lose jobs"},
                    {UVS_EVENT_CLOCK_SET, "the clock was set"},
                    {UVS_EVENT_CANNOT_SHRINK, "another program keeps the log of the store from "
                                              "shrinking"}};

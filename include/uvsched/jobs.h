@@ -87,8 +87,10 @@ enum {
   UVS_EVENT_CLOCK_SET,     /* the store's clock was set forward or back */
   UVS_EVENT_CANNOT_SHRINK, /* another reader keeps the write-ahead log of SQLite from shrinking */
   UVS_EVENT_QUEUE_CHANGED, /* a queue was paused, resumed or changed, by any process */
-  UVS_EVENT_STORE_RESET    /* Redis has lost its data, by FLUSHALL for example. The process has
+  UVS_EVENT_STORE_RESET,   /* Redis has lost its data, by FLUSHALL for example. The process has
                             * defined its crons again. */
+  UVS_EVENT_STORE_UNSAFE /* the settings of Redis can lose jobs that were reported as durable; text
+                          * says which. Comes once, after the open. */
 };
 
 typedef struct {

@@ -25,7 +25,8 @@ static int refuse(char *text, size_t size, const char *reason) {
 
 static int check_options(const uvs_jobs_options_t *o, char *text, size_t size) {
   if (o->store == NULL)
-    return refuse(text, size, "store is missing: write \"sqlite:FILE\", \"redis://HOST\" or \"memory:\"");
+    return refuse(text, size,
+                  "store is missing: write \"sqlite:FILE\", \"redis://HOST\" or \"memory:\"");
   if (o->put_timeout_ns < 0)
     return refuse(text, size, "put_timeout_ns is negative");
   if (o->max_queued == 0)
@@ -43,8 +44,8 @@ static int open_store(const uvs_jobs_options_t *o, struct uvs__store **ret, char
     const char *scheme;
     int (*open)(const struct uvs__store_config *, struct uvs__store **, char *, size_t);
     bool whole; /* the store reads the scheme, too */
-  } stores[] = {{"sqlite:", uvs__sqlite_open, false}, {"memory:", uvs__memory_open, false},
-                {"redis:", uvs__redis_open, true},    {"rediss:", uvs__redis_open, true},
+  } stores[] = {{"sqlite:", uvs__sqlite_open, false},   {"memory:", uvs__memory_open, false},
+                {"redis:", uvs__redis_open, true},      {"rediss:", uvs__redis_open, true},
                 {"redis+unix:", uvs__redis_open, true}, {"redis+sentinel:", uvs__redis_open, true}};
 
   for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {

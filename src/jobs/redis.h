@@ -46,6 +46,8 @@ struct uvs__redis_options {
 int uvs__redis_read_url(const char *name, struct uvs__redis_options **ret, char *text, size_t size);
 void uvs__redis_free_options(struct uvs__redis_options *o);
 
+#define UVS__REDIS_WARNING_MAX 200
+
 /* --------------------------------------------------------- redis_script.c --- */
 
 enum uvs__redis_script {

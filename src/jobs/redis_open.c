@@ -259,6 +259,8 @@ static void start(struct uvs__store *store, uv_loop_t *loop, const struct uvs__s
   uv_timer_init(loop, &s->patience); /* cannot fail */
   s->patience.data = s;
   s->link = uvs__redis_link_open(loop, s->options, s->channel_names, 2, &link_hooks, s);
+  if (*s->warning != '\0')
+    hooks->event(arg, UVS_EVENT_STORE_UNSAFE, s->warning);
 }
 
 /* -------------------------------------------------------------------- stop --- */
@@ -394,7 +396,7 @@ int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **
                     size_t size) {
   struct uvs__redis_options *options;
   struct uvs__redis *s = NULL;
-  char warning[200];
+  char warning[UVS__REDIS_WARNING_MAX];
   int rc = uvs__redis_read_url(config->name, &options, text, size);
 
   if (rc != 0)
@@ -409,6 +411,7 @@ int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **
     uvs__redis_free_options(options);
     return rc;
   }
+  strcpy(s->warning, warning);
   *ret = &s->base;
   return 0;
 }

@@ -52,8 +52,7 @@ extern bool engine_is_server;    /* nodes learn of changes by messages, which co
   }
 
 /* For tests that stand between the engine and the store, or need its clock. */
-#define ON_EVERY_LOCAL_STORE(...) \
-  ON_EVERY_STORE(if (!engine_is_server) { __VA_ARGS__; })
+#define ON_EVERY_LOCAL_STORE(...) ON_EVERY_STORE(if (!engine_is_server) { __VA_ARGS__; })
 
 struct engine;
 

@@ -427,4 +427,4 @@ SUITE(down) {
 
 /* Then the same with stores that answer later, as a server does. */
 TEST_MAIN(ON_EVERY_LOCAL_STORE(RUN_SUITE(down); between_later = true; RUN_SUITE(down);
-                         between_later = false));
+                               between_later = false));

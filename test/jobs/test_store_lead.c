@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Nodes that share a queue in Redis: one leads, one is its deputy, and the others sleep. The store's
- * clock is the test's, which otherwise takes no part in leading.
+ * Nodes that share a queue in Redis: one leads, one is its deputy, and the others sleep. The
+ * store's clock is the test's, which otherwise takes no part in leading.
  */
 #include "store_fixture.h"
 
