@@ -63,9 +63,11 @@ static bool read_fraction(const char **p, int64_t *ret_ns) {
   return *p > begin;
 }
 
+const char cli_instant_range[] = "write an instant in the years 1678 to 2261 (UTC)";
+
 static const char *add_up(int64_t seconds, int64_t fraction_ns, int64_t *ret_ns) {
   if (seconds < FIRST_S || seconds >= END_S)
-    return "write an instant in the years 1678 to 2261 (UTC)";
+    return cli_instant_range;
   *ret_ns = seconds * SECOND_NS + fraction_ns;
   return NULL;
 }

@@ -23,6 +23,9 @@
  */
 const char *cli_read_instant(const char *text, int64_t *ret_ns);
 
+/* The line that cli_read_instant returns for an instant in other years. */
+extern const char cli_instant_range[];
+
 /* How many digits a fraction of a second needs to show this instant: 0, 3, 6 or 9. */
 int cli_fraction_digits(int64_t instant_ns);
 

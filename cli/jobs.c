@@ -16,10 +16,14 @@ static const struct jobs_command *const commands[] = {
 
 static const char examples[] =
     "\n"
-    "A job is a name, a payload and a due time. It stays in a SQLite file until it has run, so it\n"
-    "survives crashes and power failures. `put` makes the file. `run` runs a command for each job\n"
-    "that is due. Any number of runners, and of programs that use libuvsched-jobs, may use the\n"
-    "file at the same time.\n"
+    "A job is a name, a payload and a due time. It stays in a store until it has run, so it\n"
+    "survives crashes. The store is a SQLite file, or a Redis server. `put` makes the file. `run`\n"
+    "runs a command for each job that is due. Any number of runners, and of programs that use\n"
+    "libuvsched-jobs, may use the store at the same time.\n"
+    "\n"
+    "stores: sqlite:FILE\n"
+    "        redis://[USER[:PASSWORD]@]HOST[:PORT][/DB][?ns=NAMESPACE], and more forms: see\n"
+    "        docs/jobs-redis.md\n"
     "\n"
     "examples:\n"
     "  uvsched jobs put --store sqlite:jobs.db --name rate-ride --in 48h --payload '{\"ride\": "
@@ -39,7 +43,7 @@ static const char examples[] =
     "line is wrong.\n";
 
 static int print_help(FILE *to) {
-  fputs("usage: uvsched jobs COMMAND --store sqlite:FILE [OPTIONS]\n"
+  fputs("usage: uvsched jobs COMMAND --store STORE [OPTIONS]\n"
         "       uvsched jobs COMMAND --help\n"
         "\n"
         "commands:\n",

@@ -65,7 +65,7 @@ int jobs_read_payload(const char *command, const char *text, const char *file, v
 /* ------------------------------------------------------------------- store --- */
 
 struct jobs_store {
-  const char *name;
+  char name[500]; /* to be shown: without a password */
   uv_loop_t loop;
   uvs_t *scheduler;
   uvs_jobs_t *jobs;

@@ -6,7 +6,7 @@
 
 #include "jobs.h"
 
-#define STORE_HELP "  --store sqlite:FILE  the store\n"
+#define STORE_HELP "  --store STORE        sqlite:FILE or redis://HOST\n"
 #define HELP_HELP "  --help               this text\n"
 
 /* ---------------------------------------------------------- cancel, move --- */
@@ -75,7 +75,7 @@ static int run_move(int argc, char **argv) {
 
 const struct jobs_command jobs_cancel = {
     "cancel", run_cancel, "cancel a job",
-    "usage: uvsched jobs cancel ID --store sqlite:FILE\n"
+    "usage: uvsched jobs cancel ID --store STORE\n"
     "\n"
     "Cancels a job. If it is running, its command or handler is asked to stop, within a third of\n"
     "its lease, and the job does not run again.\n"
@@ -86,7 +86,7 @@ const struct jobs_command jobs_cancel = {
 
 const struct jobs_command jobs_move = {
     "move", run_move, "change when a job is due",
-    "usage: uvsched jobs move ID --store sqlite:FILE (--in DURATION | --at TIME)\n"
+    "usage: uvsched jobs move ID --store STORE (--in DURATION | --at TIME)\n"
     "\n"
     "Changes when a job is due. A job that is running cannot be moved.\n"
     "\n"
@@ -194,7 +194,7 @@ static int run_purge(int argc, char **argv) {
 
 const struct jobs_command jobs_redrive = {
     "redrive", run_redrive, "put dead letters back, so that they run again",
-    "usage: uvsched jobs redrive (ID | --queue QUEUE | --name NAME | --all) --store sqlite:FILE\n"
+    "usage: uvsched jobs redrive (ID | --queue QUEUE | --name NAME | --all) --store STORE\n"
     "\n"
     "Turns dead letters into pending jobs that are due now, with no attempts and no crashes. A\n"
     "letter whose key is in use by another job stays a dead letter. Prints how many were put\n"
@@ -207,7 +207,7 @@ const struct jobs_command jobs_redrive = {
 
 const struct jobs_command jobs_purge = {
     "purge", run_purge, "remove dead letters for good",
-    "usage: uvsched jobs purge (ID | --queue QUEUE | --name NAME | --all) --store sqlite:FILE\n"
+    "usage: uvsched jobs purge (ID | --queue QUEUE | --name NAME | --all) --store STORE\n"
     "                          [--ended]\n"
     "\n"
     "Removes dead letters from the store. They cannot be brought back. Prints how many were\n"

@@ -105,7 +105,7 @@ static int add(const char *command, const char *store_name, const uvs_job_cron_t
   if (rc != 0)
     return rc;
   rc = uvs_jobs_cron(store.jobs, c, jobs_answered, &store, text, sizeof text);
-  if (rc == UV_EINVAL)
+  if (rc == UV_EINVAL || rc == UV_ENOENT) /* what text says is wrong; UV_ENOENT: the zone */
     return jobs_close(&store, cli_usage_error(command, "%s", text));
   rc = jobs_wait(&store, rc, NULL);
   if (rc == UVS_JOB_EXISTS) {
@@ -202,9 +202,9 @@ static int run_rm(int argc, char **argv) {
 /* ---------------------------------------------------------------- command --- */
 
 static const char help[] =
-    "usage: uvsched jobs cron ls --store sqlite:FILE [--json]\n"
-    "       uvsched jobs cron add CRON \"EXPRESSION\" --store sqlite:FILE [OPTIONS]\n"
-    "       uvsched jobs cron rm CRON --store sqlite:FILE\n"
+    "usage: uvsched jobs cron ls --store STORE [--json]\n"
+    "       uvsched jobs cron add CRON \"EXPRESSION\" --store STORE [OPTIONS]\n"
+    "       uvsched jobs cron rm CRON --store STORE\n"
     "\n"
     "A cron is in the store. At each of its times it puts one job, however many programs use the\n"
     "store. At least one program that runs jobs must have the store open, such as `uvsched jobs\n"
@@ -213,7 +213,7 @@ static const char help[] =
     "QUEUE/CRON@INSTANT.\n"
     "\n"
     "options:\n"
-    "  --store sqlite:FILE     the store\n"
+    "  --store STORE           sqlite:FILE or redis://HOST\n"
     "  --json                  ls: one array of objects\n"
     "  --help                  this text\n"
     "options of add:\n"

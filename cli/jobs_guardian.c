@@ -71,13 +71,14 @@ static void follow(int fd, struct groups *g) {
 }
 
 /* The guardian has a session of its own, so that signals to the runner's process group, such as
- * those of a Ctrl-C, do not reach it. It keeps no output of the runner open. */
+ * those of a Ctrl-C, do not reach it. Its title does not have the name of the program, so that a
+ * `pkill uvsched` that kills the runner leaves it alive. It keeps no output of the runner open. */
 static void guard(int fd) {
   struct groups g = {0};
   char title[60];
   int null = open("/dev/null", O_RDWR);
 
-  snprintf(title, sizeof title, "uvsched-guardian of process %ld", (long)getppid());
+  snprintf(title, sizeof title, "jobs-guardian of process %ld", (long)getppid());
   uv_set_process_title(title);
   setsid();
   signal(SIGINT, SIG_IGN);

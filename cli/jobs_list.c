@@ -376,12 +376,12 @@ static int run_show(int argc, char **argv) {
 
 const struct jobs_command jobs_ls = {
     "ls", run_ls, "list jobs",
-    "usage: uvsched jobs ls --store sqlite:FILE [OPTIONS]\n"
+    "usage: uvsched jobs ls --store STORE [OPTIONS]\n"
     "\n"
     "Lists the jobs that have not ended, in the order in which they were put.\n"
     "\n"
     "options:\n"
-    "  --store sqlite:FILE  the store\n"
+    "  --store STORE        sqlite:FILE or redis://HOST\n"
     "  --queue QUEUE        only jobs of this queue\n"
     "  --name NAME          only jobs of this name\n"
     "  --state STATE        only jobs in this state:\n"
@@ -402,7 +402,7 @@ const struct jobs_command jobs_ls = {
 
 const struct jobs_command jobs_dead = {
     "dead", run_dead, "list dead letters: jobs that were given up, with the reason",
-    "usage: uvsched jobs dead --store sqlite:FILE [OPTIONS]\n"
+    "usage: uvsched jobs dead --store STORE [OPTIONS]\n"
     "\n"
     "Lists the dead letters: jobs that failed or crashed too often and were given up. They stay "
     "in\n"
@@ -411,7 +411,7 @@ const struct jobs_command jobs_dead = {
     "them. The store removes dead letters that are older than 90 days.\n"
     "\n"
     "options:\n"
-    "  --store sqlite:FILE  the store\n"
+    "  --store STORE        sqlite:FILE or redis://HOST\n"
     "  --queue QUEUE        only jobs of this queue\n"
     "  --name NAME          only jobs of this name\n" PAGING "\n"
     "exit status: 0, also if there are none; 1 the store cannot be used; 2 the command line is "
@@ -419,14 +419,14 @@ const struct jobs_command jobs_dead = {
 
 const struct jobs_command jobs_show = {
     "show", run_show, "show one job with its payload",
-    "usage: uvsched jobs show ID --store sqlite:FILE [--json]\n"
+    "usage: uvsched jobs show ID --store STORE [--json]\n"
     "\n"
     "Shows one job: its state, when it is due, how often it failed, its payload. A job that has\n"
     "ended is shown until 30 s after it was put, and for as long after its end as `put --keep`\n"
     "says.\n"
     "\n"
     "options:\n"
-    "  --store sqlite:FILE  the store\n"
+    "  --store STORE        sqlite:FILE or redis://HOST\n"
     "  --json               one object. Payload, meta, progress and result are text if they are\n"
     "                       UTF-8; otherwise the member is payload_base64 and so on.\n"
     "  --help               this text\n"

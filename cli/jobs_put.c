@@ -2,20 +2,21 @@
  *
  * jobs_put: puts one job, and prints its id when the job is durable.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "jobs.h"
 
 static const char help[] =
-    "usage: uvsched jobs put --store sqlite:FILE --name NAME [--in DURATION | --at TIME] "
-    "[OPTIONS]\n"
+    "usage: uvsched jobs put --store STORE --name NAME [--in DURATION | --at TIME] [OPTIONS]\n"
     "\n"
-    "Puts a job into the store, and prints its id. When the id is printed, the job is on the\n"
-    "disk: it survives crashes and power failures. The file is made if there is none.\n"
+    "Puts a job into the store, and prints its id. When the id is printed, the job is durable:\n"
+    "in a SQLite file it survives crashes and power failures, in Redis also, with appendfsync\n"
+    "always. A SQLite file is made if there is none.\n"
     "\n"
     "options:\n"
-    "  --store sqlite:FILE     the store\n"
+    "  --store STORE           sqlite:FILE or redis://HOST\n"
     "  --name NAME             the name of the job: programs that run jobs of this name run it\n"
     "  --in DURATION           due this long from now, such as 48h or 15d\n"
     "  --at TIME               due at this time, such as 2026-11-18T20:00:00Z; a past time means\n"
@@ -46,13 +47,22 @@ static const char help[] =
     "  uvsched jobs put --store sqlite:jobs.db --name confirm --id order-17 --in 15d\n"
     "  tar c report | uvsched jobs put --store sqlite:jobs.db --name mail --payload-file -\n"
     "\n"
-    "exit status: 0 the job is in the store; 1 it is not; 2 the command line is wrong.\n";
+    "exit status: 0 the job is in the store; 1 it is not, or its id could not be printed; 2 the\n"
+    "command line is wrong.\n";
 
 struct put {
   struct jobs_store store;
   uvs_job_spec_t spec;
   int status;
 };
+
+/* If that fails, main says so; but a user must know that the job is there. */
+static void print_id(const char *id) {
+  printf("%s\n", id);
+  if (fflush(stdout) != 0)
+    cli_complain("%s is in the store, but its id could not be printed: %s", id,
+                 uv_strerror(uv_translate_sys_error(errno)));
+}
 
 static void on_put(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, void *arg) {
   struct put *p = arg;
@@ -62,11 +72,11 @@ static void on_put(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, 
   jobs_answered(jobs, 0, &p->store);
   switch (results->status) {
   case 0:
-    printf("%s\n", results->id);
+    print_id(results->id);
     break;
   case UVS_JOB_EXISTS:
     cli_complain("%s exists already, so nothing was put", results->id);
-    printf("%s\n", results->id);
+    print_id(results->id);
     break;
   case UV_EEXIST:
     cli_complain("the key %s is in use by %s, so nothing was put", p->spec.key, results->id);

@@ -7,7 +7,7 @@
 
 #include "jobs.h"
 
-#define STORE_HELP "  --store sqlite:FILE  the store\n"
+#define STORE_HELP "  --store STORE        sqlite:FILE or redis://HOST\n"
 #define HELP_HELP "  --help               this text\n"
 #define STATUS_HELP \
   "exit status: 0; 1 the store cannot be used; 2 the name or the command line is wrong.\n"
@@ -112,7 +112,7 @@ static int run_queue(int argc, char **argv) {
 
 const struct jobs_command jobs_pause = {
     "pause", run_pause, "stop starting jobs of a queue",
-    "usage: uvsched jobs pause QUEUE --store sqlite:FILE\n"
+    "usage: uvsched jobs pause QUEUE --store STORE\n"
     "\n"
     "No program starts a job of this queue until `uvsched jobs resume`. Running jobs go on. New\n"
     "jobs can be put.\n"
@@ -121,7 +121,7 @@ const struct jobs_command jobs_pause = {
 
 const struct jobs_command jobs_resume = {
     "resume", run_resume, "start jobs of a paused queue again",
-    "usage: uvsched jobs resume QUEUE --store sqlite:FILE\n"
+    "usage: uvsched jobs resume QUEUE --store STORE\n"
     "\n"
     "Ends `uvsched jobs pause`. Jobs that came due meanwhile start at once, unless the queue has\n"
     "limits.\n"
@@ -130,7 +130,7 @@ const struct jobs_command jobs_resume = {
 
 const struct jobs_command jobs_queue = {
     "queue", run_queue, "limit how many jobs of a queue run",
-    "usage: uvsched jobs queue QUEUE --store sqlite:FILE [--concurrency N] [--rate N/DURATION]\n"
+    "usage: uvsched jobs queue QUEUE --store STORE [--concurrency N] [--rate N/DURATION]\n"
     "                          [--catch-up N]\n"
     "\n"
     "Limits a queue, for all programs together. A limit that is not given stays as it is.\n"

@@ -12,7 +12,7 @@
 #define LOOK_MAX_MS 1000
 
 static const char help[] =
-    "usage: uvsched jobs run --store sqlite:FILE --name NAME --exec 'COMMAND' [OPTIONS]\n"
+    "usage: uvsched jobs run --store STORE --name NAME --exec 'COMMAND' [OPTIONS]\n"
     "\n"
     "Runs COMMAND with `sh -c` for each job of this name that is due, until it is told to stop.\n"
     "The payload is on the standard input of COMMAND. Exit status 0 means that the job is done.\n"
@@ -23,7 +23,7 @@ static const char help[] =
     "UVS_JOB_ID to recognize what is done already.\n"
     "\n"
     "options:\n"
-    "  --store sqlite:FILE     the store; the file is made if there is none\n"
+    "  --store STORE           sqlite:FILE or redis://HOST; a missing file is made\n"
     "  --name NAME             the name of the jobs\n"
     "  --exec 'COMMAND'        what to run\n"
     "  --queue QUEUE           the queue of the jobs; default: the name\n"
@@ -184,6 +184,8 @@ static void on_event(uvs_jobs_t *jobs, const uvs_jobs_event_t *e, void *arg) {
                  {UVS_EVENT_UNKNOWN_NAME, "has another name, and was given back"}},
     of_stores[] = {{UVS_EVENT_STORE_DOWN, "the store does not work"},
                    {UVS_EVENT_STORE_UP, "the store works again"},
+                   {UVS_EVENT_STORE_RESET, "the store has lost its data"},
+                   {UVS_EVENT_STORE_UNSAFE, "the store can lose jobs"},
                    {UVS_EVENT_CLOCK_SET, "the clock was set"},
                    {UVS_EVENT_CANNOT_SHRINK, "another program keeps the log of the store from "
                                              "shrinking"}};
@@ -240,7 +242,7 @@ static int run_jobs(struct runner *r, const char *command, const char *store,
     return jobs_close(&r->store, jobs_failed(&r->store, "jobs cannot be run", rc));
   }
   if (!r->quiet)
-    cli_complain("running jobs of %s from %.200s", r->queue, store);
+    cli_complain("running jobs of %s from %.200s", r->queue, r->store.name);
   runner_look_soon(r);
   while (!r->closed || r->commands != NULL)
     uv_run(&r->store.loop, UV_RUN_ONCE);

@@ -146,14 +146,14 @@ static int run(int argc, char **argv) {
 
 const struct jobs_command jobs_stats = {
     "stats", run, "count jobs by queue, and show the settings of queues",
-    "usage: uvsched jobs stats --store sqlite:FILE [--json | --prometheus]\n"
+    "usage: uvsched jobs stats --store STORE [--json | --prometheus]\n"
     "\n"
     "Counts by queue what is in the store: pending jobs, how many of them are overdue (and for "
     "how\n"
     "long the oldest is), running jobs and dead letters. Shows the settings of each queue.\n"
     "\n"
     "options:\n"
-    "  --store sqlite:FILE  the store\n"
+    "  --store STORE        sqlite:FILE or redis://HOST\n"
     "  --json               one object, with an array of queues; a limit of 0 is no limit\n"
     "  --prometheus         the text format of Prometheus\n"
     "  --help               this text\n"

@@ -3,6 +3,7 @@
  * jobs_store: opens and closes the store of a command, and waits for the answer to a call. The loop
  * runs only while a command waits.
  */
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,19 +11,38 @@
 
 #define SHOW_AFTER_MS 700 /* after this time of waiting, a terminal shows what is going on */
 
-static const char prefix[] = "sqlite:";
+static bool begins(const char *name, const char *prefix) {
+  return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_redis(const char *name) {
+  return begins(name, "redis://") || begins(name, "rediss://") || begins(name, "redis+");
+}
+
+/* The name of a store without the password in it. */
+static void show_name(const char *name, char *shown, size_t size) {
+  const char *at = is_redis(name) ? strrchr(name, '@') : NULL;
+
+  if (at == NULL)
+    snprintf(shown, size, "%s", name);
+  else
+    snprintf(shown, size, "%.*s***%s", (int)(strstr(name, "://") + 3 - name), name, at);
+}
 
 int jobs_check_store(const char *command, const char *name, bool make) {
   const char *file;
 
   if (name == NULL)
-    return cli_usage_error(command, "the store is missing: write --store sqlite:FILE");
-  if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+    return cli_usage_error(command, "the store is missing: write --store sqlite:FILE, or --store "
+                                    "redis://HOST");
+  if (is_redis(name))
+    return 0; /* the library looks at the rest */
+  if (!begins(name, "sqlite:"))
     return cli_usage_error(command,
                            "--store is '%.200s': write sqlite: and the name of a file, such "
-                           "as sqlite:jobs.db",
+                           "as sqlite:jobs.db, or redis:// and the name of a host",
                            name);
-  file = name + sizeof prefix - 1;
+  file = name + strlen("sqlite:");
   if (*file == '\0')
     return cli_usage_error(command, "--store has no file: write it after sqlite:, such as "
                                     "sqlite:jobs.db");
@@ -70,7 +90,7 @@ int jobs_open(struct jobs_store *store, const char *command, const char *name, b
   if (rc != 0)
     return rc;
   memset(store, 0, sizeof *store);
-  store->name = name;
+  show_name(name, store->name, sizeof store->name);
   rc = uv_loop_init(&store->loop);
   if (rc != 0)
     return jobs_failed(store, "the store cannot be opened", rc);
@@ -85,6 +105,7 @@ int jobs_open(struct jobs_store *store, const char *command, const char *name, b
   options.store = name;
   options.on_event = on_event;
   options.arg = arg;
+  options.existing = !make;
   end_ns = uv_hrtime() + UVS_SEC(2);
   do /* another process may be writing */
     rc = uvs_jobs_open(store->scheduler, &options, &store->jobs, text, sizeof text);
@@ -92,7 +113,16 @@ int jobs_open(struct jobs_store *store, const char *command, const char *name, b
   if (rc == 0)
     return 0;
   store->jobs = NULL;
-  cli_complain("the store cannot be opened: %s", *text == '\0' ? uvs_jobs_strerror(rc) : text);
+  if (rc == UV_ENOENT && !make && is_redis(name))
+    cli_complain("there is no store in %.400s: if the server and the namespace are right, `uvsched "
+                 "jobs put` makes one",
+                 store->name);
+  else if (rc == UV_ENOENT && !make && access(name + strlen("sqlite:"), F_OK) == 0)
+    cli_complain("there is no store in %.400s: if this is the right file, `uvsched jobs put` adds "
+                 "one",
+                 name);
+  else
+    cli_complain("the store cannot be opened: %s", *text == '\0' ? uvs_jobs_strerror(rc) : text);
   return jobs_close(store, CLI_FAILED);
 }
 
@@ -159,9 +189,10 @@ int jobs_failed(const struct jobs_store *store, const char *what, int status) {
                  store->name);
     break;
   case UVS_EDOWN:
-    cli_complain("%s: %.150s did not work in time: is the disk full, or does another program keep "
-                 "the file locked?",
-                 what, store->name);
+    cli_complain("%s: %.150s did not work in time: %s", what, store->name,
+                 is_redis(store->name) ? "does the server run, and is the network up?"
+                                       : "is the disk full, or does another program keep the file "
+                                         "locked?");
     break;
   default:
     cli_complain("%s: %s", what, uvs_jobs_strerror(status));

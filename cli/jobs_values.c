@@ -86,6 +86,8 @@ bool jobs_read_when(const char *command, const char *in, const char *at, int64_t
   if (at == NULL)
     return true;
   why = cli_read_instant(at, ret_at_ns);
+  if (why == cli_instant_range)
+    why = "write a time in the years 1678 to 2255; the last possible time is 2255-06-05T23:47:34Z";
   if (why == NULL && *ret_at_ns >= UVS_JOBS_END_NS)
     why = "the last possible time is 2255-06-05T23:47:34Z";
   if (why != NULL) {

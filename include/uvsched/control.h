@@ -55,10 +55,12 @@ UVS_API int uvs_resume(uvs_t *s, uvs_id_t id, unsigned flags);
 /**
  * Pause and resume the scheduler. After uvs_pause_all has returned, no run starts until
  * uvs_resume_all. There is one exception: UVS_REJECT_CALLER_RUNS still runs tasks on the thread
- * that submits them. Runs in progress finish. `after`, `done` and delay queues of values work as
- * usual. New tasks are accepted. Points of a grid that pass during the pause are missed, as in any
- * other delay. A shutdown resumes the scheduler. A task that is paused by uvs_pause stays paused
- * after uvs_resume_all, and uvs_resume does not run a task while the scheduler is paused.
+ * that submits them. Runs in progress finish. (The body of a run that has just started may begin a
+ * moment after the call. uvs_counts counts the run as running.) `after`, `done` and delay queues of
+ * values work as usual. New tasks are accepted. Points of a grid that pass during the pause are
+ * missed, as in any other delay. A shutdown resumes the scheduler. A task that is paused by
+ * uvs_pause stays paused after uvs_resume_all, and uvs_resume does not run a task while the
+ * scheduler is paused.
  *
  * Thread:  any.
  * Returns: 0; UV_EALREADY (uvs_pause_all: the scheduler is paused already; uvs_resume_all: the

@@ -87,8 +87,10 @@ enum {
   UVS_EVENT_CLOCK_SET,     /* the store's clock was set forward or back */
   UVS_EVENT_CANNOT_SHRINK, /* another reader keeps the write-ahead log of SQLite from shrinking */
   UVS_EVENT_QUEUE_CHANGED, /* a queue was paused, resumed or changed, by any process */
-  UVS_EVENT_STORE_RESET    /* Redis has lost its data, by FLUSHALL for example. The process has
+  UVS_EVENT_STORE_RESET,   /* Redis has lost its data, by FLUSHALL for example. The process has
                             * defined its crons again. */
+  UVS_EVENT_STORE_UNSAFE /* the settings of Redis can lose jobs that were reported as durable; text
+                          * says which. Comes once, after the open. */
 };
 
 typedef struct {
@@ -116,6 +118,10 @@ typedef struct {
   /* A replaced clock, for tests, as in uvs_options_t: the program moves it, and then calls
    * uvs_jobs_clock_changed. All NULL: the clocks of the system. */
   uvs_clock_t clock;
+
+  /* 1: only open a store that is there. If there is no file, or a database without the tables of
+   * uvsched, the call answers UV_ENOENT and makes nothing. Default 0: the store is made. */
+  int existing;
 } uvs_jobs_options_t;
 
 static inline void uvs_jobs_options_init(uvs_jobs_options_t *o) {
@@ -139,8 +145,9 @@ static inline void uvs_jobs_options_init(uvs_jobs_options_t *o) {
  * Returns: 0 with *ret set; UV_EINVAL (an option is wrong); UV_ENOTSUP (built without this store; a
  *          network file system; a file of a newer version); UV_EFTYPE (not a SQLite file, or
  *          damaged); UV_EBUSY (another process has locked the file for longer than 250 ms);
- *          UV_EROFS, UV_EACCES, UV_ENOENT, UV_ENOMEM and other errors of the system. On an error,
- *          text (may be NULL) gets one line that says what is wrong, and the file is unchanged.
+ *          UV_EROFS, UV_EACCES, UV_ENOENT (no such folder; see `existing`), UV_ENOMEM and other
+ * errors of the system. On an error, text (may be NULL) gets one line that says what is wrong, and
+ * the file is unchanged.
  */
 UVS_API int uvs_jobs_open(uvs_t *s, const uvs_jobs_options_t *o, uvs_jobs_t **ret, char *text,
                           size_t text_size);
@@ -453,7 +460,8 @@ static inline void uvs_job_cron_init(uvs_job_cron_t *c) {
  * defined a cron.
  *
  * status:  0; UVS_JOB_EXISTS (nothing changed); UVS_EUNKNOWN; UVS_EDOWN; UV_ENOSPC.
- * Returns: as uvs_jobs_put; after UV_EINVAL and UV_E2BIG, text (may be NULL) says why.
+ * Returns: as uvs_jobs_put; UV_ENOENT (no such zone), or the error of reading the zone file. After
+ *          these, UV_EINVAL and UV_E2BIG, text (may be NULL) says why.
  */
 UVS_API int uvs_jobs_cron(uvs_jobs_t *jobs, const uvs_job_cron_t *c, uvs_jobs_cb cb, void *arg,
                           char *text, size_t text_size);

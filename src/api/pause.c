@@ -79,7 +79,7 @@ int uvs_resume(uvs_t *s, uvs_id_t id, unsigned flags) {
 
 /* Is an extra run due already? An extra run that uvs_pause has held back is not due. */
 static bool has_extra_run(const struct uvs__extra *x) {
-  return x->at_once || (x->extra_run && !x->paused && !uvs__is_retrying(x));
+  return uvs__is_asked_for(x) && (x->at_once || !x->paused);
 }
 
 int uvs_run_now(uvs_t *s, uvs_id_t id) {

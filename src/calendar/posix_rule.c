@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "calendar/posix_rule.h"
+#include "calendar/days.h"
 
 #include <string.h>
 
 #include <uv.h>
 
-#define DAY_S INT64_C(86400)
 #define CYCLE_YEARS 400 /* the Gregorian calendar repeats after this many years */
-#define CYCLE_DAYS 146097
-#define CYCLE_S (CYCLE_DAYS * DAY_S)
+#define CYCLE_DAYS INT64_C(146097)
+#define CYCLE_S (CYCLE_DAYS * UVS__DAY_S)
 #define OFFSET_HOURS_MAX 24
 #define TIME_HOURS_MAX 167
 
@@ -100,40 +100,24 @@ static bool text_date(struct rule_text *t, struct uvs__rule_date *d) {
 
 /* ---- when the offset changes ---- */
 
-/* The next two functions are for years after 0. */
-static int64_t days_before_year(int64_t year) {
-  int64_t y = year - 1;
-
-  return 365 * (year - 1970) + (y / 4 - y / 100 + y / 400) - (1969 / 4 - 1969 / 100 + 1969 / 400);
-}
-
-static bool is_leap_year(int64_t year) {
-  return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-}
-
 /* The day of d in this year, as days since 1970. */
-static int64_t rule_day(const struct uvs__rule_date *d, int64_t year) {
-  static const int16_t before_month[] = {0,   31,  59,  90,  120, 151, 181,
-                                         212, 243, 273, 304, 334, 365};
-  int64_t first = days_before_year(year), day, next_month;
-  int leap = is_leap_year(year);
+static int64_t rule_day(const struct uvs__rule_date *d, int year) {
+  int64_t first = uvs__day_number(year, d->kind == 'M' ? d->month : 1, 1), day;
 
   if (d->kind == '0')
     return first + d->day;
-  if (d->kind == 'J')
-    return first + d->day - (leap && d->day >= 60 ? 0 : 1);
-  next_month = first + before_month[d->month] + (d->month >= 2 ? leap : 0);
-  first += before_month[d->month - 1] + (d->month > 2 ? leap : 0);
-  /* 1970 began on a Thursday, and first may be negative. */
-  day = first + (d->day - (first % 7 + 4) + 14) % 7 + 7 * (d->week - 1);
-  return day < next_month ? day : day - 7;
+  if (d->kind == 'J') /* 29 February is not counted */
+    return first + d->day - (d->day >= 60 && uvs__month_length(year, 2) == 29 ? 0 : 1);
+  day = first + (d->day - uvs__weekday_of(first) + 7) % 7 + 7 * (d->week - 1);
+  return day < first + uvs__month_length(year, d->month) ? day : day - 7;
 }
 
 /* The instant of a change. The changes of a year have the numbers 2 * year and 2 * year + 1. */
 static int64_t rule_change(const struct uvs__posix_rule *r, int64_t number) {
   int k = (int)(number & 1);
 
-  return rule_day(&r->date[k], number >> 1) * DAY_S + r->date[k].time_s - r->offset_s[1 - k];
+  return rule_day(&r->date[k], (int)(number >> 1)) * UVS__DAY_S + r->date[k].time_s -
+         r->offset_s[1 - k];
 }
 
 /* Sorts the two dates by their order in the year. False: the order differs between years. */

@@ -118,11 +118,17 @@ static int locate_tz(const char *tz, struct uvs__zone_source *ret, char *why, si
     return UV_EINVAL;
   }
   rc = locate_named(name, ret, why, size);
-  if (rc == 0 || colon || uvs__posix_rule_parse(name, strlen(name), &rule) < 0 ||
-      !set_text(ret, "", name))
+  if (rc == 0 || colon)
     return rc;
-  ret->is_file = false;
-  return 0;
+  if (uvs__posix_rule_parse(name, strlen(name), &rule) == 0 && set_text(ret, "", name)) {
+    ret->is_file = false;
+    return 0;
+  }
+  if (rc == UV_ENOENT && strpbrk(name, "0123456789") != NULL) /* it may be meant as a rule */
+    snprintf(why, size,
+             "\"%.40s\" is neither a zone nor a POSIX rule such as CET-1CEST,M3.5.0,M10.5.0/3",
+             name);
+  return rc;
 }
 
 int uvs__zone_locate(const char *name, struct uvs__zone_source *ret, char *why, size_t size) {
@@ -224,6 +230,8 @@ static int read_open(int fd, struct uvs__zone_table **ret, struct uvs__zone_stam
   char *bytes;
   int64_t n;
 
+  if (rc == UV_ENOENT)
+    *ret_why = "it is not a regular file";
   if (rc < 0)
     return rc;
   if (ret_stamp->size > FILE_MAX) {

@@ -30,9 +30,12 @@ static bool owes_hook(const struct uvs__extra *x) {
                        x->dropped[0] != NULL || x->point_owed);
 }
 
-/* An entry in the queue of the wall clock names the task's extra record, not its slot. */
-static void put_wall(uvs_t *s, struct uvs__task *t) {
-  uvs__heap_push(&s->table.wall, t->due_ns, (uint64_t)t->seq << UVS__SLOT_BITS | (t->extra - 1));
+/* An entry in the queue of the wall clock names the task's extra record, not its slot. Its deadline
+ * is the task's. But a run that was asked for is due however the clock is set: its entry is first.
+ */
+static void put_wall(uvs_t *s, struct uvs__task *t, const struct uvs__extra *x) {
+  uvs__heap_push(&s->table.wall, uvs__is_asked_for(x) ? 0 : t->due_ns,
+                 (uint64_t)t->seq << UVS__SLOT_BITS | (t->extra - 1));
   t->place = UVS__IN_WALL;
   s->at.watch_wanted |= !s->at.watch_asked;
   s->at.watch_asked = true;
@@ -60,7 +63,7 @@ void uvs__file(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   } else if (t->due_ns >= UVS__NEVER || (x != NULL && uvs__is_held_back(x))) {
     /* in no queue */
   } else if (uvs__has(t, UVS__WALL)) {
-    put_wall(s, t);
+    put_wall(s, t, x);
   } else {
     t->place = UVS__IN_DELAY;
     uvs__delay_put(&s->delay, slot, now_ns);
@@ -285,10 +288,13 @@ static uint32_t take_due(uvs_t *s, const struct uvs__handing *h, int *steps) {
       return UVS__NONE;
     bound_ns = uvs__delay_bound(&s->delay);
     if (bound_ns > h->now_ns || h->wall_ns - wall->deadline_ns > h->now_ns - bound_ns) {
-      const struct uvs__extra *x = uvs__slots_at(&s->table.extras, uvs__heap_slot(wall));
+      struct uvs__extra *x = uvs__slots_at(&s->table.extras, uvs__heap_slot(wall));
+      struct uvs__task *t = uvs__task(s, x->slot);
 
       slot = x->slot;
-      uvs__unfile(s, slot, uvs__task(s, slot));
+      uvs__unfile(s, slot, t);
+      if (t->due_ns > h->wall_ns) /* it was asked for, and the clock was set back since then */
+        uvs__set_due(t, x, h->wall_ns, 0);
       --*steps;
       return slot;
     }

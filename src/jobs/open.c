@@ -25,7 +25,8 @@ static int refuse(char *text, size_t size, const char *reason) {
 
 static int check_options(const uvs_jobs_options_t *o, char *text, size_t size) {
   if (o->store == NULL)
-    return refuse(text, size, "store is missing: write \"sqlite:FILE\", \"redis://HOST\" or \"memory:\"");
+    return refuse(text, size,
+                  "store is missing: write \"sqlite:FILE\", \"redis://HOST\" or \"memory:\"");
   if (o->put_timeout_ns < 0)
     return refuse(text, size, "put_timeout_ns is negative");
   if (o->max_queued == 0)
@@ -43,13 +44,14 @@ static int open_store(const uvs_jobs_options_t *o, struct uvs__store **ret, char
     const char *scheme;
     int (*open)(const struct uvs__store_config *, struct uvs__store **, char *, size_t);
     bool whole; /* the store reads the scheme, too */
-  } stores[] = {{"sqlite:", uvs__sqlite_open, false}, {"memory:", uvs__memory_open, false},
-                {"redis:", uvs__redis_open, true},    {"rediss:", uvs__redis_open, true},
+  } stores[] = {{"sqlite:", uvs__sqlite_open, false},   {"memory:", uvs__memory_open, false},
+                {"redis:", uvs__redis_open, true},      {"rediss:", uvs__redis_open, true},
                 {"redis+unix:", uvs__redis_open, true}, {"redis+sentinel:", uvs__redis_open, true}};
 
   for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {
     size_t length = strlen(stores[i].scheme);
-    struct uvs__store_config config = {stores[i].whole ? o->store : o->store + length, o->clock};
+    struct uvs__store_config config = {stores[i].whole ? o->store : o->store + length, o->clock,
+                                       o->existing != 0};
 
     if (strncmp(o->store, stores[i].scheme, length) == 0)
       return stores[i].open(&config, ret, text, size);

@@ -4,13 +4,17 @@
  *
  *   redis_url.c      reads "redis://..." into options
  *   redis_check.c    connects once while the store is opened, and looks at the server's settings
- *   redis_socket.c   one connection on a libuv loop, with a deadline for each command;
- * redis_socket.h redis_reply.c    what error replies mean redis_connection.c   connects, asks
- * sentinels, logs in, and connects again redis_subscription.c, redis_replicas.c   the connections
- * for messages and for WAIT redis_link.c     the connections of a store redis_script.c   the texts
- * of the scripts, made from the files *.lua redis_words.c    the words of a command redis_put.c ...
- * one file for each kind of request: its words, and how its reply is read redis_open.c     opens,
- * closes, carries out batches
+ *   redis_socket.c   one connection on a libuv loop, with a deadline for each command
+ *   redis_reply.c    what error replies mean
+ *   redis_connection.c    connects, asks sentinels, logs in, and connects again
+ *   redis_subscription.c  the connection for messages
+ *   redis_replicas.c      the connection for WAIT
+ *   redis_sigpipe.c  writes to a closed connection do not end the process
+ *   redis_link.c     the connections of a store
+ *   redis_script.c   the texts of the scripts, made from the files *.lua
+ *   redis_words.c    the words of a command
+ *   redis_put.c ...  one file for each kind of request: its words, and how its reply is read
+ *   redis_open.c     opens, closes, carries out batches
  */
 #ifndef UVSCHED_JOBS_REDIS_H
 #define UVSCHED_JOBS_REDIS_H
@@ -41,6 +45,8 @@ struct uvs__redis_options {
  * wrong. */
 int uvs__redis_read_url(const char *name, struct uvs__redis_options **ret, char *text, size_t size);
 void uvs__redis_free_options(struct uvs__redis_options *o);
+
+#define UVS__REDIS_WARNING_MAX 200
 
 /* --------------------------------------------------------- redis_script.c --- */
 
@@ -100,7 +106,8 @@ struct uvs__redis_link {
 
 /* Connects to the server, and again whenever the connection is lost: after 50 ms, doubling to 5 s,
  * with jitter. `channels` (n of them) are subscribed on a second connection. With options->replicas
- * a third connection waits for replicas. No call blocks. NULL: no memory. */
+ * a third connection waits for replicas. No call blocks. SIGPIPE is blocked for this thread, the
+ * loop's, from now on. NULL: no memory. */
 struct uvs__redis_link *uvs__redis_link_open(uv_loop_t *loop, const struct uvs__redis_options *o,
                                              const char *const *channels, size_t n,
                                              const struct uvs__redis_link_hooks *hooks, void *arg);

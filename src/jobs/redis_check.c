@@ -138,6 +138,7 @@ int uvs__redis_check(const struct uvs__redis_options *o, char *warning, size_t w
   static const struct uvs__redis_connection_hooks hooks = {on_ready, on_down, NULL, on_closed};
   struct check k = {
       .options = o, .warning = warning, .warning_size = warning_size, .text = text, .size = size};
+  sigset_t before;
   int rc = uv_loop_init(&k.loop);
 
   warning[0] = '\0';
@@ -147,14 +148,17 @@ int uvs__redis_check(const struct uvs__redis_options *o, char *warning, size_t w
   }
   uv_timer_init(&k.loop, &k.timer);
   k.timer.data = &k;
-  uv_timer_start(&k.timer, on_timer, (uint64_t)(o->timeout_ns / 1000000), 0);
+  /* A loop rounds its time down. */
+  uv_timer_start(&k.timer, on_timer, (uint64_t)(o->timeout_ns / 1000000) + 1, 0);
   k.connection.loop = &k.loop;
   k.connection.options = o;
   k.connection.name = "uvsched-check";
   k.connection.hooks = &hooks;
   k.connection.owner = &k;
   uvs__redis_connection_open(&k.connection);
+  uvs__redis_block_sigpipe(&before);
   uv_run(&k.loop, UV_RUN_DEFAULT);
+  uvs__redis_restore_sigpipe(&before);
   uv_loop_close(&k.loop);
   return k.status;
 }

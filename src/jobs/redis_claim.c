@@ -8,6 +8,8 @@
 #include "jobs/alloc.h"
 #include "jobs/redis_store.h"
 
+#define DELAY_US 80000
+
 struct claim_call {
   struct uvs__redis_call call;
   struct uvs__claimed **end; /* of the list of the request */
@@ -120,6 +122,12 @@ static void answered(struct uvs__redis_call *call, int status, redisReply *const
   uvs__redis_op_done(op, status);
 }
 
+/* How long this node, as a deputy, waits for a leader that is late. */
+static int64_t random_delay(struct uvs__redis *s) {
+  s->random = s->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (int64_t)((s->random >> 33) % DELAY_US);
+}
+
 static void send_claim(struct claim_call *c) {
   struct uvs__claim_request *r = request_of(c);
   struct uvs__words w = {0};
@@ -133,6 +141,10 @@ static void send_claim(struct claim_call *c) {
   uvs__words_int(&w, r->max_crashed);
   uvs__words_int(&w, r->pending_only);
   uvs__words_int(&w, r->lease_us < UVS__NEVER_US ? r->lease_us : UVS__NEVER_US);
+  if (c->call.store->leads)
+    uvs__words_int(&w, random_delay(c->call.store));
+  else
+    uvs__words_text(&w, "");
   uvs__redis_send(&c->call, UVS__REDIS_CLAIM, &w, false);
 }
 

@@ -388,6 +388,7 @@ struct uvs__redis_link *uvs__redis_link_open(uv_loop_t *loop, const struct uvs__
 
   if (l == NULL)
     return NULL;
+  uvs__redis_block_sigpipe(NULL);
   l->loop = loop;
   l->options = o;
   l->hooks = *hooks;

@@ -28,6 +28,8 @@ static void listed(struct uvs__redis_scan *scan, int status) {
     r->n = scan->n;
     r->next = scan->cursor;
   }
+  if (status == 0 && r->r.op == UVS__GET)
+    op->store->waited_for |= r->n > 0 && r->infos[0].ended_ns == 0;
   if (status == 0 && r->r.op == UVS__GET && r->n == 0)
     status = UV_ENOENT;
   uvs__redis_scan_free(scan);

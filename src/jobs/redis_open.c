@@ -204,7 +204,11 @@ void uvs__redis_ask_epoch(struct uvs__redis *s) {
   if (good && !w.no_memory)
     s->asking = uvs__redis_link_send(s->link, UVS__REDIS_INIT, w.n, w.words, w.sizes, false,
                                      on_init, s) == 0;
-  uvs__words_free(&w); /* if it was not sent, the next request tries again */
+  uvs__words_free(&w);
+  if (!s->asking) { /* the next request tries again */
+    snprintf(s->base.trouble, sizeof s->base.trouble, "there is not enough memory");
+    answer_all(take_waiting(s), UV_EAGAIN);
+  }
 }
 
 /* -------------------------------------------------------------------- link --- */
@@ -222,11 +226,12 @@ static void on_down(void *arg) {
   s->ready = false;
 }
 
-/* Messages may have been missed. */
+/* Messages may have been missed, if others send any. */
 static void on_subscribed(void *arg) {
   struct uvs__redis *s = arg;
 
-  s->hooks->wake(s->arg, NULL);
+  if (s->leads)
+    s->hooks->wake(s->arg, NULL);
 }
 
 static void on_message(void *arg, const char *channel, const char *text, size_t size) {
@@ -254,6 +259,8 @@ static void start(struct uvs__store *store, uv_loop_t *loop, const struct uvs__s
   uv_timer_init(loop, &s->patience); /* cannot fail */
   s->patience.data = s;
   s->link = uvs__redis_link_open(loop, s->options, s->channel_names, 2, &link_hooks, s);
+  if (*s->warning != '\0')
+    hooks->event(arg, UVS_EVENT_STORE_UNSAFE, s->warning);
 }
 
 /* -------------------------------------------------------------------- stop --- */
@@ -330,9 +337,14 @@ static void stop(struct uvs__store *store) {
 
 /* ------------------------------------------------------------- open, close --- */
 
-static bool poll_nothing(struct uvs__store *store) {
-  (void)store;
-  return false; /* messages tell */
+/* Messages tell of everything but the ends of jobs that are done. Somebody who reads a job that has
+ * not ended may wait for that. */
+static bool poll_waits(struct uvs__store *store) {
+  struct uvs__redis *s = (struct uvs__redis *)store;
+  bool waited_for = s->waited_for;
+
+  s->waited_for = false;
+  return waited_for;
 }
 
 static int idle(struct uvs__store *store) {
@@ -352,7 +364,7 @@ static void close_store(struct uvs__store *store) {
 }
 
 static int make(struct uvs__redis_options *options, uvs_clock_t clock, struct uvs__redis **ret) {
-  static const struct uvs__store_ops ops = {start, stop,   run,        poll_nothing,
+  static const struct uvs__store_ops ops = {start, stop,   run,        poll_waits,
                                             idle,  now_us, close_store};
   struct uvs__redis *s = uvs__jobs_alloc(sizeof *s);
   int rc;
@@ -368,6 +380,8 @@ static int make(struct uvs__redis_options *options, uvs_clock_t clock, struct uv
   s->base.ops = &ops;
   s->options = options;
   s->clock = clock;
+  s->leads = clock.wall_ns == NULL;
+  s->random = s->node;
   s->end = &s->waiting;
   snprintf(s->channels[0], sizeof s->channels[0], "{%s}:wake:%llu", options->ns,
            (unsigned long long)s->node);
@@ -382,7 +396,7 @@ int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **
                     size_t size) {
   struct uvs__redis_options *options;
   struct uvs__redis *s = NULL;
-  char warning[200];
+  char warning[UVS__REDIS_WARNING_MAX];
   int rc = uvs__redis_read_url(config->name, &options, text, size);
 
   if (rc != 0)
@@ -397,6 +411,7 @@ int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **
     uvs__redis_free_options(options);
     return rc;
   }
+  strcpy(s->warning, warning);
   *ret = &s->base;
   return 0;
 }

@@ -18,7 +18,15 @@
 #ifndef UVSCHED_JOBS_REDIS_SOCKET_H
 #define UVSCHED_JOBS_REDIS_SOCKET_H
 
+#include <signal.h>
+
 #include "jobs/redis.h"
+
+/* -------------------------------------------------------- redis_sigpipe.c --- */
+
+/* Blocks SIGPIPE for this thread. `before`: NULL, or gets the signals that were blocked. */
+void uvs__redis_block_sigpipe(sigset_t *before);
+void uvs__redis_restore_sigpipe(const sigset_t *before);
 
 /* ---------------------------------------------------------- redis_reply.c --- */
 

@@ -41,14 +41,18 @@ struct uvs__redis {
   const struct uvs__store_hooks *hooks;
   void *arg; /* of the hooks */
   struct uvs__redis_link *link;
-  char epoch[40];                      /* "": not known yet */
-  bool ready;                          /* the epoch is that of the server */
-  bool asking;                         /* init was sent */
-  struct uvs__request *waiting, **end; /* until it is ready */
-  uv_timer_t patience;                 /* how long they wait */
-  char run_id[60];                     /* of the server */
-  unsigned leaves;                     /* `stop`: commands that end leases */
-  int64_t offset_us;                   /* the server's clock less the monotonic one */
+  char epoch[40];                       /* "": not known yet */
+  bool ready;                           /* the epoch is that of the server */
+  bool asking;                          /* init was sent */
+  struct uvs__request *waiting, **end;  /* until it is ready */
+  uv_timer_t patience;                  /* how long they wait */
+  char run_id[60];                      /* of the server */
+  char warning[UVS__REDIS_WARNING_MAX]; /* settings that may lose jobs; "" */
+  bool leads;                           /* takes part in leading; not with a replaced clock */
+  uint64_t random;
+  bool waited_for;   /* a job was read that has not ended */
+  unsigned leaves;   /* `stop`: commands that end leases */
+  int64_t offset_us; /* the server's clock less the monotonic one */
   bool knows_offset;
 };
 

@@ -207,7 +207,8 @@ int64_t uvs__sqlite_wall_ns(const struct uvs__sqlite *s);
 int uvs__sqlite_recover(struct uvs__sqlite *s); /* after an error of the disk: opens anew */
 
 /* sqlite_check.c: changes nothing. Returns 0, or a code with a text. ret_path is allocated. */
-int uvs__sqlite_check_path(const char *name, char **ret_path, char *text, size_t size);
+int uvs__sqlite_check_path(const char *name, bool must_exist, char **ret_path, char *text,
+                           size_t size);
 int uvs__sqlite_check_file(sqlite3 *db, const char *path, char *text, size_t size);
 /* Syncs the folder of a file, so that the names in it are on the disk. The result of SQLite. */
 int uvs__sync_folder(const char *path);

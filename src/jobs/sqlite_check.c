@@ -33,8 +33,17 @@ static char *folder_of(const char *path) {
   return folder;
 }
 
+static int check_network(const char *path, char *text, size_t size) {
+  const char *network = uvs__network_fs_of(path);
+
+  if (network == NULL)
+    return 0;
+  snprintf(text, size, "%s is on %s, a network file system, where locks are not reliable", path,
+           network);
+  return UV_ENOTSUP;
+}
+
 static int check_folder(const char *folder, char *text, size_t size) {
-  const char *network;
   struct stat st;
 
   if (stat(folder, &st) != 0)
@@ -45,19 +54,16 @@ static int check_folder(const char *folder, char *text, size_t size) {
   }
   if (faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0)
     return system_error(folder, "the folder is not writable", text, size);
-  network = uvs__network_fs_of(folder);
-  if (network == NULL)
-    return 0;
-  snprintf(text, size, "%s is on %s, a network file system, where locks are not reliable", folder,
-           network);
-  return UV_ENOTSUP;
+  return check_network(folder, text, size);
 }
 
-static int check_existing(const char *path, char *text, size_t size) {
+static int check_existing(const char *path, bool must_exist, char *text, size_t size) {
   struct stat st;
 
   if (stat(path, &st) != 0)
-    return errno == ENOENT ? 0 : system_error(path, "the file cannot be used", text, size);
+    return errno == ENOENT && !must_exist
+               ? 0
+               : system_error(path, "the file cannot be used", text, size);
   if (S_ISDIR(st.st_mode)) {
     snprintf(text, size, "%s is a folder", path);
     return UV_EISDIR;
@@ -68,10 +74,11 @@ static int check_existing(const char *path, char *text, size_t size) {
   }
   if (faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) != 0)
     return system_error(path, "the file is not readable and writable", text, size);
-  return 0;
+  return check_network(path, text, size); /* it may be a symbolic link, or be mounted alone */
 }
 
-int uvs__sqlite_check_path(const char *name, char **ret_path, char *text, size_t size) {
+int uvs__sqlite_check_path(const char *name, bool must_exist, char **ret_path, char *text,
+                           size_t size) {
   size_t path_size = strlen(name) + sizeof "./";
   char *path, *folder;
   int rc;
@@ -91,7 +98,7 @@ int uvs__sqlite_check_path(const char *name, char **ret_path, char *text, size_t
   rc = check_folder(folder, text, size);
   uvs__jobs_free(folder);
   if (rc == 0)
-    rc = check_existing(path, text, size);
+    rc = check_existing(path, must_exist, text, size);
   if (rc == 0)
     *ret_path = path;
   else

@@ -192,9 +192,10 @@ static int enter(struct uvs__sqlite *s, char *text, size_t size) {
   if (rc != SQLITE_OK)
     return uvs__sqlite_open_error(s->c.db, s->path, rc, text, size);
   rc = uvs__sqlite_enter(s);
-  if (rc != 0)
-    snprintf(text, size, "%s-owners: %s", s->path,
-             s->base.trouble[0] != '\0' ? s->base.trouble : uv_strerror(rc));
+  if (rc != 0 && s->base.trouble[0] != '\0') /* of a transaction */
+    snprintf(text, size, "%s", s->base.trouble);
+  else if (rc != 0)
+    snprintf(text, size, "%s-owners: %s", s->path, uv_strerror(rc));
   return rc == UV_EAGAIN ? UV_EBUSY : rc;
 }
 
@@ -212,6 +213,17 @@ static int keep_whole_path(struct uvs__sqlite *s, char *text, size_t size) {
   uvs__jobs_free(s->path);
   s->path = copy;
   return 0;
+}
+
+static int find_tables(struct uvs__sqlite *s, char *text, size_t size) {
+  int rc, version = uvs__sqlite_version(s->c.db, &rc);
+
+  if (rc != SQLITE_OK)
+    return uvs__sqlite_open_error(s->c.db, s->path, rc, text, size);
+  if (version != 0)
+    return 0;
+  snprintf(text, size, "%s has no tables of uvsched", s->path);
+  return UV_ENOENT;
 }
 
 int uvs__sqlite_open(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
@@ -233,9 +245,11 @@ int uvs__sqlite_open(const struct uvs__store_config *config, struct uvs__store *
   s->clock = config->clock;
   s->patience_ms = PATIENCE_MS;
   s->owners_fd = -1;
-  rc = uvs__sqlite_check_path(config->name, &s->path, text, size);
+  rc = uvs__sqlite_check_path(config->name, config->existing, &s->path, text, size);
   if (rc == 0)
-    rc = connect_file(s, SQLITE_OPEN_CREATE, text, size);
+    rc = connect_file(s, config->existing ? 0 : SQLITE_OPEN_CREATE, text, size);
+  if (rc == 0 && config->existing)
+    rc = find_tables(s, text, size);
   if (rc == 0)
     rc = set_up(s, text, size);
   if (rc == 0)

@@ -403,6 +403,7 @@ struct uvs__trim_request {
 struct uvs__store_config {
   const char *name;  /* what follows "sqlite:" or "memory:"; all of "redis://..." */
   uvs_clock_t clock; /* wall_ns NULL: the system's */
+  bool existing;     /* UV_ENOENT if there is no store yet; the one in memory ignores this */
 };
 
 struct uvs__store {
@@ -416,7 +417,7 @@ struct uvs__store {
 struct uvs__store_hooks {
   /* Jobs of this queue (NULL: of any queue) may be visible now. */
   void (*wake)(void *arg, const char *queue);
-  /* The store has something to tell: UVS_EVENT_STORE_RESET. */
+  /* The store has something to tell: UVS_EVENT_STORE_RESET or UVS_EVENT_STORE_UNSAFE. */
   void (*event)(void *arg, int what, const char *text);
 };
 

@@ -42,9 +42,10 @@ const char *uvs_job_state_name(int state) {
 
 const char *uvs_jobs_event_name(int what) {
   static const char *const names[] = {
-      "?",        "dead",         "lost",          "crashed",       "cancelled",
-      "replaced", "unknown name", "misfired",      "dead dropped",  "store down",
-      "store up", "clock set",    "cannot shrink", "queue changed", "store reset"};
+      "?",           "dead",         "lost",          "crashed",       "cancelled",
+      "replaced",    "unknown name", "misfired",      "dead dropped",  "store down",
+      "store up",    "clock set",    "cannot shrink", "queue changed", "store reset",
+      "store unsafe"};
 
-  return what < 0 || what > UVS_EVENT_STORE_RESET ? "?" : names[what];
+  return what < 0 || what > UVS_EVENT_STORE_UNSAFE ? "?" : names[what];
 }

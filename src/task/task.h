@@ -266,6 +266,11 @@ static inline bool uvs__is_off_grid(const struct uvs__extra *x) {
   return x->extra_run || uvs__is_retrying(x);
 }
 
+/* Was the next run asked for by uvs_run_now? An extra run that has failed waits for its retry. */
+static inline bool uvs__is_asked_for(const struct uvs__extra *x) {
+  return x->at_once || (x->extra_run && !uvs__is_retrying(x));
+}
+
 /* A run begins, or ends without its body: the occurrences up to last_ns are used up. */
 static inline void uvs__use_point(const struct uvs__task *t, struct uvs__extra *x) {
   if (t->kind == UVS_CALENDAR && !uvs__is_off_grid(x))

@@ -274,6 +274,23 @@ static void let_pass(struct fixture *f, uvs_id_t id, enum way way) {
   fixture_turn(f);
 }
 
+/* K15 K19 */
+TEST a_task_that_is_rescheduled_after_a_clock_was_set_back_goes_back_too(void) {
+  struct fixture f;
+  uvs_id_t id;
+
+  CHECK_CALL(open_at(&f, "2025-06-01 08:30", 1));
+  uvs_task_t t = cron(&f, 'a', "0 * * * *", "UTC");
+  ASSERT_RC(0, uvs_submit(f.s, &t, &id));
+  advance_until(&f, "2025-06-01 09:05");
+  set_wall(&f, -UVS_HOUR(1));
+  ASSERT_RC(0, uvs_reschedule(f.s, id, UVS_MIN(10)));
+  advance_until(&f, "2025-06-01 10:00");
+  ASSERT_RUNS("01 09:00:00, 01 08:15:00, 01 09:00:00, 01 10:00:00", &f, 'a');
+  CHECK_CALL(close_all(&f));
+  PASS();
+}
+
 /* K16 K17 V3 */
 TEST the_policy_decides_about_missed_occurrences(void) {
   static const int reasons[] = {UVS_LATE_CLOCK, UVS_LATE_LOOP, UVS_LATE_OVERLAP, UVS_LATE_PAUSED,
@@ -878,6 +895,34 @@ TEST an_extra_run_does_not_move_the_calendar(void) {
   PASS();
 }
 
+/* L29 K20: whether the scheduler or the task was paused meanwhile. */
+TEST an_extra_run_does_not_wait_for_a_clock_that_is_set_back(void) {
+  for (int i = 0; i < 2; i++) {
+    struct fixture f;
+    uvs_id_t id;
+
+    CHECK_CALL(open_at(&f, "2025-06-01 08:30", 1));
+    uvs_task_t t = cron(&f, 'a', "0 * * * *", "UTC");
+    ASSERT_RC(0, uvs_submit(f.s, &t, &id));
+    fixture_turn(&f);
+    if (i == 0)
+      ASSERT_RC(0, uvs_pause_all(f.s));
+    ASSERT_RC(0, uvs_run_now(f.s, id));
+    if (i == 1)
+      ASSERT_RC(UVS_PAUSED, uvs_pause(f.s, id));
+    set_wall(&f, -UVS_HOUR(1));
+    ASSERT_U64(0, log_total(&f));
+    ASSERT_RC(0, i == 0 ? uvs_resume_all(f.s) : uvs_resume(f.s, id, 0));
+    fixture_turn(&f);
+    ASSERT_RUNS("01 07:30:00", &f, 'a');
+    ASSERT_I64(0, log_nth(&f, EV_WORK, 'a', 0)->late_ns);
+    advance_until(&f, "2025-06-01 09:00");
+    ASSERT_RUNS("01 07:30:00, 01 09:00:00", &f, 'a');
+    CHECK_CALL(close_all(&f));
+  }
+  PASS();
+}
+
 static int act_next_runs(struct probe *p, uvs_run_t *run) {
   int64_t *ns = p->data;
 
@@ -1363,6 +1408,7 @@ SUITE(calendar_task) {
   RUN_TEST(a_run_is_never_early_by_the_wall_clock);
   RUN_TEST(no_occurrence_runs_twice_when_the_clock_is_set_back);
   RUN_TEST(a_clock_that_is_set_back_during_a_run_repeats_nothing);
+  RUN_TEST(a_task_that_is_rescheduled_after_a_clock_was_set_back_goes_back_too);
   RUN_TEST(the_policy_decides_about_missed_occurrences);
   RUN_TEST(a_day_forward_is_1440_missed_minutes);
   RUN_TEST(a_merged_occurrence_is_counted_once);
@@ -1387,6 +1433,7 @@ SUITE(calendar_task) {
   RUN_TEST(a_moved_run_survives_a_pause_and_an_extra_run);
   RUN_TEST(what_passed_during_a_pause_can_be_forgotten);
   RUN_TEST(an_extra_run_does_not_move_the_calendar);
+  RUN_TEST(an_extra_run_does_not_wait_for_a_clock_that_is_set_back);
   RUN_TEST(next_runs_are_the_next_occurrences);
   RUN_TEST(the_next_run_follows_new_rules_of_the_zone);
   RUN_TEST(an_occurrence_that_is_due_runs_although_the_zone_changed);

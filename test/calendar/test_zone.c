@@ -233,6 +233,7 @@ TEST files_that_are_not_zones_are_refused(void) {
   folder_must(mkfifo(path, 0600) == 0, path);
   ASSERT_RC(UV_ENOENT, offset_named("Pipe")); /* and nobody waits for a writer */
   ASSERT_RC(UV_ENOENT, offset_with_tz(path));
+  ASSERT(strstr(why, "it is not a regular file") != NULL);
   folder_must(unlink(path) == 0, path);
   I64(fd, next_fd());
   PASS();
@@ -268,7 +269,10 @@ TEST a_tz_that_says_nothing_is_an_error_and_not_utc(void) {
 
   ASSERT_RC(UV_ENOENT, offset_with_tz("Area/Two"));
   ASSERT(strstr(why, "TZ: there is no zone \"Area/Two\"") != NULL);
-  ASSERT_RC(UV_ENOENT, offset_with_tz(":CET-1")); /* after a colon there is no rule */
+  ASSERT_RC(UV_ENOENT, offset_with_tz(":CET-1"));    /* after a colon there is no rule */
+  ASSERT_RC(UV_ENOENT, offset_with_tz("CET-1CEST")); /* without its dates */
+  ASSERT(strstr(why, "TZ: \"CET-1CEST\" is neither a zone nor a POSIX rule such as CET-1CEST,M3") !=
+         NULL);
   ASSERT_RC(UV_ENOENT, offset_with_tz("EST5EDT"));
   ASSERT_RC(UV_ENOENT, offset_with_tz("/no/such/file"));
   ASSERT_RC(UV_EINVAL, offset_with_tz("../Area/One"));

@@ -144,7 +144,7 @@ class Runner:
         with open(f"/proc/{self.p.pid}/task/{self.p.pid}/children", encoding="ascii") as f:
             for pid in f.read().split():
                 with open(f"/proc/{pid}/cmdline", "rb") as line:
-                    if line.read().startswith(b"uvsched-guardian"):
+                    if line.read().startswith(b"jobs-guardian"):
                         return int(pid)
         return None
 
@@ -209,17 +209,19 @@ def usage():
             "UTC: add Z for UTC, or an offset such as +01:00",
             ("put", "--name", "a", "--at", "2256-01-01T00:00Z"): "--at is '2256-01-01T00:00Z': the last possible time is "
             "2255-06-05T23:47:34Z",
+            ("put", "--name", "a", "--at", "2300-01-01T00:00Z"): "--at is '2300-01-01T00:00Z': write a time in the years 1678 "
+            "to 2255; the last possible time is 2255-06-05T23:47:34Z",
             ("put", "--name", "a", "--in", "1s", "--at", "now"): "--in and --at are both given: write only one of them",
             ("put", "--name", "a", "--on-clash", "keep"): "--on-clash is about a key: write --key KEY too",
             ("put", "--name", "a", "--key", "k", "--on-clash", "no"): "--on-clash is 'no': write one of these: keep "
             "replace error",
             ("put", "--name", "a", "--priority", "1"): "--priority is '1': write one of these: low normal high",
             ("put", "--name", "a", "--keep", "1"): f"--keep is '1': {duration}",
-            ("put", "--name", "a"): "the store is missing: write --store sqlite:FILE",
+            ("put", "--name", "a"): "the store is missing: write --store sqlite:FILE, or --store redis://HOST",
             ("put", "--name", "a", "--store", "x.db"): "--store is 'x.db': write sqlite: and the name of a file, such as "
-            "sqlite:jobs.db",
+            "sqlite:jobs.db, or redis:// and the name of a host",
             ("put", "--name", "a", "--store", "memory:"): "--store is 'memory:': write sqlite: and the name of a file, "
-            "such as sqlite:jobs.db",
+            "such as sqlite:jobs.db, or redis:// and the name of a host",
             ("put", "--name", "a", "--store", "sqlite:"): "--store has no file: write it after sqlite:, such as "
             "sqlite:jobs.db",
             ("put", "--name", "a", *STORE, "--payload", "x", "--payload-file", "y"): "--payload and --payload-file are "
@@ -234,8 +236,8 @@ def usage():
             ("run", "--name", "a", "--exec", "x", "--concurrency", "0"): "--concurrency is 0: write 1 or more",
             ("run", "--name", "a", "--exec", "x", "--max-attempts", "x"): "--max-attempts is 'x': write a number from 0 "
             "to 1000000000",
-            ("run", "--name", "a", "--exec", "x"): "the store is missing: write --store sqlite:FILE",
-            ("ls",): "the store is missing: write --store sqlite:FILE",
+            ("run", "--name", "a", "--exec", "x"): "the store is missing: write --store sqlite:FILE, or --store redis://HOST",
+            ("ls",): "the store is missing: write --store sqlite:FILE, or --store redis://HOST",
             ("ls", "--state", "x"): "--state is 'x': write one of these: pending running held done cancelled replaced dead",
             ("ls", "--limit", "0"): "--limit is 0: write 1 or more, or --all instead",
             ("ls", "--limit", "5", "--all"): "--limit and --all are both given: write only one of them",
@@ -247,7 +249,7 @@ def usage():
             ("show", "4711"): "'4711' is not an id: an id has the form QUEUE/REST, as `uvsched jobs put` and `uvsched jobs ls` "
             "print it",
             ("cancel",): "this command needs an ID",
-            ("cancel", "a/b"): "the store is missing: write --store sqlite:FILE",
+            ("cancel", "a/b"): "the store is missing: write --store sqlite:FILE, or --store redis://HOST",
             ("move", "a/b"): "the new time is missing: write --in DURATION or --at TIME",
             ("redrive",): "nothing is selected: write an ID, or --queue QUEUE, or --name NAME, or --all",
             ("purge", "a/b", "--all"): "more than one selection: write only an ID, or only --all, or only --queue and --name",
@@ -287,6 +289,27 @@ def no_store():
     refuses("a file that is no database", 1, ["jobs", "put", "--name", "a", "--store", "sqlite:text.db"],
             "uvsched: the store cannot be opened: ./text.db is not a SQLite database\n")
     check("the file is unchanged", (read("text.db"), os.listdir(".")), (before, ["text.db"]))
+
+
+def no_store_yet():
+    """A command that only looks, or changes what is there, leaves the database of another program as it is."""
+    db = sqlite3.connect("other.db")
+    db.execute("CREATE TABLE orders(id)")
+    db.close()
+    with open("empty.db", "wb"):
+        pass
+    for file in "other.db", "empty.db":
+        with open(file, "rb") as f:
+            before = f.read()
+        for command in (["ls"], ["show", "a/b"], ["cancel", "a/b"], ["move", "a/b", "--in", "1s"], ["dead"],
+                        ["redrive", "--all"], ["purge", "--all"], ["pause", "a"], ["stats"], ["cron", "ls"], ["cron", "rm", "a"]):
+            refuses(f"{command} on {file}", 1, ["jobs", *command, "--store", f"sqlite:{file}"],
+                    f"uvsched: there is no store in sqlite:{file}: if this is the right file, `uvsched jobs put` adds one\n")
+        with open(file, "rb") as f:
+            check(f"{file} is unchanged", f.read() == before)
+        check("put adds a store", run("jobs", "put", "--name", "a", "--id", "b", "--store", f"sqlite:{file}"), (0, b"a/b\n", b""))
+        check("now it can be listed", run("jobs", "ls", "--store", f"sqlite:{file}")[0], 0)
+    check("no other files", sorted(os.listdir(".")), ["empty.db", "empty.db-owners", "other.db", "other.db-owners"])
 
 
 def put_times():
@@ -385,6 +408,16 @@ def locked():
     db.execute("ROLLBACK")
     check("put waits a moment for others", (p.wait(), read("out")), (0, "a/2\n"))
     check("what was put", ids(), [id, "a/2"])
+
+
+def lost_output():
+    """The id cannot be printed: the job is there, and a user must not put it again."""
+    with open("/dev/full", "wb") as full:
+        p = subprocess.run([UVSCHED, "jobs", "put", "--name", "a", "--id", "1", *STORE], stdout=full,
+                           stderr=subprocess.PIPE, env=ENV, check=False)
+    check("an id that cannot be printed", (p.returncode, p.stderr), (1, b"uvsched: a/1 is in the store, but its id could "
+          b"not be printed: no space left on device\nuvsched: the output could not be written\n"))
+    check("the job", ids(), ["a/1"])
 
 
 def hostile():
@@ -541,6 +574,8 @@ def crons():
     status, out, err = jobs("cron", "add", "x", "61 * * * *")
     check(f"a bad expression ({err})", (status, out, b"61" in err, err.endswith(b"\nTry: uvsched jobs cron add --help\n")),
           (2, b"", True, True))
+    refuses("a zone that does not exist", 2, ["jobs", "cron", "add", "x", "@daily", "--zone", "No/Where", *STORE],
+            'uvsched: zone: there is no zone "No/Where" (is tzdata installed?)\nTry: uvsched jobs cron add --help\n')
     prints("rm", ["jobs", "cron", "rm", "hourly", *STORE], "hourly is removed\n")
     refuses("rm again", 1, ["jobs", "cron", "rm", "hourly", *STORE], "uvsched: there is no cron 'hourly'\n")
     must("cron", "rm", "nightly")
@@ -833,7 +868,8 @@ def run_guardian():
         guardian = until("the guardian", lambda: r.guardian() if "running jobs" in r.text() else None)
         with open(f"/proc/{guardian}/cmdline", "rb") as f:
             title = f.read().rstrip(b"\0")
-        check("ps shows what it is", title, b"uvsched-guardian of process %d" % r.p.pid)
+        check("ps shows what it is", title, b"jobs-guardian of process %d" % r.p.pid)
+        check("`pkill uvsched` does not find it", "uvsched" in read(f"/proc/{guardian}/comm"), False)
         os.kill(guardian, signal.SIGTERM)
         check("SIGTERM does not end it", is_alive(guardian))
         check("it is in another session", os.getsid(guardian) != os.getsid(r.p.pid))
@@ -913,7 +949,7 @@ def page():
 if run("jobs", "--help")[0] != 0:
     print("skipped: this program has no jobs")
     sys.exit(77)
-parts = (help_pages, usage, no_store, put_times, put_ids_and_keys, payloads, locked, hostile, listing, change, queues, crons, run_jobs,
+parts = (help_pages, usage, no_store, no_store_yet, put_times, put_ids_and_keys, payloads, locked, lost_output, hostile, listing, change, queues, crons, run_jobs,
          run_failures, run_limits, run_cancel, run_stop, run_killed, run_many_killed, run_lost, run_guardian, run_shared, run_elsewhere, run_paused,
          run_without_descriptors, writing, page)
 for part in parts:

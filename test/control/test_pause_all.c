@@ -256,8 +256,8 @@ static int count_start(uvs_run_t *run) {
   return 0;
 }
 
-/* L28: many runners. When the call has returned, the number of started bodies stays the same. */
-TEST no_body_starts_on_any_runner_after_pause_all_has_returned(void) {
+/* L28: many runners. When the call has returned, the number of started runs stays the same. */
+TEST no_run_starts_on_any_runner_after_pause_all_has_returned(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -298,7 +298,7 @@ SUITE(pauses_all) {
   RUN_TEST(a_late_run_after_resume_all_names_the_pause_as_the_culprit);
   RUN_TEST(value_queues_work_while_the_scheduler_is_paused);
   RUN_TEST(an_extra_run_waits_for_resume_all);
-  RUN_TEST(no_body_starts_on_any_runner_after_pause_all_has_returned);
+  RUN_TEST(no_run_starts_on_any_runner_after_pause_all_has_returned);
 }
 
 TEST_MAIN(RUN_SUITE(pauses_all));

@@ -7,17 +7,20 @@
 
 #include <uvsched/settings.h>
 
+#include "redis_ns.h"
+
 #define QUIET_ROUNDS 4
 #define ROUNDS_MAX 200000
 #define PATIENCE_MS 60000 /* real time; only for a library that hangs */
 
-/* To add a store, add a line. */
+/* To add a store, add a line. A server is chosen only if STORE asks for it. */
 static const struct {
   const char *name;
-  bool file;
-} kinds[] = {{"memory", false}, {"sqlite", true}};
+  bool file, server;
+} kinds[] = {{"memory", false, false}, {"sqlite", true, false}, {"redis", false, true}};
 
 const char *engine_store;
+bool engine_is_server;
 static bool store_is_file;
 
 bool engine_choose(size_t i) {
@@ -26,7 +29,10 @@ bool engine_choose(size_t i) {
   if (i >= sizeof kinds / sizeof *kinds)
     return false;
   engine_store = only == NULL || strcmp(only, kinds[i].name) == 0 ? kinds[i].name : NULL;
+  if (kinds[i].server && (only == NULL || !redis_ns_is_built()))
+    engine_store = NULL;
   store_is_file = kinds[i].file;
+  engine_is_server = kinds[i].server;
   if (engine_store != NULL)
     printf("\nstore: %s\n", engine_store);
   return true;
@@ -74,6 +80,10 @@ static void name_store(struct engine *f) {
   static unsigned stores;
   const char *tmp = getenv("TMPDIR");
 
+  if (engine_is_server) {
+    redis_ns_name(f->store, sizeof f->store);
+    return;
+  }
   if (!store_is_file) {
     snprintf(f->store, sizeof f->store, "memory:engine-%u", stores++);
     return;
@@ -331,6 +341,14 @@ const char *engine_ran(struct engine *f) {
   return f->text;
 }
 
+void engine_await_event(struct engine *f, const char *text) {
+  for (int i = 0; strstr(f->events, text) == NULL; i++) {
+    must(i < PATIENCE_MS, "an event does not come");
+    uv_sleep(1);
+    engine_quiesce(f);
+  }
+}
+
 const char *engine_events(struct engine *f) {
   memcpy(f->text, f->events, sizeof f->text);
   f->events[0] = '\0';
@@ -427,5 +445,7 @@ void engine_close(struct engine *f) {
   must(uv_loop_close(&f->loop) == 0, "a handle is still alive");
   if (f->folder[0] != '\0')
     remove_folder(f->folder);
+  if (engine_is_server)
+    redis_ns_flush();
   free(f);
 }

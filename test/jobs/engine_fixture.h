@@ -43,12 +43,16 @@
  * STORE=name in the environment chooses only that one. */
 bool engine_choose(size_t i);
 extern const char *engine_store; /* its name; NULL: skipped */
+extern bool engine_is_server;    /* nodes learn of changes by messages, which come at any time */
 #define ON_EVERY_STORE(...) \
   for (size_t store_i_ = 0; engine_choose(store_i_); store_i_++) { \
     if (engine_store != NULL) { \
       __VA_ARGS__; \
     } \
   }
+
+/* For tests that stand between the engine and the store, or need its clock. */
+#define ON_EVERY_LOCAL_STORE(...) ON_EVERY_STORE(if (!engine_is_server) { __VA_ARGS__; })
 
 struct engine;
 
@@ -153,6 +157,8 @@ bool engine_is_on_loop(const struct engine *f);
 void engine_finish(struct engine *f, int i, int status);
 /* The ids that have run since the last call, with blanks between; forgets them if told twice. */
 const char *engine_ran(struct engine *f);
+/* Waits until an event has come that has this text in it. */
+void engine_await_event(struct engine *f, const char *text);
 const char *engine_events(struct engine *f); /* since the last call: "dead n/a reason; lost n/b" */
 
 uvs_job_spec_t engine_spec(const char *name, const char *id); /* due now, kept for a day */

@@ -14,5 +14,9 @@ bool redis_ns_is_built(void);
  * with code 77 if none is installed. */
 void redis_ns_name(char *name, size_t size);
 void redis_ns_flush(void); /* all namespaces */
+/* Sends a command to the server. Returns its reply if that is a number, else 0. */
+long long redis_ns_ask(const char *command);
+long long redis_ns_commands(const char *name); /* how many it has carried out */
+void redis_ns_restart(void); /* kills the server, and starts it again on the same data */
 
 #endif

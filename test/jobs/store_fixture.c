@@ -18,6 +18,8 @@ static const struct store_kind kinds[] = {
 static struct home {
   struct uvs__store *store;
   uv_loop_t loop;
+  char woken[100], told[100];
+  int event;
 } homes[4];
 
 const struct store_kind *store_kind;
@@ -67,14 +69,18 @@ static struct home *home_of(const struct uvs__store *store) {
 }
 
 static void on_wake(void *arg, const char *queue) {
-  (void)arg;
-  (void)queue;
+  struct home *home = arg;
+  size_t used = strlen(home->woken);
+
+  if (queue == NULL || *queue != '\0')
+    snprintf(home->woken + used, sizeof home->woken - used, "%s ", queue == NULL ? "*" : queue);
 }
 
 static void on_event(void *arg, int what, const char *text) {
-  (void)arg;
-  (void)what;
-  (void)text;
+  struct home *home = arg;
+
+  must(*text != '\0', "an event without a text");
+  home->event = what;
 }
 
 static void start(struct uvs__store *store) {
@@ -85,13 +91,29 @@ static void start(struct uvs__store *store) {
     return;
   home = home_of(NULL);
   home->store = store;
+  home->woken[0] = '\0';
+  home->event = 0;
   must(uv_loop_init(&home->loop) == 0, "uv_loop_init");
-  store->ops->start(store, &home->loop, &hooks, NULL);
+  store->ops->start(store, &home->loop, &hooks, home);
 }
 
 void store_drive(struct uvs__store *store, const unsigned *left) {
   while (*left > 0 && store->ops->start != NULL)
     uv_run(&home_of(store)->loop, UV_RUN_ONCE);
+}
+
+int store_last_event(const struct uvs__store *store) {
+  return home_of(store)->event;
+}
+
+const char *store_woken(struct uvs__store *store) {
+  struct home *home = home_of(store);
+
+  while (home->woken[0] == '\0') /* the test has a time-out */
+    uv_run(&home->loop, UV_RUN_ONCE);
+  memcpy(home->told, home->woken, sizeof home->told);
+  home->woken[0] = '\0';
+  return home->told;
 }
 
 void store_end(struct uvs__store *store) {
@@ -107,7 +129,7 @@ void store_end(struct uvs__store *store) {
 }
 
 static int open_one(struct store_fixture *f, struct uvs__store **ret) {
-  struct uvs__store_config config = {f->name, {NULL, read_clock, &f->wall_ns}};
+  struct uvs__store_config config = {f->name, {NULL, read_clock, &f->wall_ns}, false};
   char text[300] = "";
   int rc = f->kind->open(&config, ret, text, sizeof text);
 

@@ -455,8 +455,12 @@ TEST the_text_for_prometheus_is_well_formed_and_has_the_numbers(void) {
   PASS();
 }
 
-SUITE(admin) {
+/* Lists of a server have no order. */
+SUITE(order) {
   RUN_TEST(a_list_comes_in_pages_by_time_of_put);
+}
+
+SUITE(admin) {
   RUN_TEST(a_list_has_only_jobs_that_match_the_filter);
   RUN_TEST(a_redriven_job_runs_at_once_as_if_new);
   RUN_TEST(a_letter_whose_key_is_in_use_stays);
@@ -473,4 +477,4 @@ SUITE(admin) {
   RUN_TEST(the_text_for_prometheus_is_well_formed_and_has_the_numbers);
 }
 
-TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(admin)));
+TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(admin)); ON_EVERY_LOCAL_STORE(RUN_SUITE(order)));

@@ -426,5 +426,5 @@ SUITE(down) {
 }
 
 /* Then the same with stores that answer later, as a server does. */
-TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(down); between_later = true; RUN_SUITE(down);
-                         between_later = false));
+TEST_MAIN(ON_EVERY_LOCAL_STORE(RUN_SUITE(down); between_later = true; RUN_SUITE(down);
+                               between_later = false));

@@ -384,8 +384,8 @@ TEST each_wrong_field_of_a_cron_is_refused_and_named(void) {
 /* Q7 */
 TEST each_wrong_option_of_an_open_is_refused_and_named(void) {
   static const char *const texts[] = {
-      "store is missing: write \"sqlite:FILE\" or \"memory:\"",
-      "store begins with neither \"sqlite:\" nor \"memory:\"",
+      "store is missing: write \"sqlite:FILE\", \"redis://HOST\" or \"memory:\"",
+      "store begins with none of \"sqlite:\", \"redis:\" and \"memory:\"",
       "put_timeout_ns is negative",
       "max_queued is 0",
       "dead_age_ns is not positive",
@@ -453,11 +453,11 @@ TEST codes_states_and_events_have_texts(void) {
   SAYS(uvs_strerror(UV_EIO), uvs_jobs_strerror(UV_EIO));
   for (int i = UVS_JOB_PENDING; i <= UVS_JOB_REPLACED; i++)
     ASSERT(strcmp(uvs_job_state_name(i), "?") != 0);
-  for (int i = UVS_EVENT_DEAD; i <= UVS_EVENT_STORE_RESET; i++)
+  for (int i = UVS_EVENT_DEAD; i <= UVS_EVENT_STORE_UNSAFE; i++)
     ASSERT(strcmp(uvs_jobs_event_name(i), "?") != 0);
   SAYS("?", uvs_job_state_name(-1));
   SAYS("?", uvs_job_state_name(UVS_JOB_REPLACED + 1));
-  SAYS("?", uvs_jobs_event_name(UVS_EVENT_STORE_RESET + 1));
+  SAYS("?", uvs_jobs_event_name(UVS_EVENT_STORE_UNSAFE + 1));
   PASS();
 }
 

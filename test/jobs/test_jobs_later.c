@@ -132,4 +132,4 @@ SUITE(later) {
   RUN_TEST(a_reset_while_the_store_is_down_defines_the_crons_when_it_is_back);
 }
 
-TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(later)));
+TEST_MAIN(ON_EVERY_LOCAL_STORE(RUN_SUITE(later)));

@@ -162,4 +162,4 @@ SUITE(look) {
   RUN_TEST(a_queue_is_asked_every_30_s_although_its_first_job_is_due_much_later);
 }
 
-TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(look)));
+TEST_MAIN(ON_EVERY_LOCAL_STORE(RUN_SUITE(look)));

@@ -376,4 +376,4 @@ SUITE(memory) {
   RUN_TEST(with_any_twenty_allocations_failing_nothing_is_lost);
 }
 
-TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(memory)));
+TEST_MAIN(ON_EVERY_LOCAL_STORE(RUN_SUITE(memory)));

@@ -224,7 +224,8 @@ TEST a_wait_at_another_node_ends_when_that_node_looks(void) {
   EQ(0, uvs_job_result(f->runs[0].job, "42", 2));
   engine_finish(f, 0, 0);
   engine_finish(f, 1, UVS_JOB_GIVE_UP);
-  EQ(0, done.calls + dead.calls);
+  if (!engine_is_server)
+    EQ(0, done.calls + dead.calls);
   engine_sync(f);
   EQ(UVS_JOB_DONE, done.info.state);
   SAYS("42", done.text);

@@ -359,6 +359,49 @@ TEST the_file_of_the_owners_has_the_permissions_of_the_database(void) {
   PASS();
 }
 
+/* The number of an owner cannot be written. */
+TEST an_error_of_the_first_transaction_names_the_database(void) {
+  struct sqlite_folder f;
+
+  folder_init(&f);
+  EQ(0, folder_try(&f));
+  sql_run(f.file, "CREATE TRIGGER no BEFORE INSERT ON uvs_owners"
+                  " BEGIN SELECT RAISE(ABORT, 'there is no room'); END");
+  REFUSES(&f, UV_EFTYPE, "jobs.db: there is no room");
+  ASSERT_EQ(NULL, strstr(f.text, "-owners"));
+  folder_remove(&f);
+  PASS();
+}
+
+static int open_existing(struct sqlite_folder *f) {
+  struct uvs__store_config config = {.name = f->file, .existing = true};
+
+  return uvs__sqlite_open(&config, &f->store, f->text, sizeof f->text);
+}
+
+/* Q42 */
+TEST a_file_without_a_store_is_refused_and_unchanged_if_the_store_must_exist(void) {
+  struct sqlite_folder f;
+  struct file_copy before;
+
+  folder_init(&f);
+  EQ(UV_ENOENT, open_existing(&f));
+  EQ(-1, file_size(f.file)); /* none was made */
+  file_write(f.file, "", 0);
+  EQ(UV_ENOENT, open_existing(&f));
+  EQ(0, file_size(f.file));
+  sql_run(f.file, "CREATE TABLE orders(id, what)");
+  before = file_read(f.file);
+  EQ(UV_ENOENT, open_existing(&f));
+  ASSERT(strstr(f.text, "jobs.db has no tables of uvsched") != NULL);
+  ASSERT(file_is_as_before(f.file, &before));
+  EQ(0, folder_try(&f));
+  EQ(0, open_existing(&f));
+  folder_close(&f);
+  folder_remove(&f);
+  PASS();
+}
+
 /* Q42 */
 TEST network_file_systems_are_known_by_their_type(void) {
   static const struct {
@@ -404,6 +447,8 @@ SUITE(refused) {
   RUN_TEST(what_is_not_a_regular_file_is_refused);
   RUN_TEST(a_locked_database_is_refused);
   RUN_TEST(a_file_or_folder_without_permission_to_write_is_refused);
+  RUN_TEST(an_error_of_the_first_transaction_names_the_database);
+  RUN_TEST(a_file_without_a_store_is_refused_and_unchanged_if_the_store_must_exist);
   RUN_TEST(network_file_systems_are_known_by_their_type);
 }
 

@@ -228,6 +228,11 @@ static bool off_grid(const struct task *k) {
   return k->extra || retrying(k);
 }
 
+/* Was the next run asked for by run now? Then it is due however the wall clock is set. */
+static bool asked_for(const struct task *k) {
+  return k->at_once || (k->extra && !retrying(k));
+}
+
 static bool settled(const struct task *k) {
   return k->state >= UVS_ENDED || k->cancelled || k->timed_out;
 }
@@ -1086,14 +1091,33 @@ static void complete_waiting(struct model *m, struct task *k) {
   conclude(m, k);
 }
 
+/* SKIP, and a later occurrence has passed while the task was ready. */
+static bool leave_out_occurrence(struct model *m, struct task *k) {
+  int64_t by[UVS_LATE_CAUSES];
+  int64_t now = now_of(m);
+
+  if (!has_to_decide(k, k->due + k->wall_late + (now - k->ready)))
+    return false;
+  k->runner = UVS_ON_LOOP;
+  owe_point(k, true, why_late(m, k, k->ready - k->wall_late, now, true, by));
+  k->state = UVS_WAITING;
+  k->limited = false;
+  unlist(m, k);
+  wait_for_due(m, k);
+  return true;
+}
+
 /* SKIP, and a whole period has passed while the task was ready. */
 static bool leave_out(struct model *m, struct task *k) {
   int64_t by[UVS_LATE_CAUSES];
   int64_t now = now_of(m);
   uint64_t n;
 
-  if (k->t.kind != UVS_FIXED_RATE || k->t.missed_policy != UVS_MISSED_SKIP || off_grid(k) ||
-      periods_between(k, k->due, now) == 0)
+  if (k->t.missed_policy != UVS_MISSED_SKIP)
+    return false;
+  if (k->t.kind == UVS_CALENDAR)
+    return leave_out_occurrence(m, k);
+  if (k->t.kind != UVS_FIXED_RATE || off_grid(k) || periods_between(k, k->due, now) == 0)
     return false;
   n = points_before(k, k->due, now);
   k->runner = UVS_ON_LOOP;
@@ -1324,6 +1348,11 @@ static int64_t remaining_of(const struct model *m, const struct task *k) {
   return k->due - (is_wall(k) ? wall_of(m) : now_of(m));
 }
 
+/* Its place in the queues. Wall-clock tasks whose run was asked for come first. */
+static int64_t place_of(const struct model *m, const struct task *k) {
+  return is_wall(k) && asked_for(k) ? -wall_of(m) : remaining_of(m, k);
+}
+
 /* The first of the waiting tasks. */
 static struct task *first_waiting(struct model *m) {
   struct task *best = NULL;
@@ -1338,8 +1367,8 @@ static struct task *first_waiting(struct model *m) {
       best = k;
       continue;
     }
-    mine = remaining_of(m, k);
-    its = remaining_of(m, best);
+    mine = place_of(m, k);
+    its = place_of(m, best);
     if (mine != its ? mine < its : is_wall(k) != is_wall(best) ? is_wall(best) : k->seq < best->seq)
       best = k;
   }
@@ -1705,7 +1734,7 @@ int model_run_now(struct model *m, uvs_id_t id) {
   k->plain = false;
   if (m->shut)
     return UV_ESHUTDOWN;
-  if (k->state != UVS_WAITING || k->at_once || k->held || (k->extra && !k->paused && !retrying(k)))
+  if (k->state != UVS_WAITING || k->held || (asked_for(k) && (k->at_once || !k->paused)))
     return UV_EBUSY;
   if (!off_grid(k)) {
     k->extra = true;
@@ -1969,7 +1998,7 @@ int model_next_due(struct model *m, int64_t *ret_ns) {
     const struct task *k = &m->task[i];
 
     if (k->state == UVS_WAITING && k->queued && k->due != UVS_NEVER && !m->paused)
-      next = min64(next, is_wall(k) ? later(now, k->due - wall_of(m)) : k->due);
+      next = min64(next, is_wall(k) ? later(now, place_of(m, k)) : k->due);
     if (k->state != FREE && k->limited)
       next = min64(next, k->limit_due);
   }
@@ -2362,8 +2391,10 @@ static void hand_over(struct model *m) {
     m->wall_known = false;
   }
   /* All due tasks, those due longest first. */
-  for (struct task *k; !m->paused && (k = first_waiting(m)) != NULL && remaining_of(m, k) <= 0;) {
+  for (struct task *k; !m->paused && (k = first_waiting(m)) != NULL && place_of(m, k) <= 0;) {
     k->queued = false;
+    if (is_wall(k) && k->due > wall) /* the clock was set back after the run was asked for */
+      k->due = wall;
     come_due(m, k, wall, step);
   }
 }

@@ -152,17 +152,32 @@ void link_send_durable(struct link_fixture *f, struct answer *a, int script, ...
   va_end(words);
 }
 
-int link_ask(struct link_fixture *f, struct answer *a, int script, ...) {
+static int run_until_answered(struct link_fixture *f, const struct answer *a) {
   uint64_t until = uv_hrtime() + UINT64_C(60000000000);
-  va_list words;
 
-  va_start(words, script);
-  send_list(f, a, script, false, words);
-  va_end(words);
   while (a->times == 0) {
     if (uv_hrtime() > until)
       abort();
     link_turn(f);
   }
   return a->status;
+}
+
+int link_ask(struct link_fixture *f, struct answer *a, int script, ...) {
+  va_list words;
+
+  va_start(words, script);
+  send_list(f, a, script, false, words);
+  va_end(words);
+  return run_until_answered(f, a);
+}
+
+int link_set(struct link_fixture *f, struct answer *a, int n, const char *const *words,
+             const size_t *sizes) {
+  memset(a, 0, sizeof *a);
+  a->f = f;
+  if (uvs__redis_link_send(f->link, UVS__REDIS_NO_SCRIPT, n, words, sizes, false, on_answer, a) !=
+      0)
+    abort();
+  return run_until_answered(f, a);
 }

@@ -65,5 +65,8 @@ void link_send(struct link_fixture *f, struct answer *a, int script, ...);
 void link_send_durable(struct link_fixture *f, struct answer *a, int script, ...);
 /* Sends, and runs until it is answered. Returns the status. */
 int link_ask(struct link_fixture *f, struct answer *a, int script, ...);
+/* The same with words of any bytes. */
+int link_set(struct link_fixture *f, struct answer *a, int n, const char *const *words,
+             const size_t *sizes);
 
 #endif

@@ -23,7 +23,7 @@ struct redis_server {
   bool sentinel;
 };
 
-/* Ends the program with a line that says why, and code 77, if there is no redis-server. */
+/* If there is no redis-server: says so, and ends the program. */
 void redis_server_need(void);
 
 /* Starts a server and waits until it answers. `options` are more words of its command line, such as
@@ -33,8 +33,10 @@ struct redis_server *redis_server_start(const char *options);
 struct redis_server *redis_sentinel_start(const struct redis_server *master);
 void redis_server_kill(struct redis_server *s);    /* SIGKILL */
 void redis_server_restart(struct redis_server *s); /* on the same data */
-void redis_server_stop(struct redis_server *s);    /* with its folder; s is freed */
-void redis_server_pause(struct redis_server *s);   /* SIGSTOP */
+/* The same, but only waits until the server listens: it may be loading its data then. */
+void redis_server_restart_loading(struct redis_server *s);
+void redis_server_stop(struct redis_server *s);  /* with its folder; s is freed */
+void redis_server_pause(struct redis_server *s); /* SIGSTOP */
 void redis_server_resume(struct redis_server *s);
 
 /* Asks the server over a connection of the test; connects again if the server was restarted. The

@@ -1,5 +1,6 @@
 -- claim: the walk of CLAIM. The steps 1 to 8 are those of store.h. Arguments: how many at most, how
--- many with crashes at most, '1' for pending jobs only, the length of the lease. Answer: the next
+-- many with crashes at most, '1' for pending jobs only, the length of the lease, and how long the
+-- caller waits as a deputy after the end of a leader's term ('': it takes no part). Answer: the next
 -- time, the fence, and of each job its id, state (crashed now, failures, crashes, due time),
 -- record, and in the queue of crons the definition.
 local PAGE, LOOKED_AT, BYTES = 100, 1000, 1048576
@@ -132,6 +133,7 @@ local function write_claims(members, scores, froms)
     call('ZREM', from, unpack(each))
   end
   call('ZADD', q.lease, unpack(leases))
+  nearer(q, lease)
 end
 
 -- ------------------------------------------------------------------- walk ---
@@ -247,6 +249,66 @@ local function next_time()
     after_now(q.lease), after_now(q.again))
 end
 
+-- ------------------------------------------------------------------- lead ---
+
+local SLEEP = 30000000 -- the longest; a wake-up may be lost
+local LATE = 200000    -- a deputy that is later than this is gone
+
+-- The caller has no place left: another node must look.
+local function give_up_lead(l, head)
+  if l and (l.node == node or l.till < now) then
+    call('HDEL', LEAD, q.name)
+    l = nil
+  end
+  if stopped == 'max' or (not l and head < NEVER) then
+    wake_idle(q)
+  end
+end
+
+local function become_leader(l, head)
+  local new = {node = node, head = head, till = math.min(head, now + SLEEP) + TERM, deputy = 0,
+    deputy_till = 0}
+  if l and l.deputy ~= node and l.deputy_till + LATE >= now then
+    new.deputy, new.deputy_till = l.deputy, l.deputy_till
+  end
+  save_lead(q, new)
+  if new.deputy == 0 then
+    wake_idle(q)
+  end
+end
+
+-- When the caller looks next.
+local function follow(l, delay)
+  call('ZADD', q.idle, now, ARGV[4])
+  if l.deputy == 0 or l.deputy == node or l.deputy_till + LATE < now then
+    l.deputy, l.deputy_till = node, l.till + delay
+    save_lead(q, l)
+    return l.deputy_till
+  end
+  return now + SLEEP + delay
+end
+
+local function lead(head)
+  local delay = tonumber(ARGV[arg + 4])
+  local l = read_lead(q)
+  if not delay then
+    return head
+  end
+  call('ZREM', q.idle, ARGV[4])
+  if stopped == 'max' or handled >= max then
+    give_up_lead(l, head)
+    return head
+  end
+  if not l or l.node == node or l.till < now then
+    become_leader(l, head)
+    return head
+  end
+  if head < l.head then
+    nearer(q, head)
+  end
+  return follow(l, delay)
+end
+
 forget_old()
 if set[1] == 1 then
   reply[4] = NEVER
@@ -261,5 +323,5 @@ for _, w in ipairs({rate, catch_up}) do
     call('HSET', q.set, w.name .. '_start', w.start, w.name .. '_used', w.used)
   end
 end
-reply[4], reply[5] = next_time(), fence
+reply[4], reply[5] = lead(next_time()), fence
 return answer(reply)

@@ -2,7 +2,8 @@
 --
 -- KEYS: 13 of the namespace, then 10 of each queue that the call names.
 -- ARGV: the epoch that the caller expects ('': any), its now ('0': the server's clock), its now
--- rounded up, its number, how many old records to remove, the number of queues, their names.
+-- rounded up, its number ('0': none), how many old records to remove, the number of queues, their
+-- names.
 -- The answer begins with 0, now, the number of the newest event; or with 1, the epoch ('': none),
 -- and then nothing was done.
 local call, pack, unpack_bytes, sub, fmt = redis.call, struct.pack, struct.unpack, string.sub,
@@ -12,6 +13,7 @@ local META, QUEUES, EVENTS, CRONS, DEAD, DEAD_NO, DEAD_AT, DEAD_N, ENDS, UNTIL, 
   unpack(KEYS, 1, 13)
 local PREFIX = sub(META, 1, -5)
 local NEVER, REPEAT, OVERDUE = 9007199254740992, 30000000, 60000000
+local TERM = 20000 -- of a leader, after its head
 local DONE, DEAD_STATE, CANCELLED, REPLACED = 4, 5, 6, 7 -- UVS_JOB_...
 local EV_DEAD, EV_CANCELLED, EV_REPLACED, EV_DROPPED, EV_QUEUE = 1, 4, 5, 8, 13 -- UVS_EVENT_...
 local IS_CLAIMED, IS_HELD, IS_CANCELLED = 1, 2, 4 -- flags of a run
@@ -65,11 +67,70 @@ local function nearer(q, due)
   end
 end
 
+-- ----------------------------------------------------------------- leaders ---
+
+-- One node leads a queue: it sleeps until the first job is due. `until` is the end of its term, a
+-- little later. One other node is the deputy, which looks when the term is over. All others sleep
+-- until they are woken.
+local LEADER = '>I6I7I7I6I7'
+
+local function read_lead(q)
+  local s = call('HGET', LEAD, q.name)
+  local l = s and {} or nil
+  if s then
+    l.node, l.till, l.head, l.deputy, l.deputy_till = unpack_bytes(LEADER, s)
+  end
+  return l
+end
+
+local function save_lead(q, l)
+  call('HSET', LEAD, q.name, pack(LEADER, l.node, l.till, l.head, l.deputy, l.deputy_till))
+end
+
+local function wake(q, id)
+  return call('PUBLISH', fmt('%swake:%s', PREFIX, id), q.name) > 0
+end
+
+-- Nodes that do not listen any more are dropped. Returns true if one was woken.
+local function wake_idle(q)
+  for _ = 1, 10 do
+    local first = call('ZPOPMIN', q.idle)[1]
+    if not first or wake(q, first) then
+      return first ~= nil
+    end
+  end
+end
+
+-- A job of the queue is due before the leader looks. A leader that is the caller knows already.
+local function tell_leader(q)
+  local l = read_lead(q)
+  if l and l.head <= q.nearest then
+    return
+  end
+  if l and l.till >= now then
+    l.head = math.max(q.nearest, 0)
+    l.till = math.min(l.till, math.max(q.nearest, now) + TERM)
+    if l.node == node or wake(q, fmt('%.0f', l.node)) then
+      save_lead(q, l)
+      return
+    end
+  end
+  if l then
+    call('HDEL', LEAD, q.name)
+  end
+  wake_idle(q)
+end
+
 -- Every script that changes something ends with this.
 local function answer(list)
   if number ~= old_number or fence ~= old_fence or last_event ~= old_event then
     call('HSET', META, 'number', fmt('%.0f', number), 'fence', fmt('%.0f', fence), 'event',
       fmt('%.0f', last_event))
+  end
+  for _, q in ipairs(queues) do
+    if q.nearest then
+      tell_leader(q)
+    end
   end
   if last_event ~= old_event then
     call('PUBLISH', PREFIX .. 'events', fmt('%.0f', last_event))

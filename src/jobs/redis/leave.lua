@@ -1,5 +1,5 @@
--- leave: ends the leases in the queue that this node has given. Argument: how many to skip.
--- Answer: how many to skip next time; -1: all were looked at.
+-- leave: ends the leases in the queue that this node has given, and its part in leading. Argument:
+-- how many to skip. Answer: how many to skip next time; -1: all were looked at.
 local PAGE = 500
 local q, skip = queues[1], tonumber(ARGV[arg])
 local members = call('ZRANGEBYSCORE', q.lease, fmt('(%.0f', now), '+inf', 'LIMIT', skip, PAGE)
@@ -11,5 +11,11 @@ for _, m in ipairs(members) do
   else
     skip = skip + 1
   end
+end
+call('ZREM', q.idle, ARGV[4])
+local l = read_lead(q)
+if l and l.node == node then
+  call('HDEL', LEAD, q.name)
+  wake_idle(q)
 end
 return answer({0, 0, 0, #members < PAGE and -1 or skip})

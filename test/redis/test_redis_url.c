@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How the names of stores in Redis are read. No server is needed.
+ */
+#include <string.h>
+
+#include "lib/main.h"
+
+#include "jobs/redis.h"
+
+#ifndef EQ
+#define EQ(EXP, GOT) ASSERT_EQ_FMT((long long)(EXP), (long long)(GOT), "%lld")
+#endif
+
+static char text[200];
+static struct uvs__redis_options *o;
+
+static int read_url(const char *name) {
+  int rc;
+
+  text[0] = '\0';
+  o = NULL;
+  rc = uvs__redis_read_url(name, &o, text, sizeof text);
+  if ((rc == 0) != (o != NULL) || (rc == 0) != (text[0] == '\0') || strchr(text, '\n') != NULL)
+    abort();
+  return rc;
+}
+
+/* Is refused, and the text has these words. */
+#define REFUSED(name, words) \
+  do { \
+    EQ(UV_EINVAL, read_url(name)); \
+    if (strstr(text, words) == NULL) \
+      FAILm(text); \
+  } while (0)
+
+TEST a_host_alone_gets_the_defaults(void) {
+  EQ(0, read_url("redis://host"));
+  ASSERT_STR_EQ("host", o->host);
+  EQ(6379, o->port);
+  EQ(0, o->db);
+  ASSERT_STR_EQ("uvsched", o->ns);
+  ASSERT(o->path == NULL && o->user == NULL && o->password == NULL);
+  ASSERT(o->service == NULL && o->sentinels == NULL);
+  EQ(0, o->replicas);
+  ASSERT_FALSE(o->strict);
+  EQ(2000000000, o->timeout_ns);
+  uvs__redis_free_options(o);
+  EQ(0, read_url("redis://host/"));
+  EQ(0, o->db);
+  uvs__redis_free_options(o);
+  PASS();
+}
+
+TEST all_parts_of_an_address_are_read(void) {
+  EQ(0, read_url("redis://us%65r:p%40%3a:@redis-1.example.org:7000/12"
+                 "?ns=a.B_c:9-&replicas=2&strict=1&timeout=500ms"));
+  ASSERT_STR_EQ("user", o->user);
+  ASSERT_STR_EQ("p@::", o->password);
+  ASSERT_STR_EQ("redis-1.example.org", o->host);
+  EQ(7000, o->port);
+  EQ(12, o->db);
+  ASSERT_STR_EQ("a.B_c:9-", o->ns);
+  EQ(2, o->replicas);
+  ASSERT(o->strict);
+  EQ(500000000, o->timeout_ns);
+  uvs__redis_free_options(o);
+  PASS();
+}
+
+TEST a_user_or_a_password_may_be_alone(void) {
+  EQ(0, read_url("redis://:secret@h"));
+  ASSERT(o->user == NULL);
+  ASSERT_STR_EQ("secret", o->password);
+  uvs__redis_free_options(o);
+  EQ(0, read_url("redis://user@h"));
+  ASSERT_STR_EQ("user", o->user);
+  ASSERT_STR_EQ("", o->password);
+  uvs__redis_free_options(o);
+  EQ(0, read_url("redis://user:a@b@h")); /* the last @ ends the password */
+  ASSERT_STR_EQ("a@b", o->password);
+  ASSERT_STR_EQ("h", o->host);
+  uvs__redis_free_options(o);
+  PASS();
+}
+
+TEST addresses_of_ipv6_stand_in_brackets(void) {
+  EQ(0, read_url("redis://[::1]:6380/1?timeout=3s"));
+  ASSERT_STR_EQ("::1", o->host);
+  EQ(6380, o->port);
+  EQ(1, o->db);
+  EQ(3000000000, o->timeout_ns);
+  uvs__redis_free_options(o);
+  EQ(0, read_url("redis://[fe80::1%eth0]"));
+  ASSERT_STR_EQ("fe80::1%eth0", o->host);
+  uvs__redis_free_options(o);
+  REFUSED("redis://::1", "host");
+  REFUSED("redis://[::1", "host");
+  PASS();
+}
+
+TEST a_unix_socket_has_a_path(void) {
+  EQ(0, read_url("redis+unix:///run/redis/a%20b%3F.sock?db=3&ns=n"));
+  ASSERT_STR_EQ("/run/redis/a b?.sock", o->path);
+  ASSERT(o->host == NULL);
+  EQ(3, o->db);
+  ASSERT_STR_EQ("n", o->ns);
+  uvs__redis_free_options(o);
+  REFUSED("redis+unix://run/redis.sock", "begin with /");
+  REFUSED("redis+unix://", "begin with /");
+  REFUSED("redis+unix:///%zz", "path");
+  REFUSED("redis+unix:///0123456789012345678901234567890123456789012345678901234567890123456789"
+          "012345678901234567890123456789012345678901234567890123456789",
+          "too long");
+  PASS();
+}
+
+TEST sentinels_and_the_service_are_read(void) {
+  EQ(0, read_url("redis+sentinel://u:p@h1:1,[::2],h3/jobs/4?ns=x"));
+  ASSERT_STR_EQ("h1:1,[::2],h3", o->sentinels);
+  ASSERT_STR_EQ("jobs", o->service);
+  ASSERT_STR_EQ("u", o->user);
+  ASSERT_STR_EQ("p", o->password);
+  ASSERT(o->host == NULL && o->path == NULL);
+  EQ(4, o->db);
+  uvs__redis_free_options(o);
+  REFUSED("redis+sentinel://", "sentinels are missing");
+  REFUSED("redis+sentinel://h1", "service is missing");
+  REFUSED("redis+sentinel://h1/", "service is missing");
+  REFUSED("redis+sentinel://h1,/jobs", "a sentinel");
+  REFUSED("redis+sentinel://h1,,h2/jobs", "a sentinel");
+  REFUSED("redis+sentinel://h1:0/jobs", "a sentinel");
+  PASS();
+}
+
+TEST what_is_wrong_is_named(void) {
+  REFUSED("redis:", "none of");
+  REFUSED("redis:/host", "none of");
+  REFUSED("redis+tls://host", "none of");
+  REFUSED("rediss://host", "TLS");
+  REFUSED("redis://", "host is missing");
+  REFUSED("redis://user@", "host is missing");
+  REFUSED("redis:///1", "host is missing");
+  REFUSED("redis://a b", "host");
+  REFUSED("redis://a,b", "host");
+  REFUSED("redis://h:", "PORT");
+  REFUSED("redis://h:0", "PORT");
+  REFUSED("redis://h:65536", "PORT");
+  REFUSED("redis://h:12x", "PORT");
+  REFUSED("redis://h/x", "database");
+  REFUSED("redis://h/-1", "database");
+  REFUSED("redis://h/1000001", "database");
+  REFUSED("redis://h/1/2", "database");
+  REFUSED("redis://%zz:x@h", "user");
+  REFUSED("redis://u:%4@h", "password");
+  REFUSED("redis://u:%00@h", "password");
+  REFUSED("redis://h?", "unknown setting");
+  REFUSED("redis://h?foo=1", "foo");
+  REFUSED("redis://h?ns", "unknown setting");
+  REFUSED("redis://h?ns=", "ns is not");
+  REFUSED("redis://h?ns=a{b", "ns is not");
+  REFUSED("redis://h?ns=0123456789012345678901234567890123456789012345678901234567890123x",
+          "ns is not");
+  REFUSED("redis://h?ns=a&ns=b", "ns is given twice");
+  REFUSED("redis://h/1?db=1", "db is given twice");
+  REFUSED("redis://h?replicas=-1", "replicas");
+  REFUSED("redis://h?replicas=1001", "replicas");
+  REFUSED("redis://h?strict=yes", "strict");
+  REFUSED("redis://h?timeout=5", "timeout");
+  REFUSED("redis://h?timeout=9ms", "timeout");
+  REFUSED("redis://h?timeout=601s", "timeout");
+  REFUSED("redis://h?timeout=99999999999999999999s", "timeout");
+  REFUSED("redis://h?timeout=1s&", "unknown setting");
+  PASS();
+}
+
+TEST a_password_is_never_said(void) {
+  static const char *const names[] = {
+      "redis://user:se?cret@host",  "redis://user:se/cret@host",   "redis://user:secret@",
+      "redis://user:secret@h:x",    "redis://user:secret%@h",      "redis://user:secret@h/x",
+      "redis://user:?secret=1@h",   "redis+sentinel://u:secret@h", "redis://u:a?ns=x&cret=@h",
+      "redis://user:secret@h?ns=}", "rediss://user:secret@h",      "redis+x://user:secret@h"};
+
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    EQ(UV_EINVAL, read_url(names[i]));
+    if (strstr(text, "cret") != NULL)
+      FAILm(text);
+  }
+  PASS();
+}
+
+/* Texts from parts of good names, with random changes. */
+TEST random_names_are_read_or_refused(void) {
+  static const char *const parts[] = {"redis://",
+                                      "redis+unix://",
+                                      "redis+sentinel://",
+                                      "rediss://",
+                                      "user",
+                                      ":",
+                                      "@",
+                                      "/",
+                                      "host",
+                                      "[::1]",
+                                      ",",
+                                      "?",
+                                      "&",
+                                      "ns=",
+                                      "db=",
+                                      "replicas=",
+                                      "strict=1",
+                                      "timeout=",
+                                      "5s",
+                                      "500ms",
+                                      "%41",
+                                      "%",
+                                      "%0",
+                                      "99999",
+                                      "1",
+                                      "",
+                                      "\n",
+                                      "\xff"};
+  uint64_t random = test_seed;
+  long good = 0;
+
+  for (int i = 0; i < 200000; i++) {
+    char name[400] = "";
+    size_t n = test_random_below(&random, 12);
+
+    if (test_random_below(&random, 8) != 0)
+      strcpy(name, parts[test_random_below(&random, 3)]);
+    for (size_t j = 0; j < n; j++)
+      strcat(name, parts[test_random_below(&random, sizeof parts / sizeof *parts)]);
+    if (*name != '\0' && test_random_below(&random, 4) == 0)
+      name[test_random_below(&random, strlen(name))] = (char)(1 + test_random_below(&random, 255));
+    if (read_url(name) != 0)
+      continue;
+    good++;
+    ASSERT((o->host != NULL) + (o->path != NULL) + (o->sentinels != NULL) == 1);
+    ASSERT(o->sentinels == NULL || *o->service != '\0');
+    ASSERT(o->path != NULL || o->sentinels != NULL || (o->port > 0 && o->port < 65536));
+    ASSERT(strlen(o->ns) > 0 && strlen(o->ns) <= 64);
+    ASSERT(o->timeout_ns > 0);
+    uvs__redis_free_options(o);
+  }
+  ASSERT(good > 1000);
+  PASS();
+}
+
+SUITE(url) {
+  RUN_TEST(a_host_alone_gets_the_defaults);
+  RUN_TEST(all_parts_of_an_address_are_read);
+  RUN_TEST(a_user_or_a_password_may_be_alone);
+  RUN_TEST(addresses_of_ipv6_stand_in_brackets);
+  RUN_TEST(a_unix_socket_has_a_path);
+  RUN_TEST(sentinels_and_the_service_are_read);
+  RUN_TEST(what_is_wrong_is_named);
+  RUN_TEST(a_password_is_never_said);
+  RUN_TEST(random_names_are_read_or_refused);
+}
+
+TEST_MAIN(RUN_SUITE(url));
