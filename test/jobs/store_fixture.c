@@ -14,14 +14,6 @@ static const struct store_kind kinds[] = {
     {"redis", uvs__redis_open, true, true},
 };
 
-/* The loops of openers of servers. */
-static struct home {
-  struct uvs__store *store;
-  uv_loop_t loop;
-  char woken[100], told[100];
-  int event;
-} homes[4];
-
 const struct store_kind *store_kind;
 
 static void must(bool good, const char *what) {
@@ -59,75 +51,6 @@ static int64_t read_clock(void *arg) {
   return *(int64_t *)arg;
 }
 
-static struct home *home_of(const struct uvs__store *store) {
-  size_t i = 0;
-
-  while (i < sizeof homes / sizeof *homes && homes[i].store != store)
-    i++;
-  must(i < sizeof homes / sizeof *homes, "no such opener");
-  return &homes[i];
-}
-
-static void on_wake(void *arg, const char *queue) {
-  struct home *home = arg;
-  size_t used = strlen(home->woken);
-
-  if (queue == NULL || *queue != '\0')
-    snprintf(home->woken + used, sizeof home->woken - used, "%s ", queue == NULL ? "*" : queue);
-}
-
-static void on_event(void *arg, int what, const char *text) {
-  struct home *home = arg;
-
-  must(*text != '\0', "an event without a text");
-  home->event = what;
-}
-
-static void start(struct uvs__store *store) {
-  static const struct uvs__store_hooks hooks = {on_wake, on_event};
-  struct home *home;
-
-  if (store->ops->start == NULL)
-    return;
-  home = home_of(NULL);
-  home->store = store;
-  home->woken[0] = '\0';
-  home->event = 0;
-  must(uv_loop_init(&home->loop) == 0, "uv_loop_init");
-  store->ops->start(store, &home->loop, &hooks, home);
-}
-
-void store_drive(struct uvs__store *store, const unsigned *left) {
-  while (*left > 0 && store->ops->start != NULL)
-    uv_run(&home_of(store)->loop, UV_RUN_ONCE);
-}
-
-int store_last_event(const struct uvs__store *store) {
-  return home_of(store)->event;
-}
-
-const char *store_woken(struct uvs__store *store) {
-  struct home *home = home_of(store);
-
-  while (home->woken[0] == '\0') /* the test has a time-out */
-    uv_run(&home->loop, UV_RUN_ONCE);
-  memcpy(home->told, home->woken, sizeof home->told);
-  home->woken[0] = '\0';
-  return home->told;
-}
-
-void store_end(struct uvs__store *store) {
-  if (store->ops->stop != NULL) {
-    struct home *home = home_of(store);
-
-    store->ops->stop(store);
-    uv_run(&home->loop, UV_RUN_DEFAULT);
-    must(uv_loop_close(&home->loop) == 0, "a handle is still alive");
-    home->store = NULL;
-  }
-  store->ops->close(store);
-}
-
 static int open_one(struct store_fixture *f, struct uvs__store **ret) {
   struct uvs__store_config config = {f->name, {NULL, read_clock, &f->wall_ns}, false};
   char text[300] = "";
@@ -136,7 +59,7 @@ static int open_one(struct store_fixture *f, struct uvs__store **ret) {
   if (rc != 0)
     fprintf(stderr, "store_fixture: %s\n", text);
   else
-    start(*ret);
+    store_start(*ret);
   f->at = *ret;
   return rc;
 }

@@ -11,6 +11,7 @@
 
 #include "jobs/alloc.h"
 #include "jobs/store.h"
+#include "store_home.h"
 
 #define CLAIMS_MAX 1100
 #define SEC INT64_C(1000000) /* all times of stores are in microseconds */
@@ -83,13 +84,7 @@ void store_close(struct store_fixture *f);
 int64_t store_now(const struct store_fixture *f);
 void store_advance(struct store_fixture *f, int64_t us);
 void store_run(struct store_fixture *f, struct uvs__request *first); /* a batch */
-/* Runs the loop of a store that is a server until *left is 0. */
-void store_drive(struct uvs__store *store, const unsigned *left);
-void store_end(struct uvs__store *store);             /* stops and closes one opener */
-int store_last_event(const struct uvs__store *store); /* what a server has reported last; 0: none */
-/* Waits until a server has woken this opener, and forgets it. Returns the queues, "*" for all. */
-const char *store_woken(struct uvs__store *store);
-void store_done(struct uvs__request *r); /* for requests of a batch */
+void store_done(struct uvs__request *r);                             /* for requests of a batch */
 
 /* Jobs. The record has name "n" and is due now. */
 struct uvs__record store_job(const char *queue, const char *rest);
