@@ -31,9 +31,11 @@ async function put(n, atOnce, waiting, due) {
       else await queue.addBulk(Array.from({ length: count }, () => ({ name: QUEUE, data, opts: options(due) })));
     }
   };
-  const start = performance.now();
+  const start = performance.now(), cpu = process.cpuUsage();
   await Promise.all(Array.from({ length: waiting }, producer));
   console.log(((n - 1) / (performance.now() - start) * 1e3).toFixed(1));
+  const used = process.cpuUsage(cpu);
+  console.log((used.user + used.system) / 1e6);
   await queue.close();
 }
 

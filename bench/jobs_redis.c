@@ -5,19 +5,20 @@
  *
  *   put STORE N AT_ONCE WAITING DUE  puts N jobs of 128 bytes, AT_ONCE in a call; WAITING calls wait
  *                                    for their answers at a time. DUE is now, or later: in 1 to 15
- *                                    days. Prints jobs a second.
+ *                                    days. Prints jobs a second, and CPU seconds.
  *   space STORE N GAP_MS             puts N jobs, one due each GAP_MS or a little later
  *   work STORE PLACES                prints "ready"; after the line "go" it runs jobs that do
  *                                    nothing, until the input ends
  *   late STORE PLACES                the same; at the end it prints how late each job was, in us
  *   batches STORE N SIZE             claims and acknowledges N jobs that are due, SIZE at a time, by
- *                                    requests of the store. Prints jobs a second.
+ *                                    requests of the store. Prints jobs a second, and CPU seconds.
  *   scripts                          prints the texts of the scripts: name, size, text
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include <uvsched/jobs.h>
@@ -39,6 +40,15 @@ static void must(int ok, const char *what, int line) {
 
 static double seconds(void) {
   return (double)uv_hrtime() / 1e9;
+}
+
+/* CPU time of this process. */
+static double cpu_seconds(void) {
+  struct rusage u;
+
+  MUST(getrusage(RUSAGE_SELF, &u) == 0);
+  return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+         (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
 /* ----------------------------------------------------------- an open store --- */
@@ -143,9 +153,13 @@ static double put_all(long n, size_t at_once, int waiting, int is_due) {
 }
 
 static void put(const char *store, long n, size_t at_once, int waiting, int is_due) {
+  double cpu_s;
+
   open_jobs(store);
   put_all(1, 1, 1, is_due); /* connects */
+  cpu_s = cpu_seconds();
   printf("%.1f\n", n > 1 ? put_all(n - 1, at_once, waiting, is_due) : 0);
+  printf("%.6f\n", cpu_seconds() - cpu_s);
   close_jobs();
 }
 
@@ -289,7 +303,7 @@ static void batches(const char *name, long n, uint32_t size) {
   static const struct uvs__store_hooks hooks = {on_wake, on_store_event};
   struct uvs__store_config config = {.name = name};
   char text[200];
-  double start;
+  double start, cpu_s;
 
   MUST(size <= 1000);
   MUST(uv_loop_init(&batch.loop) == 0);
@@ -297,9 +311,10 @@ static void batches(const char *name, long n, uint32_t size) {
   batch.store->ops->start(batch.store, &batch.loop, &hooks, NULL);
   next_batch(1); /* connects */
   start = seconds();
+  cpu_s = cpu_seconds();
   while (next_batch(size))
     ;
-  printf("%.1f\n", (double)(n - 1) / (seconds() - start));
+  printf("%.1f\n%.6f\n", (double)(n - 1) / (seconds() - start), cpu_seconds() - cpu_s);
   MUST(batch.acked == n);
   batch.store->ops->stop(batch.store);
   uv_run(&batch.loop, UV_RUN_DEFAULT);
