@@ -64,10 +64,14 @@ bench-calendar: build/build.ninja
 	@.ci/cron-peers build/cron-peers
 	@node bench/calendar.mjs build/bench/bench-calendar build/cron-peers
 
-# Durable jobs on SQLite, beside the disk's own rate. The files are made in build/, and removed.
+# Durable jobs: on SQLite, beside the disk's own rate (the files are made in build/, and removed);
+# and in Redis, beside BullMQ on the same server. The second needs redis-server, hiredis and node.
 bench-jobs: build/build.ninja
 	@meson compile -C build bench-jobs
 	@build/bench/bench-jobs build
+	@.ci/bullmq build/bullmq
+	@meson compile -C build bench-jobs-redis
+	@bench/jobs-beside --json build/bench-jobs.json --plots bench build/bench/bench-jobs-redis build/bullmq
 
 # Delayed messages through the bridge, beside the rate of the broker itself. Starts a RabbitMQ.
 bench-amqp: build/build.ninja
