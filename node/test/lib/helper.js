@@ -91,7 +91,7 @@ function program(source, { args = [], esm = false } = {}) {
   const mode = esm ? ['--input-type=module'] : [];
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [...mode, ...args, '-e', head + source],
-      { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], timeout: 30e3 });
+      { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], timeout: 120e3 }); // a program that takes so long hangs
     const out = { stdout: '', stderr: '' };
     child.stdout.on('data', (data) => { out.stdout += data; });
     child.stderr.on('data', (data) => { out.stderr += data; });
