@@ -316,7 +316,8 @@ def part_refused(broker, peer, bridge):
         "404 NOT_FOUND" in (bridge.jobs("show", j["id"])["error"] or "") and j["attempts"] >= 1
         for j in bridge.jobs("ls") if j["state"] == "pending" and "T" in (j["due"] or "") and j["attempts"] > 0
     ].count(True) == 20)
-    bridge.run("pause", "amqp")  # between the two calls, a message would be unroutable
+    bridge.run("pause", "amqp")  # between the next two calls, a message would be unroutable
+    until("no job is running", lambda: bridge.jobs("stats")["running"] == 0)
     peer("exchange", name="missing")
     peer("queue", name="qm", exchange="missing")
     bridge.run("resume", "amqp")

@@ -18,12 +18,19 @@ static amqp_bytes_t text_of(const char *s) {
 
 /* ------------------------------------------------------------ no memory --- */
 
-/* The n-th allocation from now on fails; -1: none does. Includes those of rabbitmq-c where libc
- * lets a program replace malloc. */
+/* The n-th allocation from now on fails; -1: none does. These are the library's own, and those of
+ * rabbitmq-c where libc lets a program replace malloc (and valgrind does not replace it again). */
 static long fail_at = -1;
 
 static bool fails_now(void) {
   return fail_at >= 0 && fail_at-- == 0;
+}
+
+extern void *__real_uvs__amqp_alloc(size_t size);
+extern void *__wrap_uvs__amqp_alloc(size_t size);
+
+void *__wrap_uvs__amqp_alloc(size_t size) {
+  return fails_now() ? NULL : __real_uvs__amqp_alloc(size);
 }
 
 #ifdef TEST_REPLACES_MALLOC
@@ -42,14 +49,18 @@ void *calloc(size_t n, size_t size) {
 void *realloc(void *old, size_t size) {
   return fails_now() ? NULL : __libc_realloc(old, size);
 }
-#else
-extern void *__real_uvs__amqp_alloc(size_t size);
-extern void *__wrap_uvs__amqp_alloc(size_t size);
-
-void *__wrap_uvs__amqp_alloc(size_t size) {
-  return fails_now() ? NULL : __real_uvs__amqp_alloc(size);
-}
 #endif
+
+static bool malloc_is_ours(void) {
+  void *(*volatile allocate)(size_t) = malloc; /* not inlined: valgrind replaces what is called */
+  void *p;
+
+  fail_at = 0;
+  p = allocate(1);
+  fail_at = -1;
+  free(p);
+  return p == NULL;
+}
 
 /* ------------------------------------------------------------- messages --- */
 
@@ -401,9 +412,10 @@ TEST without_memory_it_says_so_and_leaks_nothing(void) {
   }
   fail_at = -1;
   ASSERT_EQ(0, rc);
-#ifdef TEST_REPLACES_MALLOC
-  ASSERT(n >= 4);
-#endif
+  if (malloc_is_ours())
+    ASSERT(n >= 4);
+  else
+    printf("\nrabbitmq-c's own allocations did not fail here\n");
   uvs__amqp_free(data);
   PASS();
 }
