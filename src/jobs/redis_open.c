@@ -269,7 +269,7 @@ static void start(struct uvs__store *store, uv_loop_t *loop, const struct uvs__s
 
 struct leave_call {
   struct uvs__redis_call call;
-  char queue[UVS_JOB_NAME_MAX + 1];
+  const char *queue;
 };
 
 static void end_leave(struct uvs__redis *s) {
@@ -299,42 +299,27 @@ static void on_left(struct uvs__redis_call *call, int status, redisReply *const 
   uvs__jobs_free(c);
 }
 
-static void on_names(struct uvs__redis_names *names, int status, redisReply *const *list,
-                     size_t n) {
-  struct uvs__redis *s = names->store;
-
-  for (size_t i = 0; i < n && status == 0; i++) {
-    struct leave_call *c = uvs__jobs_alloc(sizeof *c);
-
-    if (c == NULL)
-      break;
-    c->call.store = s;
-    c->call.answered = on_left;
-    snprintf(c->queue, sizeof c->queue, "%s", (const char *)uvs__redis_bytes(list[i]).data);
-    s->leaves++;
-    send_leave(c, 0);
-  }
-  uvs__jobs_free(names);
-  end_leave(s);
-}
-
+/* Leaves the queues that this opener has claimed from. */
 static void stop(struct uvs__store *store) {
   struct uvs__redis *s = (struct uvs__redis *)store;
-  struct uvs__redis_names *names;
 
   if (s->link == NULL) {
     uv_close((uv_handle_t *)&s->patience, NULL);
     return;
   }
   s->leaves = 1;
-  names = s->ready ? uvs__jobs_alloc(sizeof *names) : NULL;
-  if (names == NULL) {
-    end_leave(s);
-    return;
+  for (struct uvs__redis_queue *q = s->queues; q != NULL && s->ready; q = q->next) {
+    struct leave_call *c = uvs__jobs_alloc(sizeof *c);
+
+    if (c == NULL)
+      break;
+    c->call.store = s;
+    c->call.answered = on_left;
+    c->queue = q->name;
+    s->leaves++;
+    send_leave(c, 0);
   }
-  names->store = s;
-  names->named = on_names;
-  uvs__redis_ask_names(names, 0, -1);
+  end_leave(s);
 }
 
 /* ------------------------------------------------------------- open, close --- */
@@ -361,6 +346,12 @@ static int64_t now_us(struct uvs__store *store) {
 static void close_store(struct uvs__store *store) {
   struct uvs__redis *s = (struct uvs__redis *)store;
 
+  while (s->queues != NULL) {
+    struct uvs__redis_queue *q = s->queues;
+
+    s->queues = q->next;
+    uvs__jobs_free(q);
+  }
   uvs__redis_free_options(s->options);
   uvs__jobs_free(s);
 }

@@ -30,6 +30,12 @@
 #define UVS__REDIS_BYTES (1024 * 1024)
 #define UVS__REDIS_QUEUES 50
 
+/* A queue that was claimed from. */
+struct uvs__redis_queue {
+  struct uvs__redis_queue *next;
+  char name[UVS_JOB_NAME_MAX + 1];
+};
+
 struct uvs__redis {
   struct uvs__store base;
   struct uvs__redis_options *options;
@@ -50,6 +56,7 @@ struct uvs__redis {
   char warning[UVS__REDIS_WARNING_MAX]; /* settings that may lose jobs; "" */
   bool leads;                           /* takes part in leading; not with a replaced clock */
   uint64_t random;
+  struct uvs__redis_queue *queues;
   int housekeeping;  /* old records that a command removes; 0 with a replaced clock */
   bool waited_for;   /* a job was read that has not ended */
   unsigned leaves;   /* `stop`: commands that end leases */
