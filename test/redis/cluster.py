@@ -127,6 +127,13 @@ class Cluster:
         self.server.start()
         self.log.over(fault)
 
+    def another_server(self):
+        """Without jobs. The caller stops it."""
+        os.mkdir(self.folder.name + "/another")
+        server = Server(self.folder.name + "/another")
+        server.start()
+        return server
+
     # ----------------------------------------------------------------- waiting
 
     def resumed(self, what, nodes=None, runs=True):
