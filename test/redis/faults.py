@@ -389,7 +389,6 @@ def burst(options):
         c.log.wait(lambda h: len(h.ended) >= jobs, 5 * PATIENCE, "end of all jobs")
         took = time.time() - due / 1000000
         p99, worst, idle_p99, idle_worst = pinger.communicate("x")[0].split()
-        idle.stop()
         slow = [entry[2] / 1000 for entry in c.server.call("SLOWLOG", "GET", "-1")]
         c.finish()
     c.report.append(f"{jobs} jobs in {took:.1f} s; PING p99 {p99} ms, worst {worst} ms; of an idle "
