@@ -11,6 +11,7 @@
 
 #include "jobs/alloc.h"
 #include "jobs/store.h"
+#include "store_home.h"
 
 #define CLAIMS_MAX 1100
 #define SEC INT64_C(1000000) /* all times of stores are in microseconds */
