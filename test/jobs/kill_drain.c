@@ -106,7 +106,7 @@ void node_drain(uvs_jobs_t *jobs) {
   node_need(uvs_jobs_remove_cron(jobs, "tick", on_removed, NULL), "uvs_jobs_remove_cron");
   node_need(uv_timer_init(uv_default_loop(), &poll_timer), "uv_timer_init");
   poll_timer.data = jobs;
-  node_need(uv_timer_start(&poll_timer, on_poll, (uint64_t)node.delay + 50,
-                           (uint64_t)node.delay + 50),
-            "uv_timer_start");
+  node_need(
+      uv_timer_start(&poll_timer, on_poll, (uint64_t)node.delay + 50, (uint64_t)node.delay + 50),
+      "uv_timer_start");
 }

@@ -54,8 +54,8 @@
 #define HELD_NS UVS_MS(20)
 #define OPEN_NS UVS_SEC(60) /* for so long an open is tried again */
 
-struct node_settings node = {.lease = 2000, .places = 4, .puts = 150, .waiting = 8, .delay = 60,
-                             .timeout = 2000};
+struct node_settings node = {
+    .lease = 2000, .places = 4, .puts = 150, .waiting = 8, .delay = 60, .timeout = 2000};
 bool node_breaks_early;
 static bool breaks_twice, breaks_soon, breaks_stale;
 static uint64_t random_state;
@@ -324,11 +324,11 @@ static bool read_setting(const char *word) {
     const char *name;
     int64_t *value;
   } settings[] = {
-    {"lease", &node.lease},   {"places", &node.places},   {"puts", &node.puts},
-    {"rate", &node.rate},     {"waiting", &node.waiting}, {"delay", &node.delay},
-    {"sleep", &node.sleep},   {"crashes", &node.crashes}, {"keep", &node.keep},
-    {"timeout", &node.timeout}, {"clock", &node.clock},   {"cron", &node.cron},
-    {"bulk", &node.bulk},     {"at", &node.at},           {"repeat", &node.repeat},
+      {"lease", &node.lease},     {"places", &node.places},   {"puts", &node.puts},
+      {"rate", &node.rate},       {"waiting", &node.waiting}, {"delay", &node.delay},
+      {"sleep", &node.sleep},     {"crashes", &node.crashes}, {"keep", &node.keep},
+      {"timeout", &node.timeout}, {"clock", &node.clock},     {"cron", &node.cron},
+      {"bulk", &node.bulk},       {"at", &node.at},           {"repeat", &node.repeat},
   };
 
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {

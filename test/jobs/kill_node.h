@@ -24,7 +24,7 @@ struct node_settings {
   int64_t timeout; /* put_timeout_ns in ms */
   int64_t clock;   /* this process's clock is so many seconds ahead (libfaketime) */
   int64_t cron;    /* 1: defines a cron with an occurrence each second */
-  int64_t bulk;    /* puts so many jobs, 1000 a call, due at the instant `at` (in us), and no more */
+  int64_t bulk; /* puts so many jobs, 1000 a call, due at the instant `at` (in us), and no more */
   int64_t at;
   int64_t repeat; /* s for which a put without a clear answer is repeated; 0: it is not */
 };

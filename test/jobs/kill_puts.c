@@ -10,9 +10,9 @@
 #include "kill_node.h"
 
 #define FAR_MS 1000000000
-#define BULK 1000     /* jobs in a call */
-#define PACE_MS 10    /* between bursts, with a rate */
-#define REPEAT_MS 50  /* before a put is repeated */
+#define BULK 1000    /* jobs in a call */
+#define PACE_MS 10   /* between bursts, with a rate */
+#define REPEAT_MS 50 /* before a put is repeated */
 
 struct put {
   struct put *next; /* waits for being repeated */

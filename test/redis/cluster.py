@@ -25,7 +25,8 @@ class Clock:
 
     def __init__(self, shim, ahead_s=0):
         self.file = tempfile.NamedTemporaryFile(prefix="uvsched-clock-", buffering=0)
-        self.env = {"LD_PRELOAD": shim, "CLOCK_SHIM": self.file.name}
+        asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        self.env = {"LD_PRELOAD": shim, "CLOCK_SHIM": self.file.name, "ASAN_OPTIONS": asan.strip(":")}
         self.set(ahead_s)
 
     def set(self, ahead_s):
@@ -52,7 +53,7 @@ class Cluster:
         self.folder = tempfile.TemporaryDirectory(prefix="uvsched-faults-")
         os.mkdir(self.folder.name + "/redis")
         self.server = Server(self.folder.name + "/redis", server_env, **(server or {}))
-        self.nodes, self.stopped, self.proxies = [], {}, []
+        self.nodes, self.stopped, self.proxies, self.others = [], {}, [], []
         self.report = []
 
     def __enter__(self):
@@ -65,7 +66,8 @@ class Cluster:
             node.wait()
         for proxy in self.proxies:
             proxy.close()
-        self.server.stop()
+        for server in [self.server, *self.others]:
+            server.stop()
         if self.log.reader.is_alive():
             self.log.close()
         self.folder.cleanup()
@@ -126,6 +128,14 @@ class Cluster:
         time.sleep(down)
         self.server.start()
         self.log.over(fault)
+
+    def another_server(self):
+        """One without jobs."""
+        os.mkdir(self.folder.name + "/another")
+        server = Server(self.folder.name + "/another")
+        self.others.append(server)
+        server.start()
+        return server
 
     # ----------------------------------------------------------------- waiting
 
