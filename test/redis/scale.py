@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""scale.py [--large | --server] [--shards N] [--nodes N] [--each N] [--rate N] [--seconds N] [--seed N]
+"""scale.py [--large] [--shards N] [--nodes N] [--each N] [--places N] [--rate N] [--seconds N]
+[--burst N] [--seed N] [--after-run] [--silent] [--scripts FOLDER]
+scale.py --server
 
 Leaders, deputies and claims with many nodes and many shards: simulation.py runs the real scripts on a
 virtual clock. Prints a table and checks:
 
   - Each job runs, and none before it is due.
-  - As long as no node dies, each job runs once. When nodes die, jobs that they ran may run twice, no
-    others.
-  - As long as no node dies, 99 of 100 jobs begin at most 20 ms late.
-  - There are at most 1.5 claims that find nothing for each job.
-  - At most a second after the last lease of the dead nodes has ended, all jobs have run.
+  - As long as no node dies, each job runs once, 99 of 100 begin at most 20 ms late, and under load
+    there are at most 1.5 claims that find nothing for each job.
+  - When a tenth of the nodes dies, the jobs that these ran may run twice, no others. All have begun
+    again at most a second after the last lease of the dead nodes has ended.
 
-The seed is that of --seed or SEED, else a new one. The form for tests has 8 shards and 50 nodes; the large one, 64 shards and 1000 nodes. docs/scale.md has
-the figures. --server: measures one server instead, its memory and its time for each job. --after-run: nodes claim after each job. --silent: nodes
-that have no place left claim nothing. --scripts FOLDER: other scripts.
+The small form, for tests, has 8 shards and 50 nodes; the large one, 64 shards and 1000 nodes.
+docs/scale.md has the figures. The same seed, from --seed or SEED, gives the same run.
+
+--each: how many shards a node claims from; default: all. --after-run: a node claims after each job.
+--silent: a node that has no place left claims nothing. --scripts: other scripts. --server measures
+the memory, time and traffic that jobs take on one server; there is no simulation.
 """
 import argparse
 import os
@@ -105,7 +109,8 @@ def run_idle(sim):
         sim.put(s, sim.now + 100_000, 1000)
     sim.run(sim.now + 60_000_000)
     check_jobs(phase.jobs())
-    print_lateness(phase.jobs(), "a job that is put then: lateness p50 / p99 / greatest, ms", MOST_LATE_US)
+    print_lateness(phase.jobs(), "a job that is put then: lateness p50 / p99 / greatest, ms",
+                   MOST_LATE_US)
 
 
 def run_load(sim, a_second, seconds):
@@ -184,47 +189,62 @@ def run_burst(sim, a_shard):
     check(all(len(j.starts) == 1 and j.ends for j in jobs), "each job of a burst runs once")
 
 
-def measure_server(jobs):
-    """Without a simulation: jobs with a payload of 128 bytes, put 1000 at a time, claimed and
-    acknowledged 500 at a time. The times are those of the server, by its own count."""
+class Meter:
+    """The processor time of a server, in microseconds."""
+
+    def __init__(self, server):
+        self.server, self.before = server, 0
+
+    def spent(self):
+        return sum(1e6 * self.server.info("cpu", "used_cpu_%s_main_thread:" % kind)
+                   for kind in ("user", "sys"))
+
+    def begin(self):
+        self.before = self.spent()
+
+    def for_each(self, n):
+        us = (self.spent() - self.before) / n
+        self.begin()
+        return us
+
+
+def measure_server(jobs, at_once):
+    """Without a simulation: jobs with a payload of 128 bytes are put, claimed and acknowledged, so many
+    at once."""
     with scripts.Server() as server:
         shard = scripts.Namespace(server, scripts.load(server), "measured")
-        r, made = random.Random(1), 0
-
-        def memory():
-            return server.info("memory", "used_memory:")
-
-        def spent(commands):
-            before = server.info("commandstats", "cmdstat_evalsha:calls=\\d+,usec=")
-            answers = [a for a, _ in server.pipeline(commands)]
-            return server.info("commandstats", "cmdstat_evalsha:calls=\\d+,usec=") - before, answers
-
-        put_us = claim_us = ack_us = 0
-        empty = memory()
-        while made < jobs:
-            put_us += spent([shard.put(START_US, *(
-                (b"%010d%016x" % (made + i, r.getrandbits(64)), START_US + r.randrange(10**9),
-                 b"x" * 128) for i in range(1000)))])[0]
-            made += 1000
-        pending = memory()
-        now = START_US + 10**9
-        claimed = []
-        for _ in range(0, jobs, 500):
-            us, (answer,) = spent([shard.claim(now, 1, 500, LEASE_US, "")])
-            check(len(answer) == 5 + 3 * 500, "500 jobs are claimed at once")
-            claim_us += us
+        r, meter, now = random.Random(1), Meter(server), START_US + 10**9
+        claimed, batches = [], range(0, jobs, at_once)
+        memory = [server.info("memory", "used_memory:")]
+        traffic = server.info("stats", "total_net_input_bytes:"), \
+            server.info("stats", "total_net_output_bytes:")
+        meter.begin()
+        for first in batches:
+            server.pipeline([shard.put(START_US, *(
+                (b"%010d%016x" % (i, r.getrandbits(64)), START_US + r.randrange(10**9), b"x" * 128)
+                for i in range(first, first + at_once)))])
+        put_us = meter.for_each(jobs)
+        memory.append(server.info("memory", "used_memory:"))
+        for _ in batches:
+            answer = server.pipeline([shard.claim(now, 1, at_once, LEASE_US, "")])[0][0]
+            check(len(answer) == 5 + 3 * at_once, "%d jobs are claimed at once" % at_once)
             claimed.append((answer[4], answer[5::3]))
-        running = memory()
+        claim_us = meter.for_each(jobs)
+        memory.append(server.info("memory", "used_memory:"))
         for fence, names in claimed:
-            us, (answer,) = spent([shard.command("settle", now, 1, *(
-                word for name in names for word in (1, name, fence, 1, 0, "", 0, 0)))])
-            check(answer[3] == b"0" * 500, "500 jobs are acknowledged at once")
-            ack_us += us
-        print("%d jobs of 128 bytes on one server" % jobs)
-        row("bytes of memory for a pending job", "%.0f" % ((pending - empty) / jobs))
-        row("for a claimed job", "%.0f" % ((running - empty) / jobs))
-        row("microseconds of the server for a job: put, claim, ack",
-            "%.1f, %.1f, %.1f" % (put_us / jobs, claim_us / jobs, ack_us / jobs))
+            answer = server.pipeline([shard.command("settle", now, 1, *(
+                word for name in names for word in (1, name, fence, 1, 0, "", 0, 0)))])[0][0]
+            check(answer[3] == b"0" * at_once, "%d jobs are acknowledged at once" % at_once)
+        ack_us = meter.for_each(jobs)
+        print("%d jobs of 128 bytes on one server, %d at once" % (jobs, at_once))
+        row("bytes of memory for a pending job; for a claimed one",
+            "%.0f; %.0f" % tuple((m - memory[0]) / jobs for m in memory[1:]))
+        row("microseconds of the server for a job: put, claim, ack; sum",
+            "%.1f, %.1f, %.1f; %.1f" % (put_us, claim_us, ack_us, put_us + claim_us + ack_us))
+        if at_once > 1:  # the commands that measure count, too
+            row("bytes on the network for a job: to the server, from it", "%.0f, %.0f" % (
+                (server.info("stats", "total_net_input_bytes:") - traffic[0]) / jobs,
+                (server.info("stats", "total_net_output_bytes:") - traffic[1]) / jobs))
 
 
 def main():
@@ -242,8 +262,9 @@ def main():
         print("skipped: redis-server is not installed")
         sys.exit(77)
     if a.server:
-        measure_server(10**5)
-        measure_server(10**6)
+        measure_server(10**4, 1)
+        measure_server(10**5, 500)
+        measure_server(10**6, 500)
         return
     shards = a.shards or (64 if a.large else 8)
     nodes = a.nodes or (1000 if a.large else 50)
@@ -262,7 +283,8 @@ def main():
         run_load(sim, rate, seconds)
         run_deaths(sim, rate, seconds)
         run_burst(sim, a.burst or nodes * a.places * 2 // shards)
-        print("%d commands in %.0f s" % (sim.commands, time.monotonic() - began))
+        print("%d commands in %.0f s; %.0f microseconds of the server each" % (
+            sim.commands, time.monotonic() - began, Meter(server).spent() / sim.commands))
 
 
 main()

@@ -125,7 +125,7 @@ class Server:
     def info(self, section, field):
         """The number that follows these characters."""
         text = self.call("INFO", section).decode()
-        return int(re.search(r"^%s(\d+)" % field, text, re.M)[1])
+        return float(re.search(r"^%s([\d.]+)" % field, text, re.M)[1])
 
 
 class Namespace:
