@@ -14,6 +14,8 @@
 #include "jobs/alloc.h"
 #include "jobs/redis_store.h"
 
+#define HOUSEKEEPING 20 /* more than a command can leave behind, on average */
+
 /* ------------------------------------------------------------------- batch --- */
 
 static void carry_out(struct uvs__redis *s, struct uvs__request *r) {
@@ -267,7 +269,7 @@ static void start(struct uvs__store *store, uv_loop_t *loop, const struct uvs__s
 
 struct leave_call {
   struct uvs__redis_call call;
-  char queue[UVS_JOB_NAME_MAX + 1];
+  const char *queue;
 };
 
 static void end_leave(struct uvs__redis *s) {
@@ -297,42 +299,27 @@ static void on_left(struct uvs__redis_call *call, int status, redisReply *const 
   uvs__jobs_free(c);
 }
 
-static void on_names(struct uvs__redis_names *names, int status, redisReply *const *list,
-                     size_t n) {
-  struct uvs__redis *s = names->store;
-
-  for (size_t i = 0; i < n && status == 0; i++) {
-    struct leave_call *c = uvs__jobs_alloc(sizeof *c);
-
-    if (c == NULL)
-      break;
-    c->call.store = s;
-    c->call.answered = on_left;
-    snprintf(c->queue, sizeof c->queue, "%s", (const char *)uvs__redis_bytes(list[i]).data);
-    s->leaves++;
-    send_leave(c, 0);
-  }
-  uvs__jobs_free(names);
-  end_leave(s);
-}
-
+/* Leaves the queues that this opener has claimed from. */
 static void stop(struct uvs__store *store) {
   struct uvs__redis *s = (struct uvs__redis *)store;
-  struct uvs__redis_names *names;
 
   if (s->link == NULL) {
     uv_close((uv_handle_t *)&s->patience, NULL);
     return;
   }
   s->leaves = 1;
-  names = s->ready ? uvs__jobs_alloc(sizeof *names) : NULL;
-  if (names == NULL) {
-    end_leave(s);
-    return;
+  for (struct uvs__redis_queue *q = s->queues; q != NULL && s->ready; q = q->next) {
+    struct leave_call *c = uvs__jobs_alloc(sizeof *c);
+
+    if (c == NULL)
+      break;
+    c->call.store = s;
+    c->call.answered = on_left;
+    c->queue = q->name;
+    s->leaves++;
+    send_leave(c, 0);
   }
-  names->store = s;
-  names->named = on_names;
-  uvs__redis_ask_names(names, 0, -1);
+  end_leave(s);
 }
 
 /* ------------------------------------------------------------- open, close --- */
@@ -359,6 +346,12 @@ static int64_t now_us(struct uvs__store *store) {
 static void close_store(struct uvs__store *store) {
   struct uvs__redis *s = (struct uvs__redis *)store;
 
+  while (s->queues != NULL) {
+    struct uvs__redis_queue *q = s->queues;
+
+    s->queues = q->next;
+    uvs__jobs_free(q);
+  }
   uvs__redis_free_options(s->options);
   uvs__jobs_free(s);
 }
@@ -381,6 +374,7 @@ static int make(struct uvs__redis_options *options, uvs_clock_t clock, struct uv
   s->options = options;
   s->clock = clock;
   s->leads = clock.wall_ns == NULL;
+  s->housekeeping = s->leads ? HOUSEKEEPING : 0;
   s->random = s->node;
   s->end = &s->waiting;
   snprintf(s->channels[0], sizeof s->channels[0], "{%s}:wake:%llu", options->ns,
@@ -396,12 +390,13 @@ int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **
                     size_t size) {
   struct uvs__redis_options *options;
   struct uvs__redis *s = NULL;
+  struct uvs__redis_reading clock;
   char warning[UVS__REDIS_WARNING_MAX];
   int rc = uvs__redis_read_url(config->name, &options, text, size);
 
   if (rc != 0)
     return rc;
-  rc = uvs__redis_check(options, warning, sizeof warning, text, size);
+  rc = uvs__redis_check(options, warning, sizeof warning, text, size, &clock);
   if (rc == 0) {
     rc = make(options, config->clock, &s);
     if (rc != 0)
@@ -412,6 +407,7 @@ int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **
     return rc;
   }
   strcpy(s->warning, warning);
+  uvs__redis_note_clock(s, clock); /* that of this machine may be wrong */
   *ret = &s->base;
   return 0;
 }

@@ -30,6 +30,12 @@
 #define UVS__REDIS_BYTES (1024 * 1024)
 #define UVS__REDIS_QUEUES 50
 
+/* A queue that was claimed from. */
+struct uvs__redis_queue {
+  struct uvs__redis_queue *next;
+  char name[UVS_JOB_NAME_MAX + 1];
+};
+
 struct uvs__redis {
   struct uvs__store base;
   struct uvs__redis_options *options;
@@ -50,6 +56,8 @@ struct uvs__redis {
   char warning[UVS__REDIS_WARNING_MAX]; /* settings that may lose jobs; "" */
   bool leads;                           /* takes part in leading; not with a replaced clock */
   uint64_t random;
+  struct uvs__redis_queue *queues;
+  int housekeeping;  /* old records that a command removes; 0 with a replaced clock */
   bool waited_for;   /* a job was read that has not ended */
   unsigned leaves;   /* `stop`: commands that end leases */
   int64_t offset_us; /* the server's clock less the monotonic one */
@@ -119,6 +127,8 @@ void *uvs__redis_call_new(struct uvs__redis_op *op, size_t size,
                           void (*answered)(struct uvs__redis_call *call, int status,
                                            redisReply *const *body, size_t n));
 
+/* The server's clock was read between two monotonic times. */
+void uvs__redis_note_clock(struct uvs__redis *store, struct uvs__redis_reading reading);
 int64_t uvs__redis_now_us(struct uvs__redis *store);
 int64_t uvs__redis_int(const redisReply *reply);
 struct uvs__bytes uvs__redis_bytes(const redisReply *reply);

@@ -84,7 +84,7 @@ TEST each_request_is_answered_although_memory_runs_out(void) {
   }
   ASSERT(failed > CALLS / 20);
   ASSERT(good > CALLS / 2);
-  ASSERT(live <= before + 10); /* of the connection */
+  ASSERT(live <= before + 10); /* of the connection, and the names of queues */
   store_close(&f);
   EQ(0, live);
   PASS();

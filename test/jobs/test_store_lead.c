@@ -6,6 +6,7 @@
 #include "store_fixture.h"
 
 #include "jobs/redis_store.h"
+#include "redis_ns.h"
 
 #define TERM 20000
 #define DELAY 80000
@@ -71,6 +72,7 @@ TEST the_first_leads_the_second_is_the_deputy_and_the_third_sleeps(void) {
   BETWEEN(10 * SEC + TERM, 10 * SEC + TERM + DELAY, claim(&n, 1, 9));
   BETWEEN(SLEEP, SLEEP + DELAY, claim(&n, 2, 9));
   EQ(10 * SEC, claim(&n, 0, 9)); /* again */
+  BETWEEN(SLEEP, SLEEP + DELAY, claim(&n, 2, 9));
   BETWEEN(10 * SEC + TERM, 10 * SEC + TERM + DELAY, claim(&n, 1, 9));
   close_nodes(&n);
   PASS();
@@ -158,7 +160,9 @@ TEST a_node_without_free_places_wakes_an_idle_one(void) {
   EQ(0, put(&n, 0, "a", 0));
   EQ(0, put(&n, 0, "b", 0));
   EQ(0, put(&n, 0, "c", 0));
+  redis_ns_ask("CONFIG RESETSTAT");
   EQ(0, claim(&n, 0, 1));
+  EQ(1, redis_ns_commands("publish"));
   SAYS("q ", store_woken(n.node[1])); /* it has been idle for longest */
   EQ(0, claim(&n, 1, 1));
   SAYS("b", n.f.text);

@@ -178,7 +178,6 @@ static void pass_on(struct pair *pair, int from, const char *data, size_t size) 
   case PROXY_CUT:
     if (from == SERVER) {
       p->fault = PROXY_GOOD;
-      atomic_store(&p->wanted, PROXY_GOOD);
       close_pair(pair, true);
       break;
     }
