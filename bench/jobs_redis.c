@@ -3,16 +3,21 @@
  * bench-jobs-redis WORKLOAD STORE ...: one node of bench/jobs-beside, which starts the Redis server
  * and measures BullMQ in the same way. bench/bullmq.mjs has the same workloads for BullMQ.
  *
- *   put STORE N AT_ONCE WAITING DUE  puts N jobs of 128 bytes, AT_ONCE in a call; WAITING calls wait
- *                                    for their answers at a time. DUE is now, or later: in 1 to 15
- *                                    days. Prints jobs a second, and CPU seconds.
- *   space STORE N GAP_MS             puts N jobs, one due each GAP_MS or a little later
- *   work STORE PLACES                prints "ready"; after the line "go" it runs jobs that do
- *                                    nothing, until the input ends
- *   late STORE PLACES                the same; at the end it prints how late each job was, in us
- *   batches STORE N SIZE             claims and acknowledges N jobs that are due, SIZE at a time, by
- *                                    requests of the store. Prints jobs a second, and CPU seconds.
- *   scripts                          prints the texts of the scripts: name, size, text
+ * put STORE N AT_ONCE WAITING DUE: puts N jobs of 128 bytes, AT_ONCE in a call. WAITING calls wait
+ * for their answers at a time. DUE is now, or later: in 1 to 15 days. Prints jobs a second, and CPU
+ * seconds.
+ *
+ * space STORE N GAP_MS: puts N jobs, one due each GAP_MS or a little later.
+ *
+ * work STORE PLACES: prints "ready". After the line "go" it runs jobs that do nothing, until the
+ * input ends.
+ *
+ * late STORE PLACES: the same; at the end it prints how late each job was, in us.
+ *
+ * batches STORE N SIZE: claims and acknowledges N jobs that are due, SIZE at a time, by requests of
+ * the store. Prints jobs a second, and CPU seconds.
+ *
+ * scripts: prints the texts of the scripts: name, size, text.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -36,10 +36,13 @@ local function ack_simply(q, rest, num, put, failures, crashes, name, result)
   members[#members + 1] = member_of(num, rest)
   if till > now then
     local ends, untils, n, field = simple.ends, simple.untils, #simple.ends, q.name .. '/' .. rest
+    if till ~= simple.till then -- jobs of one put share it, and its digits take long
+      simple.till, simple.till_text = till, fmt('%.0f', till)
+    end
     ends[n + 1], untils[n + 2] = field, field
     ends[n + 2] = pack(END .. 'Bc0', 1, DONE, num, put, now, till, failures, crashes, #name, name) ..
       result
-    untils[n + 1] = till
+    untils[n + 1] = simple.till_text
   end
   runs[q] = runs[q] or {}
   runs[q][rest] = false
