@@ -84,7 +84,7 @@ bench-%: build/build.ninja
 	@meson compile -C build $@
 	@build/bench/$@
 
-# All attempts to break the library, twenty minutes: docs/testing.md. `.ci/proof` is the short form.
+# All attempts to break the library, about an hour: docs/testing.md. `.ci/proof` is the short form.
 proof:
 	@.ci/proof long
 

@@ -34,7 +34,7 @@ def crash(options):
     """F4. The server is killed with SIGKILL at full load, also while it rewrites its file."""
     cycles = options.cycles or (100 if options.long else 10)
     server = {"appendonly": "no"} if options.broken == "lose" else {}
-    with Cluster(options, rate=1000 if options.long else 500, server=server) as c:
+    with Cluster(options, rate=400, server=server) as c:
         nodes = [c.start() for _ in range(3)]
         slowest = 0.0
         for _ in range(cycles):
@@ -56,7 +56,7 @@ def crash(options):
 def crash_everysec(options):
     """F4. With `appendfsync everysec` a kill may lose the last writes: how many seconds of them?"""
     cycles = options.cycles or 12
-    with Cluster(options, rate=1000, window=2.0, server={"appendfsync": "everysec"}) as c:
+    with Cluster(options, rate=700, window=2.0, server={"appendfsync": "everysec"}) as c:
         nodes = [c.start() for _ in range(3)]
         for pid in [str(node.pid) for node in nodes]:
             c.log.wait(lambda h: pid in h.unsafe, PATIENCE, f"event 'store unsafe' in {pid}")
