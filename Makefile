@@ -64,10 +64,19 @@ bench-calendar: build/build.ninja
 	@.ci/cron-peers build/cron-peers
 	@node bench/calendar.mjs build/bench/bench-calendar build/cron-peers
 
-# Durable jobs on SQLite, beside the disk's own rate. The files are made in build/, and removed.
+# Durable jobs: on SQLite, beside the disk's own rate (the files are made in build/, and removed);
+# and in Redis, beside BullMQ on the same server. The second needs redis-server, hiredis and node.
 bench-jobs: build/build.ninja
 	@meson compile -C build bench-jobs
 	@build/bench/bench-jobs build
+	@.ci/bullmq build/bullmq
+	@meson compile -C build bench-jobs-redis
+	@bench/jobs-beside --json build/bench-jobs.json --plots bench build/bench/bench-jobs-redis build/bullmq
+
+# Delayed messages through the bridge, beside the rate of the broker itself. Starts a RabbitMQ.
+bench-amqp: build/build.ninja
+	@meson compile -C build bench-amqp
+	@cd build && ../bench/amqp bench/bench-amqp
 
 # Costs of single operations on this machine: make bench-stats, make bench-dispose.
 bench-%: build/build.ninja
@@ -79,7 +88,7 @@ proof:
 	@.ci/proof long
 
 # One part of it, as .ci/proof calls it: make proof-promela, proof-weave, proof-weave-mutants,
-# proof-faults, proof-soak.
+# proof-faults, proof-soak, proof-redis, proof-cluster.
 proof-%: with-tests
 	@meson compile -C build $@
 
@@ -128,6 +137,7 @@ symbols: build/build.ninja
 	@meson compile -C build
 	@deploy/symbols build/src/libuvsched.so
 	@test ! -e build/src/jobs/libuvsched-jobs.so || deploy/symbols build/src/jobs/libuvsched-jobs.so
+	@test ! -e build/src/amqp/libuvsched-amqp.so || deploy/symbols build/src/amqp/libuvsched-amqp.so
 
 # The reference of the public headers: build/docs/html/index.html.
 docs:

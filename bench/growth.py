@@ -16,7 +16,7 @@ def plain(x):
     return f"{x:.0f}" if x >= 10 else f"{x:.1f}"
 
 
-def svg(title, unit, series):
+def svg(title, unit, series, across="tasks armed, N"):
     """series: [(name, [(n, value), ...])], each drawn as one line; values are above 0."""
     xs = [n for _, points in series for n, _ in points]
     ys = [v for _, points in series for _, v in points]
@@ -41,7 +41,7 @@ def svg(title, unit, series):
         x = px(10.0**e)
         out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{H - BOTTOM}" stroke="#eef0f3"/>')
         out.append(f'<text x="{x:.1f}" y="{H - BOTTOM + 20}" text-anchor="middle" fill="#374151">{power(e)}</text>')
-    out.append(f'<text x="{(LEFT + W - RIGHT) / 2}" y="{H - 12}" text-anchor="middle" fill="#374151">tasks armed, N</text>')
+    out.append(f'<text x="{(LEFT + W - RIGHT) / 2}" y="{H - 12}" text-anchor="middle" fill="#374151">{across}</text>')
     out.append(f'<text transform="translate(18 {(TOP + H - BOTTOM) / 2}) rotate(-90)" text-anchor="middle" fill="#374151">{unit}</text>')
     # The names at the ends of the lines, moved apart where they would meet.
     ends = sorted((py(points[-1][1]), i) for i, (_, points) in enumerate(series))

@@ -126,10 +126,15 @@ void uvs__redis_link_close(struct uvs__redis_link *link);
 
 /* ---------------------------------------------------------- redis_check.c --- */
 
+/* The server's clock was now_us at some time between the two monotonic times. 0: not known. */
+struct uvs__redis_reading {
+  int64_t now_us, sent_ns, received_ns;
+};
+
 /* Connects, blocking, for at most options->timeout_ns, and looks: version at least 7, role,
  * appendonly, appendfsync, no-appendfsync-on-rewrite, maxmemory-policy, min-replicas-to-write.
- * `warning` gets one line about settings that may lose jobs, or "". */
+ * `warning` gets one line about settings that may lose jobs, or "". clock may be NULL. */
 int uvs__redis_check(const struct uvs__redis_options *o, char *warning, size_t warning_size,
-                     char *text, size_t size);
+                     char *text, size_t size, struct uvs__redis_reading *clock);
 
 #endif

@@ -7,7 +7,6 @@
 
 #define GLOBAL_KEYS 13
 #define QUEUE_KEYS 10
-#define HOUSEKEEPING 20 /* old records that a command removes */
 
 /* --------------------------------------------------------------------- ops --- */
 
@@ -108,7 +107,7 @@ void uvs__redis_begin(struct uvs__redis *store, struct uvs__words *w,
   uvs__words_int(w, wall_ns / 1000);
   uvs__words_int(w, wall_ns / 1000 + (wall_ns % 1000 > 0));
   uvs__words_int(w, (int64_t)store->node);
-  uvs__words_int(w, replaced ? 0 : HOUSEKEEPING);
+  uvs__words_int(w, store->housekeeping);
   uvs__words_int(w, (int64_t)queues->n);
   for (size_t i = 0; i < queues->n; i++)
     uvs__words_text(w, queues->names[i]);
@@ -116,11 +115,12 @@ void uvs__redis_begin(struct uvs__redis *store, struct uvs__words *w,
 
 /* ------------------------------------------------------------------- clock --- */
 
-/* The server has read its clock between `sent` and `received`. What is known already is changed
- * only if it cannot be right any more. */
-static void note_clock(struct uvs__redis *s, int64_t now_us, int64_t sent_ns, int64_t received_ns) {
-  int64_t low = now_us - received_ns / 1000 - 1, high = now_us - sent_ns / 1000 + 1;
+/* What is known already is changed only if it cannot be right any more. */
+void uvs__redis_note_clock(struct uvs__redis *s, struct uvs__redis_reading r) {
+  int64_t low = r.now_us - r.received_ns / 1000 - 1, high = r.now_us - r.sent_ns / 1000 + 1;
 
+  if (r.now_us == 0)
+    return;
   if (!s->knows_offset)
     s->offset_us = low + (high - low) / 2;
   else if (s->offset_us < low)
@@ -170,14 +170,14 @@ static int read_common(struct uvs__redis_call *call, const redisReply *reply, in
   }
   if (reply->element[0]->integer != 0) {
     snprintf(s->base.trouble, sizeof s->base.trouble, "the server has other data than before");
-    uvs__redis_ask_epoch(s);
+    s->ask_epoch(s);
     return UV_EAGAIN;
   }
   now_us = uvs__redis_int(reply->element[1]);
   s->base.events = (uint64_t)uvs__redis_int(reply->element[2]);
   if (s->clock.wall_ns == NULL) {
     call->wall_ns = now_us * 1000;
-    note_clock(s, now_us, sent_ns, received_ns);
+    uvs__redis_note_clock(s, (struct uvs__redis_reading){now_us, sent_ns, received_ns});
   }
   return 0;
 }

@@ -134,7 +134,7 @@ static void on_timer(uv_timer_t *timer) {
 }
 
 int uvs__redis_check(const struct uvs__redis_options *o, char *warning, size_t warning_size,
-                     char *text, size_t size) {
+                     char *text, size_t size, struct uvs__redis_reading *clock) {
   static const struct uvs__redis_connection_hooks hooks = {on_ready, on_down, NULL, on_closed};
   struct check k = {
       .options = o, .warning = warning, .warning_size = warning_size, .text = text, .size = size};
@@ -160,5 +160,7 @@ int uvs__redis_check(const struct uvs__redis_options *o, char *warning, size_t w
   uv_run(&k.loop, UV_RUN_DEFAULT);
   uvs__redis_restore_sigpipe(&before);
   uv_loop_close(&k.loop);
+  if (clock != NULL)
+    *clock = k.connection.clock;
   return k.status;
 }

@@ -3,6 +3,7 @@
  * redis_claim: CLAIM. A command claims up to 500 jobs; a request for more sends the next command
  * when the last one has found as many as it wanted.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "jobs/alloc.h"
@@ -128,6 +129,22 @@ static int64_t random_delay(struct uvs__redis *s) {
   return (int64_t)((s->random >> 33) % DELAY_US);
 }
 
+/* Without memory for it, the leases of this queue end by themselves after a close. */
+static void note_queue(struct uvs__redis *s, const char *name) {
+  struct uvs__redis_queue *q = s->queues;
+
+  while (q != NULL && strcmp(q->name, name) != 0)
+    q = q->next;
+  if (q != NULL)
+    return;
+  q = uvs__jobs_alloc(sizeof *q);
+  if (q == NULL)
+    return;
+  snprintf(q->name, sizeof q->name, "%s", name);
+  q->next = s->queues;
+  s->queues = q;
+}
+
 static void send_claim(struct claim_call *c) {
   struct uvs__claim_request *r = request_of(c);
   struct uvs__words w = {0};
@@ -159,5 +176,6 @@ void uvs__redis_claim(struct uvs__redis_op *op) {
   if (c == NULL)
     return;
   c->end = &r->claimed;
+  note_queue(op->store, r->queue);
   send_claim(c);
 }

@@ -134,7 +134,7 @@ static void on_name(struct uvs__redis_command *command, int status, redisReply *
 /* Reads what INFO says, and why the server cannot be used. 0 or a code. */
 static int read_info(struct uvs__redis_connection *c, const redisReply *reply, char *why,
                      size_t size) {
-  char role[16], loading[4], replicas[16];
+  char role[16], loading[4], replicas[16], clock[24];
 
   if (!uvs__redis_info(reply, "redis_version", c->version, sizeof c->version) ||
       !uvs__redis_info(reply, "run_id", c->run_id, sizeof c->run_id) ||
@@ -160,6 +160,8 @@ static int read_info(struct uvs__redis_connection *c, const redisReply *reply, c
   }
   if (!uvs__redis_info(reply, "maxmemory_policy", c->policy, sizeof c->policy))
     c->policy[0] = '\0';
+  c->clock.now_us =
+      uvs__redis_info(reply, "server_time_usec", clock, sizeof clock) ? atoll(clock) : 0;
   c->replicas =
       uvs__redis_info(reply, "connected_slaves", replicas, sizeof replicas) ? atoi(replicas) : 0;
   return 0;
@@ -169,9 +171,10 @@ static void on_info(struct uvs__redis_command *command, int status, redisReply *
   struct uvs__redis_connection *c = owner_of(command, LOGIN_INFO);
   char why[100];
 
-  (void)at;
   if (refused(c, status, reply))
     return;
+  c->clock.sent_ns = command->sent_ns;
+  c->clock.received_ns = at;
   status = read_info(c, reply, why, sizeof why);
   freeReplyObject(reply);
   if (status != 0) {

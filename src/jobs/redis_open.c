@@ -14,6 +14,8 @@
 #include "jobs/alloc.h"
 #include "jobs/redis_store.h"
 
+#define HOUSEKEEPING 20 /* more than a command can leave behind, on average */
+
 /* ------------------------------------------------------------------- batch --- */
 
 static void carry_out(struct uvs__redis *s, struct uvs__request *r) {
@@ -119,21 +121,6 @@ static void wait(struct uvs__redis *s, struct uvs__request *first) {
     s->end = &(*s->end)->next;
 }
 
-static void run(struct uvs__store *store, struct uvs__request *first) {
-  struct uvs__redis *s = (struct uvs__redis *)store;
-
-  store->trouble[0] = '\0';
-  if (s->link == NULL) {
-    answer_all(first, UV_ENOMEM);
-  } else if (s->ready || (s->epoch[0] != '\0' && !s->link->is_up)) {
-    dispatch(s, first); /* while the link is down, it answers */
-  } else {
-    wait(s, first);
-    if (s->link->is_up)
-      uvs__redis_ask_epoch(s);
-  }
-}
-
 /* ------------------------------------------------------------------- epoch --- */
 
 static void on_epoch(struct uvs__redis *s, const redisReply *reply) {
@@ -184,7 +171,7 @@ static bool make_epoch(char ret[33]) {
   return true;
 }
 
-void uvs__redis_ask_epoch(struct uvs__redis *s) {
+static void ask_epoch(struct uvs__redis *s) {
   struct uvs__words w = {0};
   char epoch[33];
   bool good;
@@ -211,13 +198,28 @@ void uvs__redis_ask_epoch(struct uvs__redis *s) {
   }
 }
 
+static void run(struct uvs__store *store, struct uvs__request *first) {
+  struct uvs__redis *s = (struct uvs__redis *)store;
+
+  store->trouble[0] = '\0';
+  if (s->link == NULL) {
+    answer_all(first, UV_ENOMEM);
+  } else if (s->ready || (s->epoch[0] != '\0' && !s->link->is_up)) {
+    dispatch(s, first); /* while the link is down, it answers */
+  } else {
+    wait(s, first);
+    if (s->link->is_up)
+      ask_epoch(s);
+  }
+}
+
 /* -------------------------------------------------------------------- link --- */
 
 static void on_up(void *arg, const char *run_id) {
   struct uvs__redis *s = arg;
 
   snprintf(s->run_id, sizeof s->run_id, "%s", run_id);
-  uvs__redis_ask_epoch(s);
+  ask_epoch(s);
 }
 
 static void on_down(void *arg) {
@@ -267,7 +269,7 @@ static void start(struct uvs__store *store, uv_loop_t *loop, const struct uvs__s
 
 struct leave_call {
   struct uvs__redis_call call;
-  char queue[UVS_JOB_NAME_MAX + 1];
+  const char *queue;
 };
 
 static void end_leave(struct uvs__redis *s) {
@@ -297,42 +299,27 @@ static void on_left(struct uvs__redis_call *call, int status, redisReply *const 
   uvs__jobs_free(c);
 }
 
-static void on_names(struct uvs__redis_names *names, int status, redisReply *const *list,
-                     size_t n) {
-  struct uvs__redis *s = names->store;
-
-  for (size_t i = 0; i < n && status == 0; i++) {
-    struct leave_call *c = uvs__jobs_alloc(sizeof *c);
-
-    if (c == NULL)
-      break;
-    c->call.store = s;
-    c->call.answered = on_left;
-    snprintf(c->queue, sizeof c->queue, "%s", (const char *)uvs__redis_bytes(list[i]).data);
-    s->leaves++;
-    send_leave(c, 0);
-  }
-  uvs__jobs_free(names);
-  end_leave(s);
-}
-
+/* Leaves the queues that this opener has claimed from. */
 static void stop(struct uvs__store *store) {
   struct uvs__redis *s = (struct uvs__redis *)store;
-  struct uvs__redis_names *names;
 
   if (s->link == NULL) {
     uv_close((uv_handle_t *)&s->patience, NULL);
     return;
   }
   s->leaves = 1;
-  names = s->ready ? uvs__jobs_alloc(sizeof *names) : NULL;
-  if (names == NULL) {
-    end_leave(s);
-    return;
+  for (struct uvs__redis_queue *q = s->queues; q != NULL && s->ready; q = q->next) {
+    struct leave_call *c = uvs__jobs_alloc(sizeof *c);
+
+    if (c == NULL)
+      break;
+    c->call.store = s;
+    c->call.answered = on_left;
+    c->queue = q->name;
+    s->leaves++;
+    send_leave(c, 0);
   }
-  names->store = s;
-  names->named = on_names;
-  uvs__redis_ask_names(names, 0, -1);
+  end_leave(s);
 }
 
 /* ------------------------------------------------------------- open, close --- */
@@ -359,6 +346,12 @@ static int64_t now_us(struct uvs__store *store) {
 static void close_store(struct uvs__store *store) {
   struct uvs__redis *s = (struct uvs__redis *)store;
 
+  while (s->queues != NULL) {
+    struct uvs__redis_queue *q = s->queues;
+
+    s->queues = q->next;
+    uvs__jobs_free(q);
+  }
   uvs__redis_free_options(s->options);
   uvs__jobs_free(s);
 }
@@ -381,8 +374,10 @@ static int make(struct uvs__redis_options *options, uvs_clock_t clock, struct uv
   s->options = options;
   s->clock = clock;
   s->leads = clock.wall_ns == NULL;
+  s->housekeeping = s->leads ? HOUSEKEEPING : 0;
   s->random = s->node;
   s->end = &s->waiting;
+  s->ask_epoch = ask_epoch;
   snprintf(s->channels[0], sizeof s->channels[0], "{%s}:wake:%llu", options->ns,
            (unsigned long long)s->node);
   snprintf(s->channels[1], sizeof s->channels[1], "{%s}:events", options->ns);
@@ -396,12 +391,13 @@ int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **
                     size_t size) {
   struct uvs__redis_options *options;
   struct uvs__redis *s = NULL;
+  struct uvs__redis_reading clock;
   char warning[UVS__REDIS_WARNING_MAX];
   int rc = uvs__redis_read_url(config->name, &options, text, size);
 
   if (rc != 0)
     return rc;
-  rc = uvs__redis_check(options, warning, sizeof warning, text, size);
+  rc = uvs__redis_check(options, warning, sizeof warning, text, size, &clock);
   if (rc == 0) {
     rc = make(options, config->clock, &s);
     if (rc != 0)
@@ -412,6 +408,7 @@ int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **
     return rc;
   }
   strcpy(s->warning, warning);
+  uvs__redis_note_clock(s, clock); /* that of this machine may be wrong */
   *ret = &s->base;
   return 0;
 }

@@ -131,8 +131,9 @@ struct uvs__redis_connection {
   char trouble[200]; /* the same in words */
   char run_id[64];
   char version[24];
-  char policy[32]; /* maxmemory_policy; "": unknown */
-  int replicas;    /* that are connected to the server */
+  char policy[32];                 /* maxmemory_policy; "": unknown */
+  int replicas;                    /* that are connected to the server */
+  struct uvs__redis_reading clock; /* at the last INFO */
   char host[UVS__REDIS_HOST];
   int port;
   struct uvs__redis_socket *socket; /* NULL: between two attempts */

@@ -8,6 +8,12 @@
 
 #include "redis/redis_server.h"
 
+/* The rights that a store needs: each test of a store on Redis shows that they are enough. */
+#define RIGHTS \
+  "+ping +info +select +client|setname +config|get +script|load +evalsha +eval +wait +subscribe " \
+  "+publish +time +get +set +hset +hget +hmget +hgetall +hdel +hexists +hincrby +hlen +hscan " \
+  "+zadd +zcard +zcount +zpopmin +zrange +zrangebyscore +zrem +zscore"
+
 static struct redis_server *server; /* ends with the program */
 
 bool redis_ns_is_built(void) {
@@ -22,8 +28,10 @@ void redis_ns_name(char *name, size_t size) {
     if (access("/dev/shm", W_OK) == 0) /* each write is synchronized: no test needs a disk */
       setenv("TMPDIR", "/dev/shm", 0);
     server = redis_server_start("");
+    redis_ask(server, "ACL SETUSER jobs on >secret ~{t*}:* &{t*}:* -@all " RIGHTS);
   }
-  snprintf(name, size, "redis+unix://%s?ns=t%u&timeout=20s", server->socket, namespaces++);
+  snprintf(name, size, "redis+unix://jobs:secret@%s?ns=t%u&timeout=20s", server->socket,
+           namespaces++);
 }
 
 void redis_ns_flush(void) {

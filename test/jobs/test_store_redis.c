@@ -7,7 +7,10 @@
 
 #include <string.h>
 
+#include "jobs/redis_store.h"
 #include "redis_ns.h"
+
+#define DAY (86400 * SEC)
 
 /* --------------------------------------------------------------- lost, full --- */
 
@@ -190,6 +193,80 @@ TEST puts_that_follow_each_other_share_a_command(void) {
   PASS();
 }
 
+/* Otherwise they are removed only by TRIM where the clock is replaced. */
+TEST old_records_are_removed_by_any_request(void) {
+  struct store_fixture f;
+  struct uvs__record job = store_job("q", "kept");
+  char rest[20], command[200];
+  const char *ns;
+
+  store_init(&f);
+  ns = strstr(f.name, "ns=") + 3;
+  snprintf(command, sizeof command, "HLEN {%.*s}:end", (int)strcspn(ns, "&"), ns);
+  for (int i = 0; i < 30; i++) {
+    snprintf(rest, sizeof rest, "%d", i);
+    EQ(0, store_put_simple(&f, "q", rest));
+    EQ(0, store_cancel(&f, "q", rest));
+  }
+  job.keep_us = 60 * SEC;
+  EQ(0, store_put(&f, &job));
+  EQ(0, store_cancel(&f, "q", "kept"));
+  EQ(31, redis_ns_ask(command));
+  store_advance(&f, UVS__REPEAT_US);
+  EQ(0, store_put_simple(&f, "q", "a"));
+  EQ(31, redis_ns_ask(command));
+  ((struct uvs__redis *)(void *)f.first)->housekeeping = 20;
+  SAYS("a", store_claim(&f, "q", 1));
+  EQ(11, redis_ns_ask(command));
+  EQ(0, store_retry(&f, 0, 0));
+  EQ(1, redis_ns_ask(command));
+  store_advance(&f, UVS__REPEAT_US - 1);
+  EQ(0, store_put_simple(&f, "q", "b"));
+  EQ(1, redis_ns_ask(command));
+  store_advance(&f, 1);
+  EQ(0, store_put_simple(&f, "q", "c"));
+  EQ(0, redis_ns_ask(command));
+  EQ(0, store_trim(&f, 9, 9, DAY, 9));
+  store_close(&f);
+  PASS();
+}
+
+TEST the_clock_is_known_when_the_store_is_open(void) {
+  struct store_fixture f;
+  struct uvs__store_config config = {0};
+  struct uvs__store *store;
+  char text[300];
+  uv_timeval64_t t;
+  int64_t now_us;
+
+  store_init(&f);
+  config.name = f.name;
+  EQ(0, uvs__redis_open(&config, &store, text, sizeof text));
+  ASSERT(((struct uvs__redis *)(void *)store)->knows_offset);
+  uv_gettimeofday(&t); /* the server is on this machine */
+  now_us = store->ops->now_us(store);
+  ASSERT(now_us > (t.tv_sec - 60) * 1000000 && now_us < (t.tv_sec + 60) * 1000000);
+  store->ops->close(store);
+  store_close(&f);
+  PASS();
+}
+
+TEST the_offset_of_the_clock_moves_only_if_an_answer_proves_it_wrong(void) {
+  struct uvs__redis s = {.knows_offset = false};
+
+  uvs__redis_note_clock(&s, (struct uvs__redis_reading){0, 0, 0});
+  ASSERT_FALSE(s.knows_offset);
+  uvs__redis_note_clock(&s, (struct uvs__redis_reading){5000000, 1000000000, 1002000000});
+  EQ(3999000, s.offset_us); /* in the middle */
+  uvs__redis_note_clock(&s, (struct uvs__redis_reading){6000500, 2000000000, 2003000000});
+  EQ(3999000, s.offset_us);
+  uvs__redis_note_clock(&s, (struct uvs__redis_reading){9000000, 3000000000, 3000100000});
+  EQ(9000000 - 3000100 - 1, s.offset_us); /* it was set forward */
+  uvs__redis_note_clock(&s, (struct uvs__redis_reading){1000000, 4000000000, 4000100000});
+  EQ(1000000 - 4000000 + 1, s.offset_us);
+  PASS();
+}
+
 SUITE(lost) {
   RUN_TEST(a_server_that_was_flushed_is_noticed_and_used_again);
   RUN_TEST(other_data_is_noticed_as_well);
@@ -198,10 +275,17 @@ SUITE(lost) {
   RUN_TEST(data_of_another_format_is_refused);
 }
 
+SUITE(house) {
+  RUN_TEST(old_records_are_removed_by_any_request);
+  RUN_TEST(the_clock_is_known_when_the_store_is_open);
+  RUN_TEST(the_offset_of_the_clock_moves_only_if_an_answer_proves_it_wrong);
+}
+
 SUITE(large) {
   RUN_TEST(a_request_may_be_larger_than_a_command);
   RUN_TEST(a_request_may_name_more_queues_than_a_command);
   RUN_TEST(puts_that_follow_each_other_share_a_command);
 }
 
-TEST_MAIN(store_kind = store_kind_named("redis"); RUN_SUITE(lost); RUN_SUITE(large));
+TEST_MAIN(store_kind = store_kind_named("redis"); RUN_SUITE(lost); RUN_SUITE(house);
+          RUN_SUITE(large));

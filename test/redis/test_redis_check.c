@@ -23,7 +23,7 @@ static int check_url(const char *url, int port) {
   if (uvs__redis_read_url(name, &o, text, sizeof text) != 0)
     abort();
   text[0] = '\0';
-  rc = uvs__redis_check(o, warning, sizeof warning, text, sizeof text);
+  rc = uvs__redis_check(o, warning, sizeof warning, text, sizeof text, NULL);
   if ((rc == 0) != (text[0] == '\0') || strchr(text, '\n') != NULL || strchr(warning, '\n') != NULL)
     abort();
   uvs__redis_free_options(o);

@@ -260,8 +260,11 @@ local function give_up_lead(l, head)
     call('HDEL', LEAD, q.name)
     l = nil
   end
-  if stopped == 'max' or (not l and head < NEVER) then
+  if stopped == 'max' then
     wake_idle(q)
+    q.nearest = nil -- that node sees everything
+  elseif head < NEVER then
+    nearer(q, head)
   end
 end
 
