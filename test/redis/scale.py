@@ -26,6 +26,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import sys
 import time
 
@@ -284,6 +285,7 @@ def main():
     if shutil.which("redis-server") is None:
         print("skipped: redis-server is not installed")
         sys.exit(77)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server is stopped, too
     if a.server:
         measure_server(10**4, 1)
         measure_server(10**5, 500)
