@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """scale.py [--large] [--shards N] [--nodes N] [--each N] [--places N] [--rate N] [--seconds N]
 [--burst N] [--seed N] [--after-run] [--silent] [--scripts FOLDER]
+scale.py --leader [--nodes N] [--seed N] [--scripts FOLDER]
 scale.py --server
 
 Leaders, deputies and claims with many nodes and many shards: simulation.py runs the real scripts on a
@@ -17,13 +18,15 @@ The small form, for tests, has 8 shards and 50 nodes; the large one, 64 shards a
 docs/scale.md has the figures. The same seed, from --seed or SEED, gives the same run.
 
 --each: how many shards a node claims from; default: all. --after-run: a node claims after each job.
---silent: a node that has no place left claims nothing. --scripts: other scripts. --server measures
-the memory, time and traffic that jobs take on one server; there is no simulation.
+--silent: a node that has no place left claims nothing. --scripts: other scripts. --leader: only the
+death of the leader of an idle shard. --server measures the memory, time and traffic that jobs take on
+one server; there is no simulation.
 """
 import argparse
 import os
 import random
 import shutil
+import signal
 import sys
 import time
 
@@ -189,6 +192,26 @@ def run_burst(sim, a_shard):
     check(all(len(j.starts) == 1 and j.ends for j in jobs), "each job of a burst runs once")
 
 
+def run_leader(server, nodes, seed, folder):
+    """A shard has been idle. A job is put that is due in 0.1 s, and the leader dies before that."""
+    sim = Simulation(server, 1, nodes, seed=seed, folder=folder)
+    boot(sim, 1)
+    sim.put(0, 3_600_000_000, 1000)
+    late = []
+    for _ in range(20):
+        sim.run(sim.now + 60_000_000 + sim.random.randrange(30_000_000))
+        sim.put(0, sim.now + 100_000, 1000)
+        sim.run(sim.now + 50_000)
+        number = int.from_bytes(server.call("HGET", "{s0}:lead", "q")[:6], "big")
+        sim.kill(sim.nodes[number - 1])
+        sim.boot(sim.add_node(sim.nodes[0].shards))
+        sim.run(sim.now + 60_000_000)
+        late.append(sim.jobs[-1].starts[0] - sim.jobs[-1].due)
+    print("%d nodes on an idle shard, the leader dies before the job is due" % nodes)
+    row("lateness p50 / greatest, s", "%.2f / %.2f" % (quantile(late, 0.5) / 1e6, max(late) / 1e6))
+    check(max(late) <= 300_000, "the deputy is at most 0.3 s late")
+
+
 class Meter:
     """The processor time of a server, in microseconds."""
 
@@ -251,6 +274,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--large", action="store_true")
     p.add_argument("--server", action="store_true")
+    p.add_argument("--leader", action="store_true")
     p.add_argument("--after-run", action="store_true")
     p.add_argument("--silent", action="store_true")
     for name in "shards nodes each rate seconds burst seed".split():
@@ -261,6 +285,7 @@ def main():
     if shutil.which("redis-server") is None:
         print("skipped: redis-server is not installed")
         sys.exit(77)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server is stopped, too
     if a.server:
         measure_server(10**4, 1)
         measure_server(10**5, 500)
@@ -272,6 +297,10 @@ def main():
     seconds = a.seconds or (30 if a.large else 15)
     seed = a.seed if a.seed is not None else int(os.environ.get("SEED") or time.time_ns() % 10**6)
     each = a.each or shards
+    if a.leader:
+        with scripts.Server() as server:
+            run_leader(server, nodes, seed, a.scripts)
+        return
     print("%d shards, %d nodes with %d places, each claims from %d shards; seed %d" %
           (shards, nodes, a.places, each, seed))
     began = time.monotonic()

@@ -62,11 +62,14 @@ class Simulation:
         self.nodes, self.of_channel = [], {}
         each = each or shards
         for i in range(nodes):
-            mine = sorted((i * each + k) % shards for k in range(each))
-            node = Node(i + 1, mine, places)
-            self.nodes.append(node)
-            for s in mine:
-                self.of_channel[self.shards[s].channel(node.number).encode()] = node, s
+            self.add_node(sorted((i * each + k) % shards for k in range(each)))
+
+    def add_node(self, shards):
+        node = Node(len(self.nodes) + 1, shards, self.places)
+        self.nodes.append(node)
+        for s in shards:
+            self.of_channel[self.shards[s].channel(node.number).encode()] = node, s
+        return node
 
     # --- events ---
 
