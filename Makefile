@@ -74,6 +74,11 @@ bench-jobs: build/build.ninja
 	  bench/jobs-beside --json build/bench-jobs.json --plots bench build/bench/bench-jobs-redis build/bullmq; \
 	else echo 'Jobs in Redis are left out: the library was built without hiredis.'; fi
 
+# Delayed messages through the bridge, beside the rate of the broker itself. Starts a RabbitMQ.
+bench-amqp: build/build.ninja
+	@meson compile -C build bench-amqp
+	@cd build && ../bench/amqp bench/bench-amqp
+
 # Costs of single operations on this machine: make bench-stats, make bench-dispose.
 bench-%: build/build.ninja
 	@meson compile -C build $@
@@ -84,7 +89,7 @@ proof:
 	@.ci/proof long
 
 # One part of it, as .ci/proof calls it: make proof-promela, proof-weave, proof-weave-mutants,
-# proof-faults, proof-soak.
+# proof-faults, proof-soak, proof-redis, proof-cluster.
 proof-%: with-tests
 	@meson compile -C build $@
 
@@ -133,6 +138,7 @@ symbols: build/build.ninja
 	@meson compile -C build
 	@deploy/symbols build/src/libuvsched.so
 	@test ! -e build/src/jobs/libuvsched-jobs.so || deploy/symbols build/src/jobs/libuvsched-jobs.so
+	@test ! -e build/src/amqp/libuvsched-amqp.so || deploy/symbols build/src/amqp/libuvsched-amqp.so
 
 # The reference of the public headers: build/docs/html/index.html.
 docs:

@@ -54,10 +54,7 @@ static int print_help(FILE *to) {
   return 0;
 }
 
-/* libuv aborts when it closes a handle whose descriptor is 0, 1 or 2. If one of these descriptors
- * is closed at the start, our files and pipes would get its number. So this function opens
- * /dev/null under each missing number, for reading only. A write to it still fails. */
-static void open_missing_descriptors(void) {
+void jobs_open_descriptors(void) {
   int fd;
 
   do
@@ -81,7 +78,7 @@ int cli_jobs(int argc, char **argv) {
     if (strcmp(word, commands[i]->name) == 0) {
       snprintf(name, sizeof name, "jobs %s", commands[i]->name);
       argv[1] = name;
-      open_missing_descriptors();
+      jobs_open_descriptors();
       return commands[i]->run(argc - 1, argv + 1);
     }
   }

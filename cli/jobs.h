@@ -35,6 +35,11 @@ extern const struct jobs_command jobs_stats;
 extern const struct jobs_command jobs_cron;
 extern const struct jobs_command jobs_run;
 
+/* libuv aborts when it closes a handle whose descriptor is 0, 1 or 2. If one of these is closed,
+ * our files and pipes would get its number. So this takes the missing numbers, for reading only:
+ * writing to them fails as if they were closed. Call it before anything is opened. */
+void jobs_open_descriptors(void);
+
 /* --------------------------------------------------------------- arguments --- */
 
 /* Reads the arguments; prints the help if it is asked for. Returns true if the command goes on.

@@ -20,6 +20,7 @@ static const struct command {
   int (*run)(int argc, char **argv);
   const char *summary;
 } commands[] = {
+    {"amqp", cli_amqp, "delayed delivery for RabbitMQ: a bridge between a broker and a store"},
     {"cron", cli_cron, "the next occurrences of a cron expression in a time zone"},
     {"jobs", cli_jobs, "durable jobs in a SQLite file: put, run, list, cancel"},
 };

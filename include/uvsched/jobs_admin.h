@@ -32,9 +32,9 @@ static inline void uvs_job_filter_init(uvs_job_filter_t *f) {
 }
 
 /* List jobs, in pages of up to `limit` (1 to 1000), by time of put. Redis: in no order, a page may
- * have up to 512 jobs more, and while jobs are put a job may come twice. cursor: 0 for the first page,
- * then the `next` that the callback got. If `next` is 0, that was the last page. A page that is
- * short or empty need not be the last page. */
+ * have up to 512 jobs more, and while jobs are put a job may come twice. cursor: 0 for the first
+ * page, then the `next` that the callback got. If `next` is 0, that was the last page. A page that
+ * is short or empty need not be the last page. */
 typedef void (*uvs_job_list_cb)(uvs_jobs_t *jobs, int status, const uvs_job_info_t *list, size_t n,
                                 int64_t next, void *arg);
 UVS_API int uvs_jobs_list(uvs_jobs_t *jobs, const uvs_job_filter_t *f, int64_t cursor,

@@ -14,7 +14,8 @@ const path = require('node:path');
 
 const here = path.join(__dirname, '..');
 const root = fs.existsSync(path.join(here, 'core', 'src')) ? 'core' : '..';
-const ofJobs = (name) => path.basename(name).startsWith('jobs'); // the jobs library needs SQLite, and is left out
+// The jobs libraries need SQLite and rabbitmq-c, and are left out.
+const ofJobs = (name) => /^(jobs|amqp)/.test(path.basename(name));
 
 function sources(os) {
   const left = os === 'linux' ? 'other.c' : 'linux.c'; // a platform difference is another file, see port/platform.h

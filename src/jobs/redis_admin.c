@@ -76,7 +76,7 @@ static struct uvs__bytes write_more(struct uvs__arena *a, const struct uvs__cron
   put_number(&at, c->zone != NULL, 1);
   put_number(&at, (uint64_t)c->misfire, 1);
   put_number(&at, (uint64_t)c->overlap, 1);
-  put_number(&at, (uint64_t)(c->job.priority + 1), 1);
+  put_number(&at, c->job.priority < 0 ? 0 : (uint64_t)c->job.priority + 1, 1);
   put_number(&at, c->max_missed, 4);
   put_number(&at, (uint64_t)c->job.keep_us, 8);
   put_bytes(&at, c->job.queue, strlen(c->job.queue), 1);

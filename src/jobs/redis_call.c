@@ -170,7 +170,7 @@ static int read_common(struct uvs__redis_call *call, const redisReply *reply, in
   }
   if (reply->element[0]->integer != 0) {
     snprintf(s->base.trouble, sizeof s->base.trouble, "the server has other data than before");
-    uvs__redis_ask_epoch(s);
+    s->ask_epoch(s);
     return UV_EAGAIN;
   }
   now_us = uvs__redis_int(reply->element[1]);

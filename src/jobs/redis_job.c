@@ -3,6 +3,7 @@
  * redis_job: reads the texts of jobs, dead letters and ends. The scripts write them; so far their
  * version is 1 everywhere.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "jobs/redis_store.h"
@@ -133,18 +134,12 @@ static bool copy_record(struct uvs__arena *a, const struct uvs__redis_record *re
 
 /* "QUEUE/REST"; size 0: no memory. */
 static struct uvs__bytes make_id(struct uvs__arena *a, const char *queue, struct uvs__bytes rest) {
-  size_t length = strlen(queue);
-  struct uvs__bytes id = {NULL, length + 1 + rest.size};
-  char *text = uvs__arena_alloc(a, id.size + 1);
+  size_t size = strlen(queue) + 1 + rest.size;
+  char *text = uvs__arena_alloc(a, size + 1);
+  struct uvs__bytes id = {text, text == NULL ? 0 : size};
 
-  id.data = text;
-  if (text == NULL) {
-    id.size = 0;
-    return id;
-  }
-  memcpy(text, queue, length);
-  text[length] = '/';
-  memcpy(text + length + 1, rest.data, rest.size);
+  if (text != NULL)
+    snprintf(text, size + 1, "%s/%.*s", queue, (int)rest.size, (const char *)rest.data);
   return id;
 }
 

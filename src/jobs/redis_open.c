@@ -121,21 +121,6 @@ static void wait(struct uvs__redis *s, struct uvs__request *first) {
     s->end = &(*s->end)->next;
 }
 
-static void run(struct uvs__store *store, struct uvs__request *first) {
-  struct uvs__redis *s = (struct uvs__redis *)store;
-
-  store->trouble[0] = '\0';
-  if (s->link == NULL) {
-    answer_all(first, UV_ENOMEM);
-  } else if (s->ready || (s->epoch[0] != '\0' && !s->link->is_up)) {
-    dispatch(s, first); /* while the link is down, it answers */
-  } else {
-    wait(s, first);
-    if (s->link->is_up)
-      uvs__redis_ask_epoch(s);
-  }
-}
-
 /* ------------------------------------------------------------------- epoch --- */
 
 static void on_epoch(struct uvs__redis *s, const redisReply *reply) {
@@ -186,7 +171,7 @@ static bool make_epoch(char ret[33]) {
   return true;
 }
 
-void uvs__redis_ask_epoch(struct uvs__redis *s) {
+static void ask_epoch(struct uvs__redis *s) {
   struct uvs__words w = {0};
   char epoch[33];
   bool good;
@@ -213,13 +198,28 @@ void uvs__redis_ask_epoch(struct uvs__redis *s) {
   }
 }
 
+static void run(struct uvs__store *store, struct uvs__request *first) {
+  struct uvs__redis *s = (struct uvs__redis *)store;
+
+  store->trouble[0] = '\0';
+  if (s->link == NULL) {
+    answer_all(first, UV_ENOMEM);
+  } else if (s->ready || (s->epoch[0] != '\0' && !s->link->is_up)) {
+    dispatch(s, first); /* while the link is down, it answers */
+  } else {
+    wait(s, first);
+    if (s->link->is_up)
+      ask_epoch(s);
+  }
+}
+
 /* -------------------------------------------------------------------- link --- */
 
 static void on_up(void *arg, const char *run_id) {
   struct uvs__redis *s = arg;
 
   snprintf(s->run_id, sizeof s->run_id, "%s", run_id);
-  uvs__redis_ask_epoch(s);
+  ask_epoch(s);
 }
 
 static void on_down(void *arg) {
@@ -377,6 +377,7 @@ static int make(struct uvs__redis_options *options, uvs_clock_t clock, struct uv
   s->housekeeping = s->leads ? HOUSEKEEPING : 0;
   s->random = s->node;
   s->end = &s->waiting;
+  s->ask_epoch = ask_epoch;
   snprintf(s->channels[0], sizeof s->channels[0], "{%s}:wake:%llu", options->ns,
            (unsigned long long)s->node);
   snprintf(s->channels[1], sizeof s->channels[1], "{%s}:events", options->ns);

@@ -149,16 +149,21 @@ static bool fits(struct put_call *c, const struct uvs__put *put) {
          uvs__queue_index(&c->queues, put->job.queue) > 0;
 }
 
-static void add(struct put_call *c, struct uvs__redis_op *op, struct uvs__put *put) {
-  struct span *last = c->n_spans == 0 ? NULL : &c->spans[c->n_spans - 1];
+/* Where the puts of the request go. */
+static struct span *span_of(struct put_call *c, struct uvs__redis_op *op, struct uvs__put *first) {
+  struct span *span;
 
-  if (last == NULL || last->op != op) {
-    last = &c->spans[c->n_spans++];
-    last->op = op;
-    last->puts = put;
-    op->left++;
-  }
-  last->n++;
+  if (c->n_spans > 0 && c->spans[c->n_spans - 1].op == op)
+    return &c->spans[c->n_spans - 1];
+  span = &c->spans[c->n_spans++];
+  span->op = op;
+  span->puts = first;
+  op->left++;
+  return span;
+}
+
+static void add(struct put_call *c, struct uvs__redis_op *op, struct uvs__put *put) {
+  span_of(c, op, put)->n++;
   c->n++;
   c->bytes += uvs__redis_put_size(put);
 }

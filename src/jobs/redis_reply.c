@@ -45,8 +45,11 @@ int uvs__redis_error(const redisReply *reply, enum uvs__redis_remedy *ret) {
 void uvs__redis_line(char *to, size_t size, const char *text, size_t length) {
   size_t n = length < size - 1 ? length : size - 1;
 
-  for (size_t i = 0; i < n; i++)
-    to[i] = (unsigned char)text[i] < ' ' || text[i] == 127 ? ' ' : text[i];
+  for (size_t i = 0; i < n; i++) {
+    to[i] = text[i];
+    if ((unsigned char)text[i] < ' ' || text[i] == 127)
+      to[i] = ' ';
+  }
   to[n] = '\0';
 }
 

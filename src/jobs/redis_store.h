@@ -47,14 +47,15 @@ struct uvs__redis {
   const struct uvs__store_hooks *hooks;
   void *arg; /* of the hooks */
   struct uvs__redis_link *link;
-  char epoch[40];                       /* "": not known yet */
-  bool ready;                           /* the epoch is that of the server */
-  bool asking;                          /* init was sent */
-  struct uvs__request *waiting, **end;  /* until it is ready */
-  uv_timer_t patience;                  /* how long they wait */
-  char run_id[60];                      /* of the server */
-  char warning[UVS__REDIS_WARNING_MAX]; /* settings that may lose jobs; "" */
-  bool leads;                           /* takes part in leading; not with a replaced clock */
+  char epoch[40];                              /* "": not known yet */
+  bool ready;                                  /* the epoch is that of the server */
+  bool asking;                                 /* init was sent */
+  void (*ask_epoch)(struct uvs__redis *store); /* the server has another epoch */
+  struct uvs__request *waiting, **end;         /* until it is ready */
+  uv_timer_t patience;                         /* how long they wait */
+  char run_id[60];                             /* of the server */
+  char warning[UVS__REDIS_WARNING_MAX];        /* settings that may lose jobs; "" */
+  bool leads; /* takes part in leading; not with a replaced clock */
   uint64_t random;
   struct uvs__redis_queue *queues;
   int housekeeping;  /* old records that a command removes; 0 with a replaced clock */
@@ -134,11 +135,6 @@ int64_t uvs__redis_int(const redisReply *reply);
 struct uvs__bytes uvs__redis_bytes(const redisReply *reply);
 char *uvs__redis_key(struct uvs__redis *store, struct uvs__arena *a, const char *what,
                      const char *more); /* "{ns}:what" and more; NULL: no memory */
-
-/* ----------------------------------------------------------- redis_open.c --- */
-
-/* The server has another epoch: asks it for its epoch. */
-void uvs__redis_ask_epoch(struct uvs__redis *store);
 
 /* ------------------------------------------------------------ redis_job.c --- */
 

@@ -3,7 +3,7 @@
  * redis_url: reads the name of a store in Redis.
  *
  *   redis://[user[:password]@]host[:port][/db][?...]
- *   redis+unix:///path/of/socket[?db=0&...]
+ *   redis+unix://[user[:password]@]/path/of/socket[?db=0&...]
  *   redis+sentinel://[user[:password]@]host[:port],host[:port]/service[/db][?...]
  *
  * User, password and path may have %XX for any byte but zero. An error names the part that is
@@ -279,8 +279,11 @@ static int read_server(struct reader *r, const char *at) {
 }
 
 static int read_unix(struct reader *r, const char *at) {
+  int rc = read_user(r, &at, at + strcspn(at, "/?"));
   size_t size = strcspn(at, "?");
 
+  if (rc != 0)
+    return rc;
   r->o->path = decode(r, at, size);
   if (r->o->path == NULL)
     return refuse(r, "the path has a % that is not followed by two hex digits");

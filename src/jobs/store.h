@@ -52,11 +52,11 @@
  * A SERVER (Redis) differs in this. Each request of a batch is carried out by itself, and a request
  * with many jobs in several steps; after UVS_EUNKNOWN some may be done. COUNT, LIST, REDRIVE and
  * PURGE take several steps, between which the next requests are carried out. LIST has no order but
- * within a page, which may be longer than its limit; its cursors are no numbers; a job that is there
- * all the time comes at least once. A claim may return fewer jobs than max if they are large; then
- * next_us is now_us. Old records of ends are removed by any request, and TRIM does not count them. A
- * claim that takes part in leading a queue (docs/jobs-redis.md) has a later next_us; the store wakes
- * the worker earlier if need be.
+ * within a page, which may be longer than its limit; its cursors are no numbers; a job that is
+ * there all the time comes at least once. A claim may return fewer jobs than max if they are large;
+ * then next_us is now_us. Old records of ends are removed by any request, and TRIM does not count
+ * them. A claim that takes part in leading a queue (docs/jobs-redis.md) has a later next_us; the
+ * store wakes the worker earlier if need be.
  */
 #ifndef UVSCHED_JOBS_STORE_H
 #define UVSCHED_JOBS_STORE_H

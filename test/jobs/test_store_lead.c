@@ -173,6 +173,35 @@ TEST a_node_without_free_places_wakes_an_idle_one(void) {
   PASS();
 }
 
+TEST a_run_that_ends_wakes_the_leader_if_the_concurrency_is_bounded(void) {
+  uvs_job_queue_t q = store_queue("q");
+  struct nodes n;
+
+  open_nodes(&n);
+  q.concurrency = 1;
+  EQ(0, store_set_queue(&n.f, &q));
+  claim(&n, 1, 9);
+  EQ(0, put(&n, 0, "a", 0));
+  SAYS("q ", store_woken(n.node[1]));
+  claim(&n, 0, 9);
+  SAYS("a", n.f.text);
+  claim(&n, 1, 9);
+  EQ(0, put(&n, 0, "b", 0));
+  SAYS("q ", store_woken(n.node[1]));
+  EQ(n.f.lease_us, claim(&n, 1, 9));
+  SAYS("", n.f.text);
+  n.f.at = n.node[0];
+  n.f.claimed[0] = n.f.history;
+  n.f.n_claimed = 1;
+  EQ(0, store_extend(&n.f, 0, n.f.lease_us));
+  EQ(0, store_ack(&n.f, 0));
+  SAYS("q ", store_woken(n.node[1]));
+  claim(&n, 1, 9);
+  SAYS("b", n.f.text);
+  close_nodes(&n);
+  PASS();
+}
+
 TEST a_leader_that_closes_hands_on(void) {
   struct nodes n;
 
@@ -195,6 +224,7 @@ SUITE(lead) {
   RUN_TEST(a_deputy_that_is_gone_is_replaced_when_the_leader_looks);
   RUN_TEST(only_a_nearer_job_wakes_the_leader);
   RUN_TEST(a_node_without_free_places_wakes_an_idle_one);
+  RUN_TEST(a_run_that_ends_wakes_the_leader_if_the_concurrency_is_bounded);
   RUN_TEST(a_leader_that_closes_hands_on);
 }
 

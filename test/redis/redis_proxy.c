@@ -55,7 +55,9 @@ struct redis_proxy {
   struct pair *pairs;
   enum redis_fault fault; /* the thread's */
   _Atomic int wanted;     /* a fault; STOP */
+  _Atomic bool changing;  /* on_async comes soon */
   _Atomic int accepted;
+  char room[65536]; /* for what is read */
 };
 
 enum { STOP = 100 };
@@ -146,7 +148,7 @@ static void forward_bytes(struct pair *pair, int to, const char *data, size_t si
   struct redis_proxy *p = pair->proxy;
 
   for (size_t i = 0; i < size; i++) {
-    if (atomic_load(&p->wanted) != (int)p->fault) { /* it changes: the rest goes at once */
+    if (atomic_load(&p->changing)) { /* the rest goes at once */
       forward(pair, to, data + i, size - i, 0);
       return;
     }
@@ -189,11 +191,11 @@ static void pass_on(struct pair *pair, int from, const char *data, size_t size) 
 }
 
 static void on_room(uv_handle_t *handle, size_t size, uv_buf_t *buf) {
-  static char room[65536];
+  const struct side *side = handle->data;
+  struct redis_proxy *p = side->pair->proxy;
 
-  (void)handle;
   (void)size;
-  *buf = uv_buf_init(room, sizeof room);
+  *buf = uv_buf_init(p->room, sizeof p->room);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf) {
@@ -287,6 +289,7 @@ static void on_async(uv_async_t *async) {
   struct redis_proxy *p = async->data;
   int wanted = atomic_load(&p->wanted);
 
+  atomic_store(&p->changing, false);
   p->fault = wanted == STOP ? PROXY_REFUSE : (enum redis_fault)wanted;
   if (wanted == STOP)
     uv_close((uv_handle_t *)async, NULL);
@@ -317,9 +320,14 @@ static void run(void *arg) {
   uv_run(&p->loop, UV_RUN_DEFAULT);
 }
 
-void redis_proxy_set(struct redis_proxy *p, enum redis_fault fault) {
-  atomic_store(&p->wanted, (int)fault);
+static void say(struct redis_proxy *p, int wanted) {
+  atomic_store(&p->wanted, wanted);
+  atomic_store(&p->changing, true);
   check(uv_async_send(&p->async), "async");
+}
+
+void redis_proxy_set(struct redis_proxy *p, enum redis_fault fault) {
+  say(p, (int)fault);
   uv_sem_wait(&p->done);
 }
 
@@ -355,8 +363,7 @@ int redis_proxy_connections(struct redis_proxy *p) {
 }
 
 void redis_proxy_stop(struct redis_proxy *p) {
-  atomic_store(&p->wanted, STOP);
-  check(uv_async_send(&p->async), "async");
+  say(p, STOP);
   check(uv_thread_join(&p->thread), "join");
   check(uv_loop_close(&p->loop), "close");
   uv_sem_destroy(&p->done);

@@ -106,6 +106,14 @@ TEST a_unix_socket_has_a_path(void) {
   EQ(3, o->db);
   ASSERT_STR_EQ("n", o->ns);
   uvs__redis_free_options(o);
+  EQ(0, read_url("redis+unix://u:p%2F@/run/a@b?ns=n"));
+  ASSERT_STR_EQ("u", o->user);
+  ASSERT_STR_EQ("p/", o->password);
+  ASSERT_STR_EQ("/run/a@b", o->path);
+  uvs__redis_free_options(o);
+  EQ(0, read_url("redis+unix:///run/a@b"));
+  ASSERT(o->user == NULL && o->password == NULL);
+  uvs__redis_free_options(o);
   REFUSED("redis+unix://run/redis.sock", "begin with /");
   REFUSED("redis+unix://", "begin with /");
   REFUSED("redis+unix:///%zz", "path");
@@ -176,10 +184,11 @@ TEST what_is_wrong_is_named(void) {
 
 TEST a_password_is_never_said(void) {
   static const char *const names[] = {
-      "redis://user:se?cret@host",  "redis://user:se/cret@host",   "redis://user:secret@",
-      "redis://user:secret@h:x",    "redis://user:secret%@h",      "redis://user:secret@h/x",
-      "redis://user:?secret=1@h",   "redis+sentinel://u:secret@h", "redis://u:a?ns=x&cret=@h",
-      "redis://user:secret@h?ns=}", "rediss://user:secret@h",      "redis+x://user:secret@h"};
+      "redis://user:77?cret@host", "redis://user:se?cret@host",  "redis://user:se/cret@host",
+      "redis://user:secret@",      "redis://user:secret@h:x",    "redis://user:secret%@h",
+      "redis://user:secret@h/x",   "redis://user:?secret=1@h",   "redis+sentinel://u:secret@h",
+      "redis://u:a?ns=x&cret=@h",  "redis://user:secret@h?ns=}", "rediss://user:secret@h",
+      "redis+x://user:secret@h"};
 
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     EQ(UV_EINVAL, read_url(names[i]));

@@ -145,6 +145,7 @@ local function read_runs()
 end
 
 local reply, digits, a = {0, 0, 0, ''}, {}, arg
+local ended = {} -- queues
 forget_old()
 read_runs()
 while a <= #ARGV do
@@ -173,6 +174,7 @@ while a <= #ARGV do
       end
     end
   end
+  ended[q] = ended[q] or (status ~= 1 and op ~= EXTEND)
   if n > 0 and status == 0 and may_put(q, rest, op, last) then
     digits[#digits + 1] = 3
     put_all(a + ITEM_ARGS, n, reply)
@@ -186,5 +188,11 @@ while a <= #ARGV do
   a = a + ITEM_ARGS + 10 * n
 end
 write_simple()
+-- A run that has ended makes room where the concurrency is bounded.
+for _, q in ipairs(queues) do
+  if ended[q] and tonumber(call('HGET', q.set, 'concurrency') or 0) > 0 then
+    nearer(q, now)
+  end
+end
 reply[4] = table.concat(digits)
 return answer(reply)
