@@ -257,7 +257,6 @@ end
 -- ------------------------------------------------------------------- lead ---
 
 local SLEEP = 30000000 -- the longest; a wake-up may be lost
-local LATE = 200000    -- a deputy that is later than this is gone
 
 -- The caller has no place left: another node must look.
 local function give_up_lead(l, head)
@@ -293,7 +292,7 @@ local function follow(l, delay)
     save_lead(q, l)
     return l.deputy_till
   end
-  return now + SLEEP + delay
+  return now + SLEEP - 200 * delay -- up to 16 s earlier, so that nodes do not ask all at once
 end
 
 local function lead(head)

@@ -14,6 +14,7 @@ local META, QUEUES, EVENTS, CRONS, DEAD, DEAD_NO, DEAD_AT, DEAD_N, ENDS, UNTIL, 
 local PREFIX = sub(META, 1, -5)
 local NEVER, REPEAT, OVERDUE = 9007199254740992, 30000000, 60000000
 local TERM = 20000 -- of a leader, after its head
+local LATE = 200000 -- a deputy that is later than this is gone
 local DONE, DEAD_STATE, CANCELLED, REPLACED = 4, 5, 6, 7 -- UVS_JOB_...
 local EV_DEAD, EV_CANCELLED, EV_REPLACED, EV_DROPPED, EV_QUEUE = 1, 4, 5, 8, 13 -- UVS_EVENT_...
 local IS_CLAIMED, IS_HELD, IS_CANCELLED = 1, 2, 4 -- flags of a run
@@ -112,6 +113,10 @@ local function tell_leader(q)
     l.till = math.min(l.till, math.max(q.nearest, now) + TERM)
     if l.node == node or wake(q, fmt('%.0f', l.node)) then
       save_lead(q, l)
+      -- The leader may have died. The deputy would sleep until the old term ends.
+      if l.deputy ~= 0 and l.deputy_till > l.till + LATE then
+        wake(q, fmt('%.0f', l.deputy))
+      end
       return
     end
   end
