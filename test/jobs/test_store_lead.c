@@ -174,6 +174,7 @@ TEST a_node_without_free_places_wakes_an_idle_one(void) {
   store_advance(&n.f, 1);
   claim(&n, 2, 9);
   EQ(0, put(&n, 0, "a", 0));
+  SAYS("q ", store_woken(n.node[1])); /* the deputy */
   EQ(0, put(&n, 0, "b", 0));
   EQ(0, put(&n, 0, "c", 0));
   redis_ns_ask("CONFIG RESETSTAT");
