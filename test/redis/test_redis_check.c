@@ -46,6 +46,7 @@ TEST a_safe_server_is_accepted_without_a_warning(void) {
   PASS();
 }
 
+/* Q65 */
 TEST settings_that_lose_jobs_are_warned_of_and_refused_if_strict(void) {
   static const char *const settings[][2] = {
       {"appendonly no", "appendonly is not yes"},
@@ -86,6 +87,7 @@ TEST if_there_must_be_a_store_a_namespace_without_one_is_refused(void) {
   PASS();
 }
 
+/* Q65 */
 TEST a_server_that_evicts_is_refused_always(void) {
   struct redis_server *s = redis_server_start("--maxmemory-policy allkeys-lru");
 
@@ -110,6 +112,7 @@ TEST a_user_who_may_not_read_settings_is_warned(void) {
   PASS();
 }
 
+/* Q65 */
 TEST a_replica_is_refused(void) {
   struct redis_server *s = redis_server_start(NULL), *r = redis_server_start(NULL);
 
