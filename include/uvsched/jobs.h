@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Durable jobs: "confirm the order in 15 days" survives the death of the process. A job is a name,
- * a payload and a due time in a store. The store is a SQLite file, or memory for tests. Any process
- * that has opened the store, and has a handler for the name, may run the job.
+ * a payload and a due time in a store. The store is a SQLite file, a Redis server, or memory for
+ * tests. Any process that has opened the store, and has a handler for the name, may run the job.
  *
- *   store    where the jobs are: "sqlite:FILE" or "memory:"
+ *   store    where the jobs are: "sqlite:FILE", "redis://HOST" (docs/jobs.md lists the other forms)
+ *            or "memory:"
  *   job      a name, a payload and a due time; an id names it
  *   queue    jobs that are claimed together; default: the job's name. Limits, rate and pause belong
  *            to a queue and are kept in the store.
@@ -18,7 +19,9 @@
  *
  * THE PROMISE. A job whose put callback reported success runs at least once, and not before its due
  * time by the store's clock, as long as the store keeps its data. A SQLite store keeps its data
- * through any crash of the process and through power loss. A job may run more than once. This
+ * through any crash of the process and through power loss. A store in Redis keeps its data through
+ * any crash of a process, and through a crash of Redis if its appendfsync is `always`; with
+ * `everysec`, a crash of Redis can lose the puts of about 2 s. A job may run more than once. This
  * happens if the process that runs the job dies or is stopped for longer than the lease, or if a
  * power failure loses the result. So a second run of a handler should do no harm: let the handler
  * use the job's id to recognize what is done already, or use uvsched/jobs_sqlite.h, where the
@@ -103,7 +106,7 @@ typedef void (*uvs_jobs_event_cb)(uvs_jobs_t *jobs, const uvs_jobs_event_t *even
 
 typedef struct {
   size_t size;       /* set by the initializer; new fields go at the end */
-  const char *store; /* "sqlite:FILE" or "memory:" */
+  const char *store; /* "sqlite:FILE", "redis://HOST" or "memory:" */
 
   int64_t put_timeout_ns; /* a call fails if the store has not worked for this long; default 2 s */
   uint32_t max_queued;    /* calls that may wait for the store; more get UV_EAGAIN; default 65536 */

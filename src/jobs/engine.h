@@ -18,6 +18,7 @@
  *   tell                hands an event to the user's loop
  *   keeper              the keeper's thread: passes, and a store that fails
  *   due                 when a worker asks for jobs
+ *   kept_crons          the crons of this process, for a store that loses its data
  *   call                one call of the user: to the keeper, and back to the user's loop
  *   wait                uvs_jobs_wait
  *   events              events that the store remembers
@@ -57,6 +58,7 @@ struct uvs__run;
 struct uvs__worker;
 struct uvs__handler;
 struct uvs__wait;
+struct uvs__call;
 
 /* A request to the store, with the callback for its answer. If the request fails with UV_EAGAIN or
  * UVS_EUNKNOWN, the keeper repeats it. */
@@ -227,6 +229,11 @@ void uvs__settle_collect(uvs_jobs_t *jobs);
 
 /* A tick was claimed: decides which jobs are put and when the next tick is, and settles the run. */
 void uvs__cron_tick(uvs_jobs_t *jobs, struct uvs__run *run, int64_t now_us);
+/* The store has defined the cron of this call, or had it already. Takes the strings of the call.
+ * Without memory, the cron is not defined again. */
+void uvs__cron_keep(struct uvs__call *c);
+/* The cron was removed. */
+void uvs__cron_forget(uvs_jobs_t *jobs, const char *name);
 /* The store has lost its data: defines again the crons that this process has defined. */
 void uvs__crons_define_again(uvs_jobs_t *jobs);
 void uvs__crons_free(uvs_jobs_t *jobs);

@@ -134,7 +134,8 @@ struct uvs__redis_reading {
 /* Connects, blocking, for at most options->timeout_ns, and looks: version at least 7, role,
  * appendonly, appendfsync, no-appendfsync-on-rewrite, maxmemory-policy, min-replicas-to-write.
  * `warning` gets one line about settings that may lose jobs, or "". clock may be NULL. */
-int uvs__redis_check(const struct uvs__redis_options *o, char *warning, size_t warning_size,
-                     char *text, size_t size, struct uvs__redis_reading *clock);
+int uvs__redis_check(const struct uvs__redis_options *o, bool existing, char *warning,
+                     size_t warning_size, char *text, size_t size,
+                     struct uvs__redis_reading *clock);
 
 #endif

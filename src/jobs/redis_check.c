@@ -14,7 +14,8 @@ struct check {
   uv_timer_t timer;
   const struct uvs__redis_options *options;
   struct uvs__redis_connection connection;
-  struct uvs__redis_command config;
+  struct uvs__redis_command config, exists;
+  bool existing; /* there must be a store */
   int status;
   char *warning, *text;
   size_t warning_size, size;
@@ -57,6 +58,31 @@ static void judge_durability(struct check *k, const char *const *values) {
     warn(k, "no-appendfsync-on-rewrite is yes: a crash while the file is rewritten loses jobs");
 }
 
+static void on_exists(struct uvs__redis_command *command, int status, redisReply *reply,
+                      int64_t at) {
+  struct check *k = (struct check *)(void *)((char *)command - offsetof(struct check, exists));
+
+  (void)at;
+  if (reply == NULL) /* on_down has said it */
+    return;
+  if (status == 0 && reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
+    finish(k, UV_ENOENT, "there is no store in this namespace");
+  else
+    finish(k, 0, "");
+  freeReplyObject(reply);
+}
+
+static void look_for_store(struct check *k) {
+  char key[100];
+  const char *words[] = {"HEXISTS", key, "epoch"};
+  struct uvs__redis_words part = {3, words, NULL};
+
+  snprintf(key, sizeof key, "{%s}:meta", k->options->ns);
+  k->exists.done = on_exists;
+  if (uvs__redis_connection_send(&k->connection, &k->exists, &part, 1, k->options->timeout_ns) != 0)
+    finish(k, UV_ENOMEM, "no memory");
+}
+
 static void judge(struct check *k, const char *const *values) {
   const struct uvs__redis_connection *c = &k->connection;
   const char *policy = values[POLICY] != NULL ? values[POLICY] : c->policy;
@@ -81,7 +107,10 @@ static void judge(struct check *k, const char *const *values) {
   if ((c->replicas > 0 || k->options->service != NULL) && k->options->replicas == 0 &&
       values[MIN_REPLICAS] != NULL && atoi(values[MIN_REPLICAS]) == 0)
     warn(k, "min-replicas-to-write is 0, and replicas= is not given: a fail-over can lose jobs");
-  finish(k, 0, "");
+  if (k->existing)
+    look_for_store(k);
+  else
+    finish(k, 0, "");
 }
 
 static void on_config(struct uvs__redis_command *command, int status, redisReply *reply,
@@ -133,11 +162,16 @@ static void on_timer(uv_timer_t *timer) {
   finish(timer->data, UV_ETIMEDOUT, "the server did not answer in time");
 }
 
-int uvs__redis_check(const struct uvs__redis_options *o, char *warning, size_t warning_size,
-                     char *text, size_t size, struct uvs__redis_reading *clock) {
+int uvs__redis_check(const struct uvs__redis_options *o, bool existing, char *warning,
+                     size_t warning_size, char *text, size_t size,
+                     struct uvs__redis_reading *clock) {
   static const struct uvs__redis_connection_hooks hooks = {on_ready, on_down, NULL, on_closed};
-  struct check k = {
-      .options = o, .warning = warning, .warning_size = warning_size, .text = text, .size = size};
+  struct check k = {.options = o,
+                    .existing = existing,
+                    .warning = warning,
+                    .warning_size = warning_size,
+                    .text = text,
+                    .size = size};
   sigset_t before;
   int rc = uv_loop_init(&k.loop);
 

@@ -397,7 +397,7 @@ int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **
 
   if (rc != 0)
     return rc;
-  rc = uvs__redis_check(options, warning, sizeof warning, text, size, &clock);
+  rc = uvs__redis_check(options, config->existing, warning, sizeof warning, text, size, &clock);
   if (rc == 0) {
     rc = make(options, config->clock, &s);
     if (rc != 0)

@@ -14,6 +14,7 @@
 
 /* --------------------------------------------------------------- lost, full --- */
 
+/* Q62 */
 TEST a_server_that_was_flushed_is_noticed_and_used_again(void) {
   struct store_fixture f;
 
@@ -71,6 +72,7 @@ TEST fences_jump_when_the_server_was_started_again(void) {
   PASS();
 }
 
+/* Q61 */
 TEST a_full_server_refuses_puts_and_can_be_drained(void) {
   struct store_fixture f;
 
@@ -231,6 +233,7 @@ TEST old_records_are_removed_by_any_request(void) {
   PASS();
 }
 
+/* Q64 */
 TEST the_clock_is_known_when_the_store_is_open(void) {
   struct store_fixture f;
   struct uvs__store_config config = {0};

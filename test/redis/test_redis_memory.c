@@ -213,7 +213,7 @@ TEST a_check_without_memory_answers_enomem(void) {
     int rc;
 
     fail_after(n, 1);
-    rc = uvs__redis_check(o, warning, sizeof warning, text, sizeof text, NULL);
+    rc = uvs__redis_check(o, false, warning, sizeof warning, text, sizeof text, NULL);
     if (fail_no_more() == 0)
       break;
     if (rc != UV_ENOMEM) {

@@ -35,6 +35,7 @@ static long long calls_of(struct redis_server *s, const char *command) {
   return at == NULL ? 0 : atoll(at + strlen(line));
 }
 
+/* Q63 */
 TEST durable_answers_wait_for_the_replica(void) {
   struct link_fixture f;
   struct answer durable, plain;
