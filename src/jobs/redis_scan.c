@@ -14,8 +14,7 @@
 #include "jobs/alloc.h"
 #include "jobs/redis_store.h"
 
-#define PAGES \
-  20 /* most commands for one page of the requester; after these, a short page is answered */
+#define PAGES 20 /* most commands for one page of the requester; then the page is short */
 #define NAMES 50 /* queues whose names are asked for at once */
 #define QUEUE_BITS 40
 #define IN_QUEUE ((INT64_C(1) << QUEUE_BITS) - 1)
