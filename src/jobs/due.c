@@ -60,6 +60,17 @@ void uvs__worker_due(uvs_jobs_t *jobs, const char *queue, int64_t due_us) {
     uvs__worker_sleep_until(w, now_us, due_us);
 }
 
+/* A claim that is on its way may have been carried out before the job was put. Its answer would set
+ * the timer again. */
+void uvs__worker_woken(uvs_jobs_t *jobs, const char *queue, int64_t due_us) {
+  struct uvs__worker *w = uvs__worker_find(jobs, queue);
+
+  if (w != NULL && w->asking)
+    w->wanted = true;
+  else
+    uvs__worker_due(jobs, queue, due_us);
+}
+
 void uvs__workers_due(uvs_jobs_t *jobs) {
   for (struct uvs__worker *w = jobs->keeper.workers; w != NULL; w = w->next)
     w->wanted = true;

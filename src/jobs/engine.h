@@ -208,6 +208,8 @@ void uvs__jobs_destroy(uvs_jobs_t *jobs);
 /* A job of this queue is due at due_us: its worker asks for jobs at that time. uvs__workers_due:
  * all workers ask for jobs now. */
 void uvs__worker_due(uvs_jobs_t *jobs, const char *queue, int64_t due_us);
+/* The store says the same, at any time. */
+void uvs__worker_woken(uvs_jobs_t *jobs, const char *queue, int64_t due_us);
 void uvs__workers_due(uvs_jobs_t *jobs);
 /* Asks the store for jobs, for each worker that wants jobs and has free places. */
 void uvs__workers_claim(uvs_jobs_t *jobs);

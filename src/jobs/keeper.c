@@ -322,13 +322,13 @@ static bool run_batch(uvs_jobs_t *jobs) {
 
 /* ----------------------------------------------------- what the store reports --- */
 
-static void on_wake(void *arg, const char *queue) {
+static void on_wake(void *arg, const char *queue, int64_t due_us) {
   uvs_jobs_t *jobs = arg;
 
   if (queue == NULL)
     uvs__workers_due(jobs);
   else
-    uvs__worker_due(jobs, queue, INT64_MIN);
+    uvs__worker_woken(jobs, queue, due_us);
   pass_soon(&jobs->keeper);
 }
 

@@ -233,19 +233,23 @@ static void on_subscribed(void *arg) {
   struct uvs__redis *s = arg;
 
   if (s->leads)
-    s->hooks->wake(s->arg, NULL);
+    s->hooks->wake(s->arg, NULL, 0);
 }
 
 static void on_message(void *arg, const char *channel, const char *text, size_t size) {
   struct uvs__redis *s = arg;
-  char copy[UVS_JOB_NAME_MAX + 1];
+  char copy[UVS_JOB_NAME_MAX + 30], *end; /* "QUEUE DUE_US", or the number of an event */
 
   snprintf(copy, sizeof copy, "%.*s", (int)size, text);
+  end = copy + strcspn(copy, " ");
   if (strcmp(channel, s->channels[0]) == 0) {
-    s->hooks->wake(s->arg, copy);
+    int64_t due_us = strtoll(end, NULL, 10);
+
+    *end = '\0';
+    s->hooks->wake(s->arg, copy, due_us);
   } else {
     s->base.events = strtoull(copy, NULL, 10);
-    s->hooks->wake(s->arg, ""); /* no queue: only look at the events */
+    s->hooks->wake(s->arg, "", 0); /* no queue: only look at the events */
   }
 }
 

@@ -424,8 +424,8 @@ struct uvs__store {
 
 /* What a store reports between requests. Keeper's thread. */
 struct uvs__store_hooks {
-  /* Jobs of this queue (NULL: of any queue) may be visible now. */
-  void (*wake)(void *arg, const char *queue);
+  /* Jobs of this queue (NULL: of any queue) may be visible from due_us on. */
+  void (*wake)(void *arg, const char *queue, int64_t due_us);
   /* The store has something to tell: UVS_EVENT_STORE_RESET or UVS_EVENT_STORE_UNSAFE. */
   void (*event)(void *arg, int what, const char *text);
 };

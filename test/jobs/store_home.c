@@ -11,6 +11,7 @@ static struct home {
   struct uvs__store *store; /* NULL: free */
   uv_loop_t loop;
   char woken[100], told[100];
+  int64_t woken_us; /* of the last message */
   int event;
 } homes[HOMES];
 
@@ -30,10 +31,11 @@ static struct home *home_of(const struct uvs__store *store) {
   return &homes[i];
 }
 
-static void on_wake(void *arg, const char *queue) {
+static void on_wake(void *arg, const char *queue, int64_t due_us) {
   struct home *home = arg;
   size_t used = strlen(home->woken);
 
+  home->woken_us = due_us;
   if (queue == NULL || *queue != '\0')
     snprintf(home->woken + used, sizeof home->woken - used, "%s ", queue == NULL ? "*" : queue);
 }
@@ -72,6 +74,10 @@ const char *store_woken(struct uvs__store *store) {
   memcpy(home->told, home->woken, sizeof home->told);
   home->woken[0] = '\0';
   return home->told;
+}
+
+int64_t store_woken_us(const struct uvs__store *store) {
+  return home_of(store)->woken_us;
 }
 
 int store_last_event(const struct uvs__store *store) {

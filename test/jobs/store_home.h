@@ -15,5 +15,7 @@ void store_end(struct uvs__store *store);             /* stops and closes one op
 int store_last_event(const struct uvs__store *store); /* what it has reported last; 0: none */
 /* Waits until the server has woken this opener, and forgets it. Returns the queues, "*" for all. */
 const char *store_woken(struct uvs__store *store);
+/* And for when. */
+int64_t store_woken_us(const struct uvs__store *store);
 
 #endif

@@ -135,7 +135,9 @@ TEST a_nearer_job_wakes_the_deputy_too(void) {
   claim(&n, 1, 9);
   EQ(0, put(&n, 2, "nearer", 5 * SEC));
   SAYS("q ", store_woken(n.node[0]));
+  EQ(store_now(&n.f) + 5 * SEC, store_woken_us(n.node[0]));
   SAYS("q ", store_woken(n.node[1]));
+  EQ(store_now(&n.f) + 5 * SEC + 2 * TERM, store_woken_us(n.node[1]));
   BETWEEN(5 * SEC + TERM, 5 * SEC + TERM + DELAY, claim(&n, 1, 9)); /* it is the deputy again */
   close_nodes(&n);
   PASS();

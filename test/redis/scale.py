@@ -296,7 +296,7 @@ def main():
     rate = a.rate or (3200 if a.large else 80)
     seconds = a.seconds or (30 if a.large else 15)
     seed = a.seed if a.seed is not None else int(os.environ.get("SEED") or time.time_ns() % 10**6)
-    each = a.each or shards
+    each = a.each or (8 if a.large else shards)  # docs/scale.md says why
     if a.leader:
         with scripts.Server() as server:
             run_leader(server, nodes, seed, a.scripts)

@@ -105,9 +105,10 @@ class Simulation:
         for (time, (_, answered, arguments)), (answer, messages) in zip(calls, answers):
             if answered:
                 self.at(time + DELAY_US, answered, answer, *arguments)
-            for channel, _ in messages:
+            for channel, text in messages:
                 self.woken += 1
-                self.at(time + DELAY_US, self.wake, *self.of_channel[channel])
+                due = int(text.split()[1]) - START_US
+                self.at(time + DELAY_US, self.wake, *self.of_channel[channel], due)
 
     # --- nodes ---
 
@@ -122,9 +123,14 @@ class Simulation:
         channels = [self.shards[s].channel(node.number) for s in node.shards]
         self.send(scripts.command("UNSUBSCRIBE", *channels))
 
-    def wake(self, node, s):
-        if node.alive:
+    def wake(self, node, s, due):
+        if not node.alive:
+            return
+        if due <= self.now or s in node.asking:
             self.want(node, s, "message")
+        elif node.timer.get(s) is None or due < node.timer[s]:
+            node.timer[s] = due
+            self.at(due, self.on_timer, node, s, due)
 
     def on_timer(self, node, s, time):
         if node.alive and node.timer.get(s) == time:

@@ -88,15 +88,15 @@ local function save_lead(q, l)
   call('HSET', LEAD, q.name, pack(LEADER, l.node, l.till, l.head, l.deputy, l.deputy_till))
 end
 
-local function wake(q, id)
-  return call('PUBLISH', fmt('%swake:%s', PREFIX, id), q.name) > 0
+local function wake(q, id, due)
+  return call('PUBLISH', fmt('%swake:%s', PREFIX, id), fmt('%s %.0f', q.name, due)) > 0
 end
 
 -- Nodes that do not listen any more are dropped. Returns true if one was woken.
 local function wake_idle(q)
   for _ = 1, 10 do
     local first = call('ZPOPMIN', q.idle)[1]
-    if not first or wake(q, first) then
+    if not first or wake(q, first, 0) then
       return first ~= nil
     end
   end
@@ -105,18 +105,21 @@ end
 -- A job of the queue is due before the leader looks. A leader that is the caller knows already.
 local function tell_leader(q)
   local l = read_lead(q)
-  if l and l.head <= q.nearest then
+  if l and l.head <= q.nearest and now <= l.till + LATE then -- else the deputy is gone, too
     return
   end
   if l and l.till >= now then
     l.head = math.max(q.nearest, 0)
     l.till = math.min(l.till, math.max(q.nearest, now) + TERM)
-    if l.node == node or wake(q, fmt('%.0f', l.node)) then
-      save_lead(q, l)
+    if l.node == node or wake(q, fmt('%.0f', l.node), l.head) then
       -- The leader may have died. The deputy would sleep until the old term ends.
       if l.deputy ~= 0 and l.deputy_till > l.till + LATE then
-        wake(q, fmt('%.0f', l.deputy))
+        l.deputy_till = l.till + TERM
+        if not wake(q, fmt('%.0f', l.deputy), l.deputy_till) then
+          l.deputy = 0
+        end
       end
+      save_lead(q, l)
       return
     end
   end
