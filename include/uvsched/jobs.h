@@ -92,8 +92,8 @@ enum {
   UVS_EVENT_QUEUE_CHANGED, /* a queue was paused, resumed or changed, by any process */
   UVS_EVENT_STORE_RESET,   /* Redis has lost its data, by FLUSHALL for example. The process has
                             * defined its crons again. */
-  UVS_EVENT_STORE_UNSAFE /* the settings of Redis can lose jobs that were reported as durable; text
-                          * says which. Comes once, after the open. */
+  UVS_EVENT_STORE_UNSAFE   /* settings of Redis can lose jobs that were reported as durable; text
+                            * names the settings. Reported once, after the open. */
 };
 
 typedef struct {

@@ -31,10 +31,10 @@ static inline void uvs_job_filter_init(uvs_job_filter_t *f) {
   f->size = sizeof *f;
 }
 
-/* List jobs, in pages of up to `limit` (1 to 1000), by time of put. Redis: in no order, a page may
- * have up to 512 jobs more, and while jobs are put a job may come twice. cursor: 0 for the first
- * page, then the `next` that the callback got. If `next` is 0, that was the last page. A page that
- * is short or empty need not be the last page. */
+/* List jobs, in pages of up to `limit` (1 to 1000), by time of put. In Redis the list has no order,
+ * a page may have up to 512 jobs more, and a job may come twice if jobs are put meanwhile. cursor:
+ * 0 for the first page, then the `next` that the callback got. If `next` is 0, that was the last
+ * page. A page that is short or empty need not be the last page. */
 typedef void (*uvs_job_list_cb)(uvs_jobs_t *jobs, int status, const uvs_job_info_t *list, size_t n,
                                 int64_t next, void *arg);
 UVS_API int uvs_jobs_list(uvs_jobs_t *jobs, const uvs_job_filter_t *f, int64_t cursor,

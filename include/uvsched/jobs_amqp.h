@@ -6,9 +6,9 @@
  * guide. This is libuvsched-amqp, with pkg-config uvsched-amqp; it uses rabbitmq-c.
  *
  *   handler  the jobs of one name, each of which holds one encoded message
- *   intake   an exchange and a queue that the library declares. It turns each message that comes
- *            in there into a job, and acknowledges it when the job is durable. The delay is in a
- *            header of the message.
+ *   intake   an exchange and a queue that the library declares. The library turns each message
+ *            that arrives there into a job, and acknowledges the message when the job is durable.
+ *            The delay is in a header of the message.
  *   parked   put into the parking queue, because the message cannot become a job
  *
  * AT LEAST ONCE. A message whose put reported success is published at least once, and not before
@@ -23,11 +23,11 @@
  *   no such exchange (404)  failed: the job is retried after a wait. Other exchanges go on.
  *   refused (nack, 403)     failed: the job is retried after a wait
  *   invalid message (406)   dead letter, with the reason
- *   connection lost, broker blocked by an alarm, no confirm yet when the process ends: the job is
- *                           given back to the store for a moment; this counts as no attempt
+ * If the connection is lost, if an alarm blocks the broker, or if the process ends before the
+ * confirm, the job is given back to the store for a moment. This does not count as an attempt.
  *
- * THREADS. rabbitmq-c blocks, so publishing has a thread of its own, and an intake has one more.
- * Callbacks come on the loop thread.
+ * THREADS. Calls of rabbitmq-c block, so publishing has a thread of its own, and an intake has one
+ * more. Callbacks come on the loop thread.
  */
 #ifndef UVSCHED_JOBS_AMQP_H
 #define UVSCHED_JOBS_AMQP_H
@@ -48,11 +48,11 @@ typedef struct uvs_jobs_amqp_s uvs_jobs_amqp_t; /* a handler that publishes */
 /* What on_event reports. text is one line for people. */
 enum {
   UVS_AMQP_UP = 1,      /* the connection for publishing is open */
-  UVS_AMQP_DOWN,        /* it is not; also if a reason for that is new */
+  UVS_AMQP_DOWN,        /* there is no connection; again if the reason changes */
   UVS_AMQP_BLOCKED,     /* the broker has an alarm (memory, disk) and takes no messages */
-  UVS_AMQP_UNBLOCKED,   /* it takes messages again */
+  UVS_AMQP_UNBLOCKED,   /* the broker takes messages again */
   UVS_AMQP_INTAKE_UP,   /* the intake takes messages */
-  UVS_AMQP_INTAKE_DOWN, /* it does not; also if a reason for that is new */
+  UVS_AMQP_INTAKE_DOWN, /* the intake takes no messages; again if the reason changes */
   UVS_AMQP_PARKED       /* a message was put into the parking queue; text has the reason */
 };
 
@@ -68,8 +68,8 @@ typedef struct {
    * Required, because there is no default. The host name of the URL must be in the certificate. */
   const char *ca_file;
 
-  /* Settings of the handler. Default: as uvs_job_handler_init, but 1000 places, no bound on
-   * attempts, and waits of at most a minute between them. */
+  /* Settings of the handler. NULL: those of uvs_job_handler_init, but 1000 places, no bound on
+   * attempts, and waits of at most a minute between attempts. */
   const uvs_job_handler_t *handler;
 
   uvs_jobs_amqp_event_cb on_event; /* optional */
@@ -83,8 +83,8 @@ static inline void uvs_jobs_amqp_options_init(uvs_jobs_amqp_options_t *o) {
 }
 
 /**
- * Register the handler, and start to connect. The broker need not be there: the library connects
- * again and again, with waits of up to 5 s.
+ * Register the handler, and start to connect. The broker need not be there: the library tries to
+ * connect again and again, with waits of up to 5 s.
  *
  * Thread:  loop thread.
  * Owns:    copies *o; borrows jobs.
@@ -95,12 +95,13 @@ UVS_API int uvs_jobs_amqp_open(uvs_jobs_t *jobs, const uvs_jobs_amqp_options_t *
                                uvs_jobs_amqp_t **ret, char *text, size_t text_size);
 
 /**
- * End the threads and free *amqp. Call uvs_jobs_close first, and this function in its callback or
- * later: until then jobs may still be handed over. Close the scheduler after cb.
+ * End the threads and free *amqp. Call uvs_jobs_close first, and call this function in the callback
+ * of uvs_jobs_close or later: until then jobs may still be handed over. Close the scheduler after
+ * cb.
  *
  * Thread:  loop thread.
- * Returns: 0; UV_EALREADY; UV_EBUSY (uvs_jobs_amqp_stop has not called back, or jobs are open: a
- *          job is still handed over); UV_EINVAL.
+ * Returns: 0; UV_EALREADY; UV_EBUSY (uvs_jobs_amqp_stop has not called back yet, or a job is still
+ *          being published: close jobs first); UV_EINVAL.
  */
 typedef void (*uvs_jobs_amqp_cb)(uvs_jobs_amqp_t *amqp, void *arg);
 UVS_API int uvs_jobs_amqp_close(uvs_jobs_amqp_t *amqp, uvs_jobs_amqp_cb cb, void *arg);
@@ -157,7 +158,7 @@ static inline void uvs_jobs_amqp_intake_init(uvs_jobs_amqp_intake_t *o) {
 
 /**
  * Start an intake, as docs/rabbitmq.md describes it: declare the exchanges and queues, and turn
- * what comes in into jobs of this handler.
+ * the messages that arrive into jobs of this handler.
  *
  * Thread:  loop thread.
  * Owns:    copies *o.
@@ -169,7 +170,7 @@ UVS_API int uvs_jobs_amqp_intake(uvs_jobs_amqp_t *amqp, const uvs_jobs_amqp_inta
 
 /**
  * Stop the intake: messages that were received become jobs and are acknowledged, all others stay in
- * the broker. Call it before uvs_jobs_close.
+ * the broker. Call this function before uvs_jobs_close.
  *
  * Thread:  loop thread.
  * Returns: 0; UV_EALREADY; UV_EINVAL (there is no intake).
@@ -180,7 +181,7 @@ UVS_API int uvs_jobs_amqp_stop(uvs_jobs_amqp_t *amqp, uvs_jobs_amqp_cb cb, void 
 typedef struct {
   size_t size;
   uint64_t received, put, known, parked; /* by the intake; known: put by an earlier delivery */
-  uint64_t confirmed, returned, refused, released; /* by the handler: how runs have ended */
+  uint64_t confirmed, returned, refused, released; /* how runs of the handler have ended */
 } uvs_jobs_amqp_stats_t;
 
 static inline void uvs_jobs_amqp_stats_init(uvs_jobs_amqp_stats_t *stats) {

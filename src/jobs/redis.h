@@ -26,9 +26,9 @@
 
 /* ------------------------------------------------------------ redis_url.c --- */
 
-/* What a store's name says. All strings are behind the struct. */
+/* What the name of a store says. The memory of all strings is behind the struct. */
 struct uvs__redis_options {
-  const char *host; /* NULL: `path` */
+  const char *host; /* NULL: the server is at `path` */
   int port;
   const char *path;            /* of a unix socket */
   const char *user, *password; /* NULL: none */
@@ -80,9 +80,9 @@ extern const struct uvs__redis_script_text uvs__redis_scripts[UVS__REDIS_SCRIPTS
 
 /* How a command ended. Loop thread of the link, once for each command that was sent.
  *   0             `reply` is not an error, and lives until the return
- *   UV_EAGAIN     the server has not done it: it was not sent, or the server is loading, is a
- *                 replica, has lost the scripts, has too few replicas ...
- *   UVS_EUNKNOWN  it was sent, and no reply came: the server may have done it
+ *   UV_EAGAIN     the server has not carried out the command: the command was not sent, or the
+ *                 server is loading, is a replica, has lost the scripts, has too few replicas ...
+ *   UVS_EUNKNOWN  the command was sent, and no reply came: it may have been carried out
  *   UV_ENOSPC     the server is full (OOM), or cannot write (MISCONF); nothing was done
  *   UV_EACCES     the server refuses the user, the password or the command
  *   UV_EIO        any other error of the server
@@ -91,7 +91,7 @@ typedef void (*uvs__redis_cb)(void *arg, int status, const redisReply *reply, in
                               int64_t received_ns);
 
 struct uvs__redis_link_hooks {
-  /* A new connection works, and its scripts are loaded. `run_id` of the server. */
+  /* A new connection works, and its scripts are loaded. `run_id` is that of the server. */
   void (*up)(void *arg, const char *run_id);
   void (*down)(void *arg);
   /* Subscribed, and confirmed, for the first time or again: messages may have been missed. */
@@ -104,36 +104,38 @@ struct uvs__redis_link {
   bool is_up;
 };
 
-/* Connects to the server, and again whenever the connection is lost: after 50 ms, doubling to 5 s,
- * with jitter. `channels` (n of them) are subscribed on a second connection. With options->replicas
- * a third connection waits for replicas. No call blocks. SIGPIPE is blocked for this thread, the
- * loop's, from now on. NULL: no memory. */
+/* Connects to the server, and connects again whenever the connection is lost: after 50 ms, doubling
+ * to 5 s, with jitter. `channels` (n of them) are subscribed on a second connection. With
+ * options->replicas a third connection waits for replicas. No call blocks. From now on SIGPIPE is
+ * blocked for this thread, which is that of the loop. Returns NULL if there is no memory. */
 struct uvs__redis_link *uvs__redis_link_open(uv_loop_t *loop, const struct uvs__redis_options *o,
                                              const char *const *channels, size_t n,
                                              const struct uvs__redis_link_hooks *hooks, void *arg);
 
-/* Sends a command, behind those that were sent before. With a script the words are those behind its
- * hash: the number of keys, the keys, the arguments. The words are copied. `durable`: the answer
- * waits for replicas, if options->replicas asks for it. cb is called later, never from inside
- * this call. 0 or UV_ENOMEM (then cb is not called). */
+/* Sends a command, after those that were sent before. For a script, the words are those that follow
+ * its hash: the number of keys, the keys, the arguments. The words are copied. `durable`: the
+ * answer waits for replicas, if options->replicas asks for it. cb is called later, never from
+ * inside this call. Returns 0 or UV_ENOMEM (then cb is not called). */
 int uvs__redis_link_send(struct uvs__redis_link *link, enum uvs__redis_script script, int n,
                          const char *const *words, const size_t *sizes, bool durable,
                          uvs__redis_cb cb, void *arg);
 
-/* Answers all commands (UV_EAGAIN or UVS_EUNKNOWN) and closes all handles. *link frees itself from
- * the loop. No hook is called any more. */
+/* Answers all commands (UV_EAGAIN or UVS_EUNKNOWN) and closes all handles. *link is freed later, by
+ * a callback on the loop. No hook is called any more. */
 void uvs__redis_link_close(struct uvs__redis_link *link);
 
 /* ---------------------------------------------------------- redis_check.c --- */
 
-/* The server's clock was now_us at some time between the two monotonic times. 0: not known. */
+/* The server's clock was now_us at some time between the two monotonic times. now_us 0: not known.
+ */
 struct uvs__redis_reading {
   int64_t now_us, sent_ns, received_ns;
 };
 
-/* Connects, blocking, for at most options->timeout_ns, and looks: version at least 7, role,
- * appendonly, appendfsync, no-appendfsync-on-rewrite, maxmemory-policy, min-replicas-to-write.
- * `warning` gets one line about settings that may lose jobs, or "". clock may be NULL. */
+/* Connects once, and checks the server: version at least 7, role, appendonly, appendfsync,
+ * no-appendfsync-on-rewrite, maxmemory-policy, min-replicas-to-write. Blocks for at most
+ * options->timeout_ns. `existing`: UV_ENOENT if the server has no store of this name. `warning`
+ * gets one line about settings that may lose jobs, or "". clock may be NULL. */
 int uvs__redis_check(const struct uvs__redis_options *o, bool existing, char *warning,
                      size_t warning_size, char *text, size_t size,
                      struct uvs__redis_reading *clock);

@@ -3,8 +3,9 @@
  * redis_admin: settings of queues, and crons.
  *
  * The definition of a cron: version (1 byte), revision (8), last (8), expression (2 bytes for the
- * size), zone (1), and then what only this file reads: flags (1: it has a zone), misfire, overlap,
- * priority + 1 (1 byte each), max_missed (4), keep_us (8), queue, name (1), metadata (2), payload.
+ * size), zone (1), and then fields that only this file reads: flags (1: it has a zone), misfire,
+ * overlap, priority + 1 (1 byte each), max_missed (4), keep_us (8), queue, name (1), metadata (2),
+ * payload.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static void put_bytes(char **at, const void *data, size_t size, int digits) {
   *at += size;
 }
 
-/* What only this file reads. data NULL: no memory. */
+/* Makes the fields that only this file reads. data NULL: no memory. */
 static struct uvs__bytes write_more(struct uvs__arena *a, const struct uvs__cron *c) {
   size_t size =
       20 + strlen(c->job.queue) + strlen(c->job.name) + c->job.meta.size + c->job.payload.size;

@@ -115,7 +115,7 @@ void uvs__redis_begin(struct uvs__redis *store, struct uvs__words *w,
 
 /* ------------------------------------------------------------------- clock --- */
 
-/* What is known already is changed only if it cannot be right any more. */
+/* The known offset is changed only if the reading shows that it is wrong. */
 void uvs__redis_note_clock(struct uvs__redis *s, struct uvs__redis_reading r) {
   int64_t low = r.now_us - r.received_ns / 1000 - 1, high = r.now_us - r.sent_ns / 1000 + 1;
 

@@ -63,7 +63,7 @@ static void on_exists(struct uvs__redis_command *command, int status, redisReply
   struct check *k = (struct check *)(void *)((char *)command - offsetof(struct check, exists));
 
   (void)at;
-  if (reply == NULL) /* on_down has said it */
+  if (reply == NULL) /* on_down has reported it */
     return;
   if (status == 0 && reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
     finish(k, UV_ENOENT, "there is no store in this namespace");
@@ -120,7 +120,7 @@ static void on_config(struct uvs__redis_command *command, int status, redisReply
   size_t n = reply != NULL && status == 0 && reply->type == REDIS_REPLY_ARRAY ? reply->elements : 0;
 
   (void)at;
-  if (reply == NULL) /* on_down has said it */
+  if (reply == NULL) /* on_down has reported it */
     return;
   for (size_t i = 0; i + 1 < n; i += 2)
     for (int j = 0; j < SETTINGS; j++)
@@ -182,7 +182,7 @@ int uvs__redis_check(const struct uvs__redis_options *o, bool existing, char *wa
   }
   uv_timer_init(&k.loop, &k.timer);
   k.timer.data = &k;
-  /* A loop rounds its time down. */
+  /* A loop rounds its time down to milliseconds. */
   uv_timer_start(&k.timer, on_timer, (uint64_t)(o->timeout_ns / 1000000) + 1, 0);
   k.connection.loop = &k.loop;
   k.connection.options = o;

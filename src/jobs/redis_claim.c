@@ -65,7 +65,7 @@ static int read_job(const char *queue, redisReply *const *body, bool of_crons,
   return 0;
 }
 
-/* Jobs that cannot be copied stay claimed until their leases end. */
+/* Jobs that cannot be copied because there is no memory stay claimed until their leases end. */
 static int read_jobs(struct claim_call *c, redisReply *const *body, size_t n) {
   struct uvs__claim_request *r = request_of(c);
   bool of_crons = is_of_crons(r);
@@ -115,7 +115,7 @@ static void answered(struct uvs__redis_call *call, int status, redisReply *const
     send_claim(c);
     return;
   }
-  if (status != 0 && r->claimed != NULL) { /* what was claimed is not lost */
+  if (status != 0 && r->claimed != NULL) { /* keep what was claimed before */
     r->next_us = r->now_us;
     status = 0;
   }
@@ -129,7 +129,7 @@ static int64_t random_delay(struct uvs__redis *s) {
   return (int64_t)((s->random >> 33) % DELAY_US);
 }
 
-/* Without memory for it, the leases of this queue end by themselves after a close. */
+/* If there is no memory for the name, the leases of this queue end by themselves after a close. */
 static void note_queue(struct uvs__redis *s, const char *name) {
   struct uvs__redis_queue *q = s->queues;
 

@@ -10,7 +10,7 @@
 
 #define DELAY_MIN_NS INT64_C(50000000)
 #define DELAY_MAX_NS INT64_C(5000000000)
-#define STABLE_NS INT64_C(1000000000) /* a connection that lived for so long resets the delay */
+#define STABLE_NS INT64_C(1000000000) /* after this time a connection resets the delay */
 #define SENTINEL_PORT 26379
 
 /* -------------------------------------------------------------------- delays --- */
@@ -28,8 +28,8 @@ static void on_timer(uv_timer_t *timer) {
   attempt(timer->data);
 }
 
-/* The delay counts from the start of the last attempt, so that an attempt that takes long does not
- * add to it. It is never below DELAY_MIN_NS after the end of it. */
+/* The delay counts from the start of the last attempt, so that a long attempt does not add to the
+ * delay. The next attempt is at least DELAY_MIN_NS after the end of the last one. */
 static void schedule_attempt(struct uvs__redis_connection *c) {
   int64_t delay_ns = c->delay_ns, now_ns = (int64_t)uv_hrtime(), left_ns;
 
@@ -57,7 +57,7 @@ static void go_down(struct uvs__redis_connection *c, int status, const char *why
 
 /* ------------------------------------------------------------------- sending --- */
 
-/* A command of strings. Without memory the connection is broken. */
+/* Sends a command of strings. If there is no memory, the connection is broken. */
 static void say(struct uvs__redis_connection *c, int i,
                 void (*done)(struct uvs__redis_command *, int, redisReply *, int64_t), int n,
                 const char *const *words) {
@@ -84,7 +84,7 @@ static struct uvs__redis_connection *owner_of(struct uvs__redis_command *command
                                                   offsetof(struct uvs__redis_connection, login));
 }
 
-/* Breaks the connection if the reply is an error. Frees the reply then. */
+/* If the reply is an error, frees it and breaks the connection. */
 static bool refused(struct uvs__redis_connection *c, int status, redisReply *reply) {
   char why[160];
 
@@ -110,7 +110,7 @@ static void say_auth(struct uvs__redis_connection *c,
 
 static void on_auth(struct uvs__redis_command *command, int status, redisReply *reply, int64_t at) {
   (void)at;
-  /* "ERR AUTH ... without any password": the server needs none, but whoever gave one thinks so. */
+  /* "ERR AUTH ... without any password": the server needs no password, but the user gave one. */
   if (!refused(owner_of(command, LOGIN_AUTH), status == UV_EIO ? UV_EACCES : status, reply))
     freeReplyObject(reply);
 }
@@ -122,7 +122,7 @@ static void on_select(struct uvs__redis_command *command, int status, redisReply
     freeReplyObject(reply);
 }
 
-/* The name is for people who look at the server. A user who may not set it goes without. */
+/* The name is for people who look at the server. A user without the right to set it is accepted. */
 static void on_name(struct uvs__redis_command *command, int status, redisReply *reply, int64_t at) {
   (void)command;
   (void)status;
@@ -131,7 +131,7 @@ static void on_name(struct uvs__redis_command *command, int status, redisReply *
     freeReplyObject(reply);
 }
 
-/* Reads what INFO says, and why the server cannot be used. 0 or a code. */
+/* Reads the reply of INFO. Returns 0, or a code if the server cannot be used; then why says why. */
 static int read_info(struct uvs__redis_connection *c, const redisReply *reply, char *why,
                      size_t size) {
   char role[16], loading[4], replicas[16], clock[24];
@@ -216,7 +216,7 @@ static void on_sentinel_auth(struct uvs__redis_command *command, int status, red
   ask_sentinel(c);
 }
 
-/* The address of the master, if the reply is one. */
+/* Reads the address of the master. Returns false if the reply is not an address. */
 static bool read_master(struct uvs__redis_connection *c, const redisReply *reply) {
   int port;
 
@@ -237,7 +237,7 @@ static void on_master(struct uvs__redis_command *command, int status, redisReply
   struct uvs__redis_connection *c = owner_of(command, LOGIN_MASTER);
 
   (void)at;
-  /* Sentinels that need a password have that of the servers. */
+  /* If sentinels need a password, it is that of the servers. */
   if (status == UV_EACCES && c->options->password != NULL && !c->sentinel_auth) {
     freeReplyObject(reply);
     c->sentinel_auth = true;
@@ -256,7 +256,7 @@ static void ask_sentinel(struct uvs__redis_connection *c) {
       (const char *const[]){"SENTINEL", "get-master-addr-by-name", c->options->service});
 }
 
-/* Finds the sentinel whose turn it is. */
+/* Finds the sentinel to ask next. */
 static void choose_sentinel(struct uvs__redis_connection *c) {
   const char *at = c->options->sentinels;
   unsigned n = 1;

@@ -32,7 +32,7 @@ static int64_t read_decimal(const redisReply *reply) {
   return reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;
 }
 
-/* rate_ns is there if the queue has settings; then it is listed even if it is empty. */
+/* rate_ns is present if the queue has settings; then the queue is listed even if it is empty. */
 static bool read_settings(const redisReply *list, uvs_queue_stats_t *ret) {
   if (list->type != REDIS_REPLY_ARRAY || list->elements < 5)
     return false;
@@ -53,7 +53,7 @@ static void add_up(uvs_jobs_stats_t *sum, const uvs_queue_stats_t *q) {
     sum->oldest_overdue_ns = q->oldest_overdue_ns;
 }
 
-/* A queue that is not listed loses its name. */
+/* Clears the name of a queue that is not to be listed. */
 static void read_queue(uvs_jobs_stats_t *sum, redisReply *const *body, uvs_queue_stats_t *q) {
   q->pending = (uint64_t)uvs__redis_int(body[0]);
   q->overdue = (uint64_t)uvs__redis_int(body[1]);
@@ -149,7 +149,7 @@ static void on_names(struct uvs__redis_names *names, int status, redisReply *con
   uvs__jobs_free(c);
   if (status == 0)
     status = copy_queues(r, list, n);
-  while (status == 0) { /* at least once: ends are counted, too */
+  while (status == 0) { /* at least one command, because ends are counted, too */
     uvs_queue_stats_t *queues = (uvs_queue_stats_t *)r->stats.queues + i;
 
     page = n - i < UVS__REDIS_QUEUES ? n - i : UVS__REDIS_QUEUES;

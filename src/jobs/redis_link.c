@@ -21,14 +21,14 @@ struct request {
   uvs__redis_cb cb;
   void *arg;
   struct uvs__redis_held held;
-  redisReply *reply; /* that waits for replicas */
+  redisReply *reply; /* waits for replicas */
   int64_t received_ns;
 };
 
 struct load {
   struct uvs__redis_command command; /* first */
   struct link *link;
-  char sha[41]; /* that the server answered */
+  char sha[41]; /* the server's answer */
 };
 
 struct link {
@@ -45,7 +45,7 @@ struct link {
   struct load loads[UVS__REDIS_SCRIPTS];
   int loading; /* replies of SCRIPT LOAD that have not come */
   bool loaded;
-  bool draining; /* the server can do nothing: reconnect when the last reply has come */
+  bool draining; /* the server cannot be used: reconnect when the last reply has come */
   bool probing;
   struct uvs__redis_command probe;
   struct request *refused, *refused_last; /* to be answered by the timer */
@@ -138,7 +138,7 @@ static void load_scripts(struct link *l) {
 
 /* ------------------------------------------------------------------- commands --- */
 
-/* Answers and frees. Frees the reply. */
+/* Answers the request, and frees it and the reply. */
 static void answer(struct request *r, int status, redisReply *reply, int64_t received_ns) {
   r->cb(r->arg, status, status == 0 ? reply : NULL, r->command.sent_ns, received_ns);
   if (reply != NULL)
@@ -249,7 +249,7 @@ static void on_commands_ready(struct uvs__redis_connection *c) {
   }
 }
 
-/* The other connections follow to the next server, which may be another one. */
+/* The other connections are made again, too: the next server may be another one. */
 static void on_commands_down(struct uvs__redis_connection *c, bool was_ready) {
   struct link *l = c->owner;
 
@@ -308,7 +308,7 @@ static void on_probed(struct uvs__redis_command *command, int status, redisReply
     freeReplyObject(reply);
 }
 
-/* Perhaps the server is gone, and the connection of the commands does not know it. */
+/* Perhaps the server is gone, and the connection for commands has not noticed. */
 static void on_messages_down(struct uvs__redis_subscription *s, bool was_ready) {
   struct link *l = of_messages(s);
   struct uvs__redis_words words = {1, (const char *const[]){"PING"}, NULL};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * redis_list: GET, LIST, REDRIVE, PURGE and TRIM. REDRIVE and PURGE look for what matches first,
- * and then name it to a script, which looks at each again.
+ * and then give the ids to a script, which checks each id again.
  */
 #include <string.h>
 

@@ -3,9 +3,9 @@
  * redis_open: opens and closes the store in Redis, and carries out batches.
  *
  * EPOCH. The data has an epoch, a random text that `init` writes when it finds no data. Each script
- * compares it. If it is another one, the server has lost its data, or another server answers. Then
- * the store asks `init` again, reports a reset, and its requests answer UV_EAGAIN. Requests that
- * come before the epoch is known wait for it.
+ * compares the caller's epoch with that of the data. If they differ, the server has lost its data,
+ * or another server answers. Then the store calls `init` again, reports a reset, and answers its
+ * requests with UV_EAGAIN. Requests that come before the epoch is known wait for it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,7 +205,7 @@ static void run(struct uvs__store *store, struct uvs__request *first) {
   if (s->link == NULL) {
     answer_all(first, UV_ENOMEM);
   } else if (s->ready || (s->epoch[0] != '\0' && !s->link->is_up)) {
-    dispatch(s, first); /* while the link is down, it answers */
+    dispatch(s, first); /* while the link is down, the link answers */
   } else {
     wait(s, first);
     if (s->link->is_up)
@@ -228,7 +228,7 @@ static void on_down(void *arg) {
   s->ready = false;
 }
 
-/* Messages may have been missed, if others send any. */
+/* Messages may have been missed, if other nodes use the store. */
 static void on_subscribed(void *arg) {
   struct uvs__redis *s = arg;
 
@@ -299,7 +299,7 @@ static void on_left(struct uvs__redis_call *call, int status, redisReply *const 
     send_leave(c, uvs__redis_int(body[0]));
     return;
   }
-  end_leave(call->store); /* what did not get through ends with its lease */
+  end_leave(call->store); /* leases that were not ended here end by themselves */
   uvs__jobs_free(c);
 }
 
@@ -328,8 +328,8 @@ static void stop(struct uvs__store *store) {
 
 /* ------------------------------------------------------------- open, close --- */
 
-/* Messages tell of everything but the ends of jobs that are done. Somebody who reads a job that has
- * not ended may wait for that. */
+/* There is a message for everything except the end of a job that is done. A caller who reads a job
+ * that has not ended may wait for that end, so the store must be polled. */
 static bool poll_waits(struct uvs__store *store) {
   struct uvs__redis *s = (struct uvs__redis *)store;
   bool waited_for = s->waited_for;
@@ -412,7 +412,7 @@ int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **
     return rc;
   }
   strcpy(s->warning, warning);
-  uvs__redis_note_clock(s, clock); /* that of this machine may be wrong */
+  uvs__redis_note_clock(s, clock); /* the clock of this machine may be wrong */
   *ret = &s->base;
   return 0;
 }

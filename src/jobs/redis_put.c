@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * redis_put: PUT. Requests that follow each other in a batch share commands, and a large one is
- * divided. A put is repeated as a whole, so it does no harm if a part of it was done.
+ * divided. The caller repeats a failed put as a whole, so it does no harm if a part of it was done.
  */
 #include <string.h>
 
@@ -149,7 +149,7 @@ static bool fits(struct put_call *c, const struct uvs__put *put) {
          uvs__queue_index(&c->queues, put->job.queue) > 0;
 }
 
-/* Where the puts of the request go. */
+/* Returns the part of the command for the puts of the request. */
 static struct span *span_of(struct put_call *c, struct uvs__redis_op *op, struct uvs__put *first) {
   struct span *span;
 

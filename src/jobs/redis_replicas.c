@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * redis_replicas: the connection that waits for replicas. WAIT blocks its connection, so it has one
- * of its own. WAIT speaks of the writes of its own connection, so a small write comes first: a
- * replica that has it has everything that the server did before it. One WAIT at a time answers all
- * that came before its write.
+ * redis_replicas: the connection that waits for replicas. WAIT blocks its connection, so WAIT has a
+ * connection of its own. WAIT counts only the writes of its own connection, so a small write is
+ * sent before it: a replica that has this write has everything that the server did before. There is
+ * one WAIT at a time. It answers all requests that came before its write.
  */
 #include <stdio.h>
 
@@ -61,7 +61,7 @@ static void on_wait(struct uvs__redis_command *command, int status, redisReply *
 static void start(struct uvs__redis_replicas *r) {
   const struct uvs__redis_options *o = r->connection.options;
   char key[80], n[16], timeout[24];
-  /* A script, because it may write when the server is full. */
+  /* A script, because a script may write even if the server is full. */
   const char *write[] = {"EVAL", "#!lua flags=allow-oom\nreturn redis.call('SET', KEYS[1], '1')",
                          "1", key};
   const char *wait[] = {"WAIT", n, timeout};

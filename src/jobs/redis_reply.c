@@ -23,7 +23,7 @@ int uvs__redis_error(const redisReply *reply, enum uvs__redis_remedy *ret) {
       {"NOREPLICAS", UV_EAGAIN, UVS__REDIS_CARRY_ON},
       {"OOM", UV_ENOSPC, UVS__REDIS_CARRY_ON},
       {"MISCONF", UV_ENOSPC, UVS__REDIS_CARRY_ON},
-      {"NOAUTH", UV_EACCES, UVS__REDIS_RECONNECT}, /* the next connection gives the password */
+      {"NOAUTH", UV_EACCES, UVS__REDIS_RECONNECT}, /* the next connection sends the password */
       {"WRONGPASS", UV_EACCES, UVS__REDIS_CARRY_ON},
       {"NOPERM", UV_EACCES, UVS__REDIS_CARRY_ON},
       {"DENIED", UV_EACCES, UVS__REDIS_CARRY_ON}, /* protected mode */

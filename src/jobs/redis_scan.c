@@ -14,7 +14,7 @@
 #include "jobs/alloc.h"
 #include "jobs/redis_store.h"
 
-#define PAGES 20 /* commands for one page of the requester; then it may be short */
+#define PAGES 20 /* most commands for one page of the requester; then the page is short */
 #define NAMES 50 /* queues whose names are asked for at once */
 #define QUEUE_BITS 40
 #define IN_QUEUE ((INT64_C(1) << QUEUE_BITS) - 1)
@@ -102,7 +102,7 @@ static struct uvs__match *next_match(struct uvs__redis_scan *scan) {
   return &scan->matches[scan->n];
 }
 
-/* `text` are the elements of one job, dead letter or end. */
+/* `text` has the elements of one job, dead letter or end. */
 static int add_match(struct uvs__redis_scan *scan, redisReply *const *text) {
   struct uvs__match *m = next_match(scan);
   struct uvs__bytes id = uvs__redis_bytes(text[0]);

@@ -17,7 +17,7 @@ struct settle_call {
 
 /* ------------------------------------------------------------------ answer --- */
 
-/* Ids that are there are read in the order of the puts. */
+/* The ids of existing jobs are read in the order of the puts. */
 static int read_item(struct uvs__settle *item, char digit, redisReply *const *body, size_t n,
                      size_t *at, int64_t wall_ns, struct uvs__arena *a) {
   struct uvs__bytes digits;

@@ -2,7 +2,7 @@
  *
  * redis_sigpipe: keeps a write to a closed connection from ending the process. libuv writes with
  * write(2), which then sends SIGPIPE to the thread, unless the program ignores that signal. A
- * library must not count on the program. So the thread that writes blocks the signal.
+ * library cannot rely on that. So the thread that writes blocks the signal.
  */
 #include <pthread.h>
 
@@ -20,7 +20,7 @@ void uvs__redis_block_sigpipe(sigset_t *before) {
   pthread_sigmask(SIG_BLOCK, &set, before);
 }
 
-/* Takes back the signals that were sent in between, else they would end the process now. */
+/* Removes the signals that were sent meanwhile; otherwise they would end the process now. */
 void uvs__redis_restore_sigpipe(const sigset_t *before) {
   sigset_t set, pending;
   int taken;

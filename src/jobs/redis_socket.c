@@ -19,8 +19,8 @@ struct uvs__redis_socket {
   uv_loop_t *loop;
   const struct uvs__redis_socket_hooks *hooks;
   void *arg;
-  int64_t until_ns;    /* all attempts to connect */
-  int64_t deadline_ns; /* this one */
+  int64_t until_ns;    /* the deadline of all attempts to connect */
+  int64_t deadline_ns; /* the deadline of this attempt */
   int pending;         /* handles that are not closed, and the look-up of the name */
   bool connected, broken;
   bool looking, streaming; /* the look-up runs; the stream is not closed */
@@ -41,7 +41,7 @@ struct uvs__redis_socket {
   struct addrinfo *next;      /* to be tried */
   struct addrinfo numeric;    /* instead of a look-up */
   struct sockaddr_storage numeric_address;
-  int last_error; /* of the addresses that were tried */
+  int last_error; /* of the last address that was tried */
 
   struct uvs__redis_command *first, *last; /* in flight */
   struct buffer out;                       /* not given to libuv yet */
@@ -99,7 +99,7 @@ static void close_stream(struct uvs__redis_socket *s) {
     uv_close(&s->to.handle, on_stream_closed);
 }
 
-/* How many bytes the kernel has got. */
+/* How many bytes were given to the kernel. */
 static uint64_t bytes_sent(const struct uvs__redis_socket *s) {
   return s->connected ? s->given - uv_stream_get_write_queue_size(&s->to.stream) : 0;
 }
@@ -153,7 +153,7 @@ static void on_timer(uv_timer_t *timer) {
   if (at_ns > now_ns()) {
     arm(s, at_ns);
   } else if (!s->was_late) {
-    /* Perhaps the loop was held, and the reply is here: 1 ms is after the next poll. */
+    /* Perhaps the loop was held up, and the reply is here: in 1 ms the next poll has been done. */
     s->was_late = true;
     uv_timer_start(timer, on_timer, 1, 0);
   } else if (s->connected) {
@@ -235,7 +235,7 @@ static size_t word_size(const struct uvs__redis_words *part, int i) {
   return part->sizes != NULL ? part->sizes[i] : strlen(part->words[i]);
 }
 
-/* There is room for it. */
+/* The caller has made sure that there is room. */
 static void append(struct buffer *b, const void *data, size_t size) {
   if (size > 0)
     memcpy(b->data + b->size, data, size);
@@ -312,7 +312,7 @@ static void receive(struct uvs__redis_socket *s, redisReply *reply, int64_t rece
     c->done(c, reply->type == REDIS_REPLY_ERROR ? uvs__redis_error(reply, &unused) : 0, reply,
             received_ns);
   } else {
-    /* Too many connections, protected mode: the server says it unasked, and hangs up. */
+    /* Too many connections, or protected mode: the server sends an error unasked, and closes. */
     uvs__redis_line(why, sizeof why, reply->type == REDIS_REPLY_ERROR ? reply->str : "?",
                     reply->type == REDIS_REPLY_ERROR ? reply->len : 1);
     freeReplyObject(reply);
@@ -427,7 +427,7 @@ static void on_lookup(uv_getaddrinfo_t *lookup, int status, struct addrinfo *lis
   end_one(s);
 }
 
-/* An address in numbers needs no thread of the pool, where a look-up may wait for others. */
+/* A numeric address needs no thread of the pool, where a look-up may have to wait. */
 static bool read_numeric(struct uvs__redis_socket *s) {
   struct sockaddr_storage *to = &s->numeric_address;
 
@@ -461,7 +461,7 @@ static void start(struct uvs__redis_socket *s, bool path) {
   } else if (read_numeric(s)) {
     connect_next(s);
   } else {
-    /* No hook is called from inside uvs__redis_socket_open, so the timer says the error. */
+    /* No hook is called from inside uvs__redis_socket_open, so the timer reports the error. */
     s->last_error = start_lookup(s);
     if (s->last_error != 0) {
       s->deadline_ns = 0;

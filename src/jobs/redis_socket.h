@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * redis_socket: one connection to a Redis server, on a libuv loop. Of hiredis only the parser of
- * replies is used.
+ * redis_socket: one connection to a Redis server, on a libuv loop. The only part of hiredis that is
+ * used is the parser of replies.
  *
  * A socket is made for one connection and frees itself after it. Commands are pipelined: their
- * words go into one buffer, which is written once in a pass of the loop, and the replies answer
- * them in order.
+ * words go into one buffer, which is written once in a pass of the loop, and the replies come in
+ * the order of the commands.
  *
- * DEADLINES. Each command has a deadline, which counts from its sending. When the deadline of the
+ * DEADLINES. Each command has a deadline, which counts from the send. When the deadline of the
  * oldest command passes, the connection is closed. A reply that arrives byte by byte does not
  * move the deadline. If the loop was late itself, the socket first reads what has arrived.
  *
  * WHAT A LOST CONNECTION MEANS. A server carries out a command only when it has all of its bytes.
- * So a command whose last byte was not yet given to the kernel was not done (UV_EAGAIN). The others
- * may have been done (UVS_EUNKNOWN).
+ * So a command whose last byte was not yet given to the kernel was not carried out (UV_EAGAIN). The
+ * other commands may have been carried out (UVS_EUNKNOWN).
  */
 #ifndef UVSCHED_JOBS_REDIS_SOCKET_H
 #define UVSCHED_JOBS_REDIS_SOCKET_H
@@ -42,7 +42,8 @@ int uvs__redis_error(const redisReply *reply, enum uvs__redis_remedy *ret);
 /* Copies a text as one printable line, cut to the size. */
 void uvs__redis_line(char *to, size_t size, const char *text, size_t length);
 
-/* The value of a line "name:value" of INFO. False: there is none. It is cut to the size. */
+/* Copies the value of a line "name:value" of INFO, cut to the size. False: there is no such line.
+ */
 bool uvs__redis_info(const redisReply *reply, const char *name, char *ret, size_t size);
 
 /* --------------------------------------------------------- redis_socket.c --- */
@@ -84,14 +85,15 @@ struct uvs__redis_address {
   const char *path;
 };
 
-/* Starts to connect, for at most timeout_ns. `address` is copied. NULL: no memory, no hook is
- * called. */
+/* Starts to connect, for at most timeout_ns. `address` is copied. Returns NULL if there is no
+ * memory; then no hook is called. */
 struct uvs__redis_socket *
 uvs__redis_socket_open(uv_loop_t *loop, const struct uvs__redis_address *address,
                        int64_t timeout_ns, const struct uvs__redis_socket_hooks *hooks, void *arg);
 
-/* Sends the words of all parts as one command. timeout_ns is the command's. The socket was opened.
- * c->done is set. 0 or UV_ENOMEM; UV_EAGAIN: it is broken. */
+/* Sends the words of all parts as one command, which may take timeout_ns. The caller has set
+ * c->done. Call it only after the hook `opened`. Returns 0, UV_ENOMEM, or UV_EAGAIN if the socket
+ * is broken. */
 int uvs__redis_socket_send(struct uvs__redis_socket *s, struct uvs__redis_command *c,
                            const struct uvs__redis_words *parts, int n_parts, int64_t timeout_ns);
 
@@ -138,13 +140,13 @@ struct uvs__redis_connection {
   int port;
   struct uvs__redis_socket *socket; /* NULL: between two attempts */
 
-  const struct uvs__redis_connection *leader; /* use its server, and only that one; or NULL */
+  const struct uvs__redis_connection *leader; /* connect only to its server; or NULL */
   bool allowed;                               /* with a leader: connect now */
-  bool asking;                                /* the socket is to a sentinel */
-  bool found;                                 /* the sentinel said host and port */
-  bool sentinel_auth;                         /* it has got the password */
+  bool asking;                                /* the socket is connected to a sentinel */
+  bool found;                                 /* the sentinel has answered with host and port */
+  bool sentinel_auth;                         /* the password was sent to the sentinel */
   bool closing;
-  unsigned sentinel; /* the one to ask */
+  unsigned sentinel; /* index of the sentinel to ask */
   uint64_t random;
   int64_t delay_ns;   /* until the next attempt; it doubles */
   int64_t started_ns; /* the last attempt */
@@ -153,15 +155,15 @@ struct uvs__redis_connection {
   struct uvs__redis_command login[UVS__REDIS_LOGIN];
 };
 
-/* Starts the first attempt, from the loop. The fields up to `owner` and `leader` are set, all
- * others are zero. With a leader nothing is attempted until `allowed` is set and the connection
- * hurried. Cannot fail. */
+/* Starts the first attempt, from the loop. The caller has set the fields up to `owner`, and
+ * `leader`; all others are zero. With a leader, no attempt is made until `allowed` is set and
+ * uvs__redis_connection_hurry is called. Cannot fail. */
 void uvs__redis_connection_open(struct uvs__redis_connection *c);
-/* Ends the connection that is there, if any. The next attempt follows. */
+/* Ends the present connection, if any. The next attempt follows. */
 void uvs__redis_connection_break(struct uvs__redis_connection *c, int status, const char *why);
 /* Makes the next attempt without delay. */
 void uvs__redis_connection_hurry(struct uvs__redis_connection *c);
-/* Ends the connection, and makes no other. `closed` is called from the loop. */
+/* Ends the connection for good. `closed` is called from the loop. */
 void uvs__redis_connection_close(struct uvs__redis_connection *c);
 /* Sends on a connection that is ready. */
 int uvs__redis_connection_send(struct uvs__redis_connection *c, struct uvs__redis_command *command,
@@ -185,7 +187,7 @@ struct uvs__redis_subscription {
   struct uvs__redis_command subscribe;
 };
 
-/* The fields up to `closed` are set, and loop, options and leader of the connection. */
+/* The caller has set the fields up to `closed`, and loop, options and leader of the connection. */
 void uvs__redis_subscription_open(struct uvs__redis_subscription *s);
 void uvs__redis_subscription_close(struct uvs__redis_subscription *s);
 
@@ -194,7 +196,7 @@ void uvs__redis_subscription_close(struct uvs__redis_subscription *s);
 /* An answer that waits for replicas. */
 struct uvs__redis_held {
   struct uvs__redis_held *next;
-  /* 0; UVS_EUNKNOWN: too few replicas have it in time, and `why` says so. */
+  /* 0; UVS_EUNKNOWN: too few replicas had the change in time, and `why` says so. */
   void (*done)(struct uvs__redis_held *h, int status, const char *why);
 };
 
@@ -206,11 +208,11 @@ struct uvs__redis_replicas {
   struct uvs__redis_held *first, *last; /* for the next WAIT */
   struct uvs__redis_held *batch;        /* of the WAIT that runs */
   bool waiting;
-  bool written; /* the write before it succeeded */
+  bool written; /* the write before that WAIT succeeded */
   struct uvs__redis_command write, wait;
 };
 
-/* The same. */
+/* The caller has set the fields up to `closed`, and loop, options and leader of the connection. */
 void uvs__redis_replicas_open(struct uvs__redis_replicas *r);
 void uvs__redis_replicas_close(struct uvs__redis_replicas *r);
 /* Answers *h when enough replicas have all that the server had done until now. */
@@ -219,7 +221,7 @@ void uvs__redis_replicas_hold(struct uvs__redis_replicas *r, struct uvs__redis_h
 /* ------------------------------------------------------------ redis_url.c --- */
 
 /* Reads "host:port", "host", "[v6]:port" or "[v6]" up to a comma or the end, and moves *at behind
- * it. False: it is none. */
+ * it. Returns false if the text is not an address. */
 bool uvs__redis_read_address(const char **at, int port, char host[UVS__REDIS_HOST], int *ret_port);
 
 #endif

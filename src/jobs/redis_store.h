@@ -39,7 +39,7 @@ struct uvs__redis_queue {
 struct uvs__redis {
   struct uvs__store base;
   struct uvs__redis_options *options;
-  uvs_clock_t clock;     /* wall_ns NULL: the server's */
+  uvs_clock_t clock;     /* wall_ns NULL: the server's clock counts */
   uint64_t node;         /* 48 random bits: the number of this opener */
   char channels[2][100]; /* for messages to this opener; for events */
   const char *channel_names[2];
@@ -48,19 +48,19 @@ struct uvs__redis {
   void *arg; /* of the hooks */
   struct uvs__redis_link *link;
   char epoch[40];                              /* "": not known yet */
-  bool ready;                                  /* the epoch is that of the server */
+  bool ready;                                  /* the epoch is that of the server's data */
   bool asking;                                 /* init was sent */
   void (*ask_epoch)(struct uvs__redis *store); /* the server has another epoch */
-  struct uvs__request *waiting, **end;         /* until it is ready */
-  uv_timer_t patience;                         /* how long they wait */
+  struct uvs__request *waiting, **end;         /* requests that wait for `ready` */
+  uv_timer_t patience;                         /* how long these requests wait */
   char run_id[60];                             /* of the server */
   char warning[UVS__REDIS_WARNING_MAX];        /* settings that may lose jobs; "" */
-  bool leads; /* takes part in leading; not with a replaced clock */
+  bool leads; /* takes part in leading queues; false with a replaced clock */
   uint64_t random;
   struct uvs__redis_queue *queues;
   int housekeeping;  /* old records that a command removes; 0 with a replaced clock */
   bool waited_for;   /* a job was read that has not ended */
-  unsigned leaves;   /* `stop`: commands that end leases */
+  unsigned leaves;   /* in `stop`: commands that end leases and are not answered */
   int64_t offset_us; /* the server's clock less the monotonic one */
   bool knows_offset;
 };
@@ -73,7 +73,7 @@ struct uvs__words {
   size_t *sizes;
   int n, room;
   size_t bytes;
-  bool no_memory; /* nothing is added any more */
+  bool no_memory; /* then no more words are added */
 };
 
 /* Words that are not copied must live until the command is sent. */
@@ -90,14 +90,14 @@ struct uvs__queue_names {
   const char *names[UVS__REDIS_QUEUES];
   size_t n;
 };
-/* Its index, counted from 1; it is added if it is not there. 0: there is no room. */
+/* Returns the index of a queue, counted from 1. A queue that is not there is added. 0: no room. */
 size_t uvs__queue_index(struct uvs__queue_names *q, const char *name);
 
 /* A request that is being carried out. */
 struct uvs__redis_op {
   struct uvs__redis *store;
   struct uvs__request *r;
-  unsigned left; /* commands that are not answered, and one while they are made */
+  unsigned left; /* commands that are not answered, plus 1 while commands are made */
   bool done_any; /* a command was carried out */
   int status;
 };
@@ -107,13 +107,14 @@ struct uvs__redis_op *uvs__redis_op_new(struct uvs__redis *store, struct uvs__re
  * and frees the op. */
 void uvs__redis_op_done(struct uvs__redis_op *op, int status);
 
-/* A command. The rooms put it at the front of structs of their own, which they free in `answered`.
- * `body` has the elements behind the common ones; it is NULL if status is not 0. */
+/* A command. Each file puts this struct at the front of a struct of its own, and frees that in
+ * `answered`. `body` has the elements of the reply after the common ones; it is NULL if status is
+ * not 0. */
 struct uvs__redis_call {
   struct uvs__redis *store;
   struct uvs__redis_op *op;
   void (*answered)(struct uvs__redis_call *call, int status, redisReply *const *body, size_t n);
-  int64_t wall_ns; /* when it is answered: the store's clock, as the script has read it */
+  int64_t wall_ns; /* set before `answered`: the store's clock, as the script has read it */
 };
 
 /* The words that each command begins with: keys, epoch, time, queues. */
@@ -122,8 +123,8 @@ void uvs__redis_begin(struct uvs__redis *store, struct uvs__words *w,
 /* Sends and frees the words. If that fails, `answered` is called at once. */
 void uvs__redis_send(struct uvs__redis_call *call, enum uvs__redis_script script,
                      struct uvs__words *w, bool durable);
-/* For commands with one answer: a call whose op it is. NULL: the op has failed. `size` is that of
- * the caller's struct. */
+/* For requests of one command: makes a call of the op. NULL: there is no memory, and the op has
+ * failed. `size` is the size of the caller's struct. */
 void *uvs__redis_call_new(struct uvs__redis_op *op, size_t size,
                           void (*answered)(struct uvs__redis_call *call, int status,
                                            redisReply *const *body, size_t n));
@@ -159,7 +160,7 @@ struct uvs__redis_run {
   int64_t due_us;
   struct uvs__bytes error, progress;
 };
-/* False: this is no record. `whole`: with metadata and payload. */
+/* Returns false if the bytes are not a record. `whole`: with metadata and payload. */
 bool uvs__redis_read_record(struct uvs__reader *r, bool whole, struct uvs__redis_record *ret);
 bool uvs__redis_read_run(struct uvs__bytes bytes, struct uvs__redis_run *ret);
 
@@ -195,10 +196,10 @@ void uvs__redis_set_queue(struct uvs__redis_op *op);
 void uvs__redis_cron(struct uvs__redis_op *op); /* SET_CRON and REMOVE_CRON */
 void uvs__redis_crons(struct uvs__redis_op *op);
 
-/* redis_put.c: how much room a put takes, its words, and its answer. */
+/* redis_put.c: how much room a put takes in a command, its words, and its answer. */
 size_t uvs__redis_put_size(const struct uvs__put *put);
 void uvs__redis_put_words(struct uvs__words *w, const struct uvs__put *put, size_t queue);
-/* Reads n answers. *at: the next id in the body. False: the reply is wrong; or no memory. */
+/* Reads n answers. *at: the next id in the body. 0, UV_ENOMEM, UV_EIO (a wrong reply). */
 int uvs__redis_read_puts(struct uvs__put *puts, size_t n, const char *digits,
                          redisReply *const *body, size_t n_body, size_t *at, int64_t wall_ns,
                          struct uvs__arena *a);
@@ -217,7 +218,7 @@ struct uvs__redis_scan {
   const char *queue, *rest; /* of the id */
   bool whole;               /* with payloads and results */
   uint32_t limit;
-  int64_t cursor; /* where to begin; then where to go on; 0: there is no more */
+  int64_t cursor; /* where to begin; after the search, where to go on; 0: there is no more */
   struct uvs__arena *arena;
   void (*found)(struct uvs__redis_scan *scan, int status); /* called once */
 
@@ -231,7 +232,7 @@ struct uvs__redis_scan {
 void uvs__redis_scan(struct uvs__redis_scan *scan);
 void uvs__redis_scan_free(struct uvs__redis_scan *scan); /* not *scan itself */
 
-/* The names of n queues in the order of their making; n -1: all. */
+/* The names of n queues from `from` on, in the order in which they were made. n = -1: all. */
 struct uvs__redis_names {
   struct uvs__redis *store;
   void (*named)(struct uvs__redis_names *names, int status, redisReply *const *list, size_t n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * redis_subscription: the connection that receives published messages. One PING a minute notices
- * that the connection is dead although nothing says so.
+ * redis_subscription: the connection that receives published messages. One PING a minute finds out
+ * whether the connection is dead without an error.
  */
 #include "jobs/redis_socket.h"
 

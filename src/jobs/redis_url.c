@@ -77,7 +77,7 @@ static const char *decode(struct reader *r, const char *from, size_t size) {
   return to;
 }
 
-/* A number without sign. -1: it is none, or above max. */
+/* Reads a number without sign. -1: the text is not a number, or the number is above max. */
 static int64_t read_number(const char *from, size_t size, int64_t max) {
   int64_t n = 0;
 
@@ -208,7 +208,7 @@ static int refuse_setting(struct reader *r, const char *at, size_t length) {
   return UV_EINVAL;
 }
 
-/* "name=value&name=value" up to the end. has_db: the path has said it. */
+/* Reads "name=value&name=value" up to the end. has_db: the path has given the database. */
 static int read_settings(struct reader *r, const char *at, bool has_db) {
   static const struct {
     const char *name;
