@@ -78,7 +78,9 @@ def main():
 
     try:
         check("a put into an empty database", put("mail", "1", "0", "x"), "no process has opened this namespace\n")
-        check("stats", jobs("stats")[0], 0)
+        check("a command that only looks makes no store", jobs("stats")[0], 1)
+        check("still none", put("mail", "1", "0", "x"), "no process has opened this namespace\n")
+        check("a runner makes it", jobs("run", "--name", "mail", "--until-empty", "--exec", "cat")[0], 0)
         check("a new job", put("mail", "1", "0", "hello"), "put\n")
         check("the same again", put("mail", "1", "0", "hello"), "exists: 1\n")
         check("a later job", put("mail", "2", "3600", "later"), "put\n")
