@@ -10,10 +10,10 @@
 #include "amqp/alloc.h"
 #include "amqp/headers.h"
 
-#define WAIT_NS UINT64_C(1000000000) /* then a message that was not sent is given back */
-#define DROPPED_LOOKS 4              /* then nobody waits for the confirm of a dropped message */
-#define HEADERS_ROOM 1500            /* bytes that sending adds to the properties */
-#define BURST 64                     /* messages before the other targets */
+#define WAIT_NS UINT64_C(1000000000) /* a message that is not sent in this time is given back */
+#define DROPPED_LOOKS 4   /* after so many looks, a dropped message ends without a confirm */
+#define HEADERS_ROOM 1500 /* bytes that sending adds to the properties */
+#define BURST 64          /* messages of a target before the other targets have their turn */
 
 /* ---------------------------------------------------------------- targets --- */
 
@@ -336,7 +336,7 @@ void uvs__target_look(struct uvs__target *t, bool all) {
 
     if (send == NULL || !is_dropped(send) || send->dropped_for < DROPPED_LOOKS)
       continue;
-    t->window[slot(tag)] = NULL; /* its confirm may still come */
+    t->window[slot(tag)] = NULL; /* the confirm may still come */
     uvs__send_end(send, UVS__SENT_LATER, "the broker has not confirmed it");
   }
 }

@@ -108,7 +108,7 @@ end
 -- leader, no message is needed.
 local function tell_leader(q)
   local l = read_lead(q)
-  if l and l.head <= q.nearest and now <= l.till + LATE then -- else the deputy is gone, too
+  if l and l.head <= q.nearest and now <= l.till + LATE then -- otherwise the deputy is gone, too
     return
   end
   if l and l.till >= now then
