@@ -99,7 +99,7 @@ static int open_channel(struct uvs__publisher *p, struct uvs__target *t) {
   rc = uvs__link_answer(&p->link, t->number, "a channel cannot be opened");
   if (rc == 0) {
     amqp_confirm_select(p->link.state, t->number);
-    rc = uvs__link_answer(&p->link, t->number, "publisher confirms cannot be had");
+    rc = uvs__link_answer(&p->link, t->number, "publisher confirms cannot be turned on");
   }
   uvs__link_idle(&p->link);
   t->is_open = rc == 0;
@@ -327,7 +327,7 @@ void uvs__target_look(struct uvs__target *t, bool all) {
 
     list = send->next;
     if (all || now_ns - send->since_ns > WAIT_NS || is_dropped(send))
-      uvs__send_end(send, UVS__SENT_LATER, "it could not be sent in time");
+      uvs__send_end(send, UVS__SENT_LATER, "the message could not be sent in time");
     else
       uvs__target_add(t, send);
   }
@@ -337,6 +337,6 @@ void uvs__target_look(struct uvs__target *t, bool all) {
     if (send == NULL || !is_dropped(send) || send->dropped_for < DROPPED_LOOKS)
       continue;
     t->window[slot(tag)] = NULL; /* the confirm may still come */
-    uvs__send_end(send, UVS__SENT_LATER, "the broker has not confirmed it");
+    uvs__send_end(send, UVS__SENT_LATER, "the broker has not confirmed the message");
   }
 }
