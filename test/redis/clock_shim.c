@@ -4,7 +4,6 @@
  * file that CLOCK_SHIM names has 8 bytes, the number of microseconds that the program's clock is
  * ahead; it may change at any time. libfaketime does not start with a redis-server that uses
  * jemalloc. */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
