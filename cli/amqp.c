@@ -20,11 +20,11 @@ static const char help[] =
     "\n"
     "Delayed delivery for RabbitMQ without a plugin. Publish a message to the exchange INTAKE, "
     "with\n"
-    "the header x-delay (milliseconds). It is kept in the store, and published to the exchange\n"
-    "TARGET when the delay has passed. docs/rabbitmq.md is the guide.\n"
+    "the header x-delay (milliseconds). The bridge keeps the message in the store, and publishes\n"
+    "it to the exchange TARGET when the delay has passed. docs/rabbitmq.md is the guide.\n"
     "\n"
     "options:\n"
-    "  --store sqlite:FILE     the store; it is made if there is none\n"
+    "  --store sqlite:FILE     the store; a missing file is made\n"
     "  --broker URL            amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps://... for TLS.\n"
     "                          Default: the environment variable UVSCHED_BROKER, which other\n"
     "                          users of the machine cannot read\n"
@@ -43,9 +43,10 @@ static const char help[] =
     "  --help                  this text\n"
     "\n"
     "headers of a message:\n"
-    "  x-delay                 milliseconds from its arrival; absent, negative or unreadable: now\n"
-    "  x-deliver-at            or an instant: a timestamp, milliseconds since 1970, or\n"
-    "                          2026-11-18T20:00:00Z\n"
+    "  x-delay                 milliseconds from the arrival; if absent, negative or unreadable:\n"
+    "                          at once\n"
+    "  x-deliver-at            instead of x-delay, an instant: a timestamp, milliseconds since\n"
+    "                          1970, or text such as 2026-11-18T20:00:00Z\n"
     "  x-uvsched-id            on delivery: the id of the job. Two copies of a message have the\n"
     "                          same id if the publisher has set a message-id.\n"
     "\n"
@@ -53,7 +54,8 @@ static const char help[] =
     "  uvsched amqp --store sqlite:/var/lib/uvsched/amqp.db --broker amqp://localhost \\\n"
     "    --map delay.orders=orders --map delay.mail=mail\n"
     "\n"
-    "SIGTERM or SIGINT: takes nothing more, finishes what it has, and exits with 0.\n"
+    "On SIGTERM or SIGINT, the bridge takes no more messages, finishes those that it has, and\n"
+    "exits with 0.\n"
     "\n"
     "exit status: 0 it was told to stop; 1 the store cannot be used; 2 the command line is "
     "wrong.\n";
@@ -147,7 +149,7 @@ static void on_signal(uv_signal_t *handle, int number) {
 
   (void)number;
   if (b->stopping) {
-    uv_signal_stop(handle); /* one more ends the process at once */
+    uv_signal_stop(handle); /* the next signal ends the process at once */
     return;
   }
   b->stopping = true;
@@ -180,7 +182,7 @@ static int run_bridge(struct bridge *b, uvs_jobs_amqp_options_t *o,
   if (rc != 0)
     return rc;
   rc = open_signals(b);
-  if (rc != 0) /* the process ends: handles that are open do no harm */
+  if (rc != 0) /* the process ends, so open handles do no harm */
     return jobs_close(&b->store, jobs_failed(&b->store, "the bridge cannot be started", rc));
   rc = uvs_jobs_amqp_open(b->store.jobs, o, &b->amqp, text, sizeof text);
   if (rc == 0)
@@ -199,8 +201,8 @@ static int run_bridge(struct bridge *b, uvs_jobs_amqp_options_t *o,
   return jobs_close(&b->store, status);
 }
 
-/* Takes all --map out of argv, because an option of args.h has one value. Returns how many there
- * are, -1: cli_usage_error has told the user. */
+/* Takes all --map out of argv, because an option of args.h has one value. Returns how many maps
+ * there are, or -1 if cli_usage_error has reported a mistake. */
 static int take_maps(int *argc, char **argv, char **ret_maps) {
   int n = 0, kept = 1;
 

@@ -16,7 +16,7 @@ static const struct jobs_command *const commands[] = {
 
 static const char examples[] =
     "\n"
-    "A job is a name, a payload and a due time. It stays in a store until it has run, so it\n"
+    "A job is a name, a payload and a due time. A job stays in a store until it has run, so it\n"
     "survives crashes. The store is a SQLite file, or a Redis server. `put` makes the file. `run`\n"
     "runs a command for each job that is due. Any number of runners, and of programs that use\n"
     "libuvsched-jobs, may use the store at the same time.\n"

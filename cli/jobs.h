@@ -36,8 +36,8 @@ extern const struct jobs_command jobs_cron;
 extern const struct jobs_command jobs_run;
 
 /* libuv aborts when it closes a handle whose descriptor is 0, 1 or 2. If one of these is closed,
- * our files and pipes would get its number. So this takes the missing numbers, for reading only:
- * writing to them fails as if they were closed. Call it before anything is opened. */
+ * our files and pipes would get its number. So this function opens /dev/null under each missing
+ * number, for reading only: a write to it still fails. Call it before anything is opened. */
 void jobs_open_descriptors(void);
 
 /* --------------------------------------------------------------- arguments --- */
@@ -70,7 +70,7 @@ int jobs_read_payload(const char *command, const char *text, const char *file, v
 /* ------------------------------------------------------------------- store --- */
 
 struct jobs_store {
-  char name[500]; /* to be shown: without a password */
+  char name[500]; /* to be shown: without the password */
   uv_loop_t loop;
   uvs_t *scheduler;
   uvs_jobs_t *jobs;

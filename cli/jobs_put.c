@@ -11,9 +11,9 @@
 static const char help[] =
     "usage: uvsched jobs put --store STORE --name NAME [--in DURATION | --at TIME] [OPTIONS]\n"
     "\n"
-    "Puts a job into the store, and prints its id. When the id is printed, the job is durable:\n"
-    "in a SQLite file it survives crashes and power failures, in Redis also, with appendfsync\n"
-    "always. A SQLite file is made if there is none.\n"
+    "Puts a job into the store, and prints its id. When the id is printed, the job is durable.\n"
+    "In a SQLite file the job survives crashes and power failures. In Redis it does so only if\n"
+    "appendfsync is always. A missing SQLite file is made.\n"
     "\n"
     "options:\n"
     "  --store STORE           sqlite:FILE or redis://HOST\n"

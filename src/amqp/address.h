@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * address: where the broker is: the URL of the options, taken apart.
+ * address: takes the URL of the broker apart.
  */
 #ifndef UVSCHED_AMQP_ADDRESS_H
 #define UVSCHED_AMQP_ADDRESS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * content: puts a message together from its frames: a method (deliver, return), a header, and the
- * body in pieces. Frames of other channels may come between. What it refers to is valid until the
- * buffers of the channel are released.
+ * body in pieces. Frames of other channels may come in between. The memory that a message refers
+ * to is valid until the buffers of the channel are released.
  */
 #ifndef UVSCHED_AMQP_CONTENT_H
 #define UVSCHED_AMQP_CONTENT_H
@@ -23,8 +23,8 @@ struct uvs__content {
 
 void uvs__content_begin(struct uvs__content *c, const void *method);
 
-/* A frame that is not a method. Returns 1: the message is complete; 0: not yet; UV_EPROTO: it does
- * not belong here; UV_ENOMEM. */
+/* Takes a frame that is not a method. Returns 1: the message is complete; 0: not yet; UV_EPROTO:
+ * the frame does not belong here; UV_ENOMEM. */
 int uvs__content_frame(struct uvs__content *c, const amqp_frame_t *frame);
 void uvs__content_end(struct uvs__content *c);
 

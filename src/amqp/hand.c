@@ -37,13 +37,14 @@ static void try_again(struct uvs__intake *in, struct uvs__taken *t) {
   in->again = t;
 }
 
-/* Any thread: what the store or the publisher has answered. */
+/* Any thread: notes the answer of the store or of the publisher. */
 static void push_answered(struct uvs__intake *in, struct uvs__taken *first,
                           struct uvs__taken *last) {
   uv_mutex_lock(&in->lock);
   last->next = in->answered;
   in->answered = first;
-  /* Under the lock, because the thread may end, and free *in, as soon as it has the answer. */
+  /* Under the lock, because the intake's thread may end and free *in as soon as it has the answer.
+   */
   uvs__link_wake(&in->link);
   uv_mutex_unlock(&in->lock);
 }
@@ -66,7 +67,7 @@ static void on_put(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, 
 
     t->status = results[i].status;
     t->next = i + 1 < n ? put->messages[i + 1] : NULL;
-    if (t->status < 0 && *t->rest == '\0' && rest != NULL) /* repeat it with this id */
+    if (t->status < 0 && *t->rest == '\0' && rest != NULL) /* repeat the put with this id */
       snprintf(t->rest, sizeof t->rest, "%s", rest + 1);
   }
   push_answered(put->intake, put->messages[0], put->messages[n - 1]);
@@ -81,7 +82,8 @@ static void fill_spec(const struct uvs__intake *in, const struct uvs__taken *t, 
   ret->name = in->amqp->name;
   ret->id = *t->rest == '\0' ? NULL : t->rest;
   ret->at_ns = t->at_ns;
-  ret->delay_ns = t->delay_ns > passed_ns ? t->delay_ns - passed_ns : 0; /* from its arrival */
+  ret->delay_ns =
+      t->delay_ns > passed_ns ? t->delay_ns - passed_ns : 0; /* counts from the arrival */
   ret->payload = t->payload;
   ret->payload_size = t->size;
   ret->keep_done_ns = t->is_named ? KEEP_DONE_NS : 0;
@@ -135,8 +137,8 @@ void uvs__hand_add(struct uvs__intake *in, struct uvs__taken *t) {
 
 /* ------------------------------------------------------------------- parking --- */
 
-/* The publisher's thread. While the intake stops, nobody waits for a parked message: it stays in
- * the intake queue. */
+/* Runs on the publisher's thread. While the intake stops, nobody waits for a message to be parked:
+ * the message stays in the intake queue. */
 static bool is_dropped(const struct uvs__send *send) {
   return atomic_load(&((const struct uvs__taken *)send)->intake->stopping);
 }

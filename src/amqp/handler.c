@@ -10,7 +10,7 @@
 #include "amqp/headers.h"
 #include "amqp/message.h"
 
-#define LATER_NS UVS_SEC(1) /* for how long a job is given back, at least */
+#define LATER_NS UVS_SEC(1) /* the shortest time for which a job is given back */
 
 struct job_send {
   struct uvs__send send;
@@ -21,8 +21,8 @@ static bool is_dropped(const struct uvs__send *send) {
   return uvs_job_cancelled(((const struct job_send *)send)->job) != 0;
 }
 
-/* Not counted as an attempt. The wait is 1 to 2 s: with the random part, the jobs of an outage do
- * not all come back at once. */
+/* Gives the job back; this does not count as an attempt. The wait is 1 to 2 s, in part random, so
+ * that the jobs of an outage do not all come back at once. */
 static int later(uvs_job_t *job) {
   unsigned random = 0;
   struct timespec t;

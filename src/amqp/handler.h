@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * handler: the object behind uvs_jobs_amqp_t: a handler of jobs, the publisher, an intake if there
- * is one, and the notes that their threads leave for the loop thread.
+ * is one, and the notes that the threads leave for the loop thread.
  */
 #ifndef UVSCHED_AMQP_HANDLER_H
 #define UVSCHED_AMQP_HANDLER_H
@@ -44,7 +44,7 @@ struct uvs_jobs_amqp_s {
   struct uvs__note *notes, **notes_end;
   _Atomic bool publisher_exited, intake_exited;
 
-  /* The loop thread's own. */
+  /* Only the loop thread uses these. */
   bool stopping, closing;
   uvs_jobs_amqp_cb on_stopped, on_closed;
   void *stopped_arg, *closed_arg;
@@ -54,7 +54,7 @@ struct uvs_jobs_amqp_s {
 void uvs__amqp_tell(void *amqp, int what, const char *text);
 void uvs__amqp_deliver(uvs_jobs_amqp_t *amqp);
 
-/* The handler of the jobs. Pool thread. */
+/* The handler of the jobs. Runs on a pool thread. */
 int uvs__amqp_run(uvs_job_t *job);
 
 #endif

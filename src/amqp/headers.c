@@ -80,7 +80,8 @@ static bool is_text(const amqp_field_value_t *v, const char *text) {
   return v != NULL && v->kind == AMQP_FIELD_KIND_UTF8 && uvs__amqp_is(v->value.bytes, text);
 }
 
-/* Removes headers prefix-exchange, -queue and -reason if they are about this queue. */
+/* Removes the headers PREFIX-exchange, PREFIX-queue and PREFIX-reason if they are about this queue.
+ */
 static void remove_record(amqp_basic_properties_t *p, const char *prefix, const char *queue) {
   static const char *const ends[] = {"-queue", "-exchange", "-reason"};
   char name[40];

@@ -19,16 +19,16 @@ amqp_field_value_t uvs__amqp_string(const char *text);
 const amqp_field_value_t *uvs__header_find(const amqp_table_t *headers, const char *name);
 
 /* Makes room for `more` headers: the entries become a copy in the pool, which the functions below
- * may change. Returns false without memory. */
+ * may change. Returns false if there is no memory. */
 bool uvs__headers_own(amqp_basic_properties_t *p, int more, amqp_pool_t *pool);
 
-/* Sets a header. There must be room if it is a new one. */
+/* Sets a header. For a new header there must be room. */
 void uvs__header_set(amqp_basic_properties_t *p, const char *name, amqp_field_value_t value);
 void uvs__header_remove(amqp_basic_properties_t *p, const char *name);
 
 /* Undoes what the broker did to a message that it took out of `queue` because of its expiration,
  * or of a limit of the queue: puts the expiration back, and removes the record of it. The headers
- * must be owned. Returns false without memory. */
+ * must be owned (uvs__headers_own). Returns false if there is no memory. */
 bool uvs__headers_restore(amqp_basic_properties_t *p, const char *queue, amqp_pool_t *pool);
 
 #endif

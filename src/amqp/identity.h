@@ -13,7 +13,7 @@
 
 #define UVS__AMQP_ID_BYTES 41 /* 160 bits in hexadecimal, and the end */
 
-/* From SHA-256 over the three parts, each with its length in front. */
+/* Makes the id from SHA-256 over the three parts, each preceded by its length. */
 void uvs__amqp_identity(const char *queue, amqp_bytes_t message_id, amqp_bytes_t body,
                         char ret[UVS__AMQP_ID_BYTES]);
 

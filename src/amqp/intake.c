@@ -8,7 +8,7 @@
 #include "amqp/headers.h"
 
 #define MAPS_MAX 1000
-#define NAME_MAX_BYTES 200 /* so that names made from it are short strings */
+#define NAME_MAX_BYTES 200 /* so that the names made from a name are short strings */
 #define HEARTBEAT_NS UINT64_C(10000000000)
 
 /* ---------------------------------------------------------------- connection --- */
@@ -177,12 +177,12 @@ static bool must_stop(struct uvs__intake *in) {
 static bool work(struct uvs__intake *in) {
   if (!subscribe(in) || !take_frames(in))
     return false;
-  uvs__hand_put(in); /* nothing more has come: what has come makes a batch */
+  uvs__hand_put(in); /* nothing more has come, so the batch is put now */
   return acknowledge(in) && beat(in);
 }
 
-/* What the store and the publisher have is answered, and acknowledged. The broker keeps the
- * rest. */
+/* Waits until the store and the publisher have answered, and acknowledges. The broker keeps all
+ * other messages. */
 static void drain(struct uvs__intake *in) {
   amqp_basic_cancel_t cancel[2] = {{uvs__amqp_text("intake"), 1}, {uvs__amqp_text("expired"), 1}};
 
@@ -194,7 +194,7 @@ static void drain(struct uvs__intake *in) {
   uvs__hand_drop(in);
   for (;;) {
     uvs__hand_answers(in);
-    uvs__hand_drop(in); /* what was refused: it stays in the broker */
+    uvs__hand_drop(in); /* refused messages stay in the broker */
     if (in->link.state != NULL && (!take_frames(in) || !acknowledge(in)))
       lose(in);
     if (in->out == 0)

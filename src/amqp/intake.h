@@ -37,13 +37,13 @@ struct uvs__map {
 
 /* A message that was received and is not acknowledged. */
 struct uvs__taken {
-  struct uvs__send send; /* if it is to be parked; first */
+  struct uvs__send send; /* used if the message is parked; first */
   struct uvs__taken *next;
   struct uvs__intake *intake;
   struct uvs__map *map;
   uint64_t epoch, tag, arrived_ns, again_ns;
   int64_t delay_ns, at_ns;
-  char rest[97]; /* of the job's id; "": the library makes it */
+  char rest[97]; /* of the job's id; "": the library makes the id */
   bool is_named; /* rest is from the message-id */
   bool is_parked;
   int status;
@@ -66,7 +66,7 @@ struct uvs__intake {
   bool stop;
   _Atomic bool stopping; /* the publisher reads it */
 
-  /* The thread's own. */
+  /* Only the intake's thread uses these. */
   struct uvs__taken *batch, **batch_end; /* for the next call of the store */
   size_t batch_n, batch_bytes;
   struct uvs__taken *again; /* to be tried again later */
@@ -88,27 +88,28 @@ void uvs__intake_join(struct uvs__intake *in); /* and free it */
 /* Declares what a map needs, and subscribes. Returns false: the connection is lost. */
 bool uvs__map_subscribe(struct uvs__intake *in, struct uvs__map *map);
 
-/* Declares the parking queue on the channel of a map. The same. */
+/* Declares the parking queue on the channel of a map. Returns false: the connection is lost. */
 bool uvs__map_declare_parking(struct uvs__intake *in, struct uvs__map *map);
 
 /* The channel is gone. */
 void uvs__map_closed(struct uvs__map *map);
 
-/* Tells why a map is not subscribed, once. */
+/* Tells why a map is not subscribed; the same reason only once. */
 void uvs__map_tell(struct uvs__intake *in, struct uvs__map *map, const char *why);
 
 /* --------------------------------------------------------------- take.c --- */
 
-/* Makes a job of the message in map->content. Returns 0; UV_ENOMEM. */
+/* Makes a job of the message in map->content, or has it parked. Returns 0; UV_ENOMEM. */
 int uvs__take(struct uvs__intake *in, struct uvs__map *map);
 
 /* --------------------------------------------------------------- hand.c --- */
 
 void uvs__hand_add(struct uvs__intake *in, struct uvs__taken *t); /* to the batch */
-void uvs__hand_put(struct uvs__intake *in);                       /* the batch to the store */
+void uvs__hand_put(struct uvs__intake *in);                       /* puts the batch */
 void uvs__hand_park(struct uvs__intake *in, struct uvs__taken *t);
-void uvs__hand_answers(struct uvs__intake *in); /* what store and publisher have answered */
-void uvs__hand_again(struct uvs__intake *in);   /* what is to be tried again now */
-void uvs__hand_drop(struct uvs__intake *in);    /* what is not out: the broker has it still */
+void uvs__hand_answers(struct uvs__intake *in); /* handles answers of store and publisher */
+void uvs__hand_again(struct uvs__intake *in);   /* tries messages again whose time has come */
+void uvs__hand_drop(struct uvs__intake *in);    /* frees messages that are not out: the broker
+                                                 * still has them */
 
 #endif

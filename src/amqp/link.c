@@ -68,7 +68,8 @@ static void failed(struct uvs__link *l, const char *what, int status) {
   snprintf(l->error, sizeof l->error, "%s: %s", what, amqp_error_string2(status));
 }
 
-/* The broker closes the connection. 320 (it shuts down) and 541 (it fails) are not our fault. */
+/* The broker closes the connection. 320 (the broker shuts down) and 541 (the broker fails) were not
+ * caused by this program. */
 static void closed_by_broker(struct uvs__link *l, const amqp_connection_close_t *close) {
   l->refused = close->reply_code != AMQP_CONNECTION_FORCED && close->reply_code < 530;
   uvs__link_close_text(close->reply_code, close->reply_text, l->error, sizeof l->error);
@@ -227,7 +228,7 @@ void uvs__link_drop(struct uvs__link *l, bool politely) {
 void uvs__link_wake(struct uvs__link *l) {
   ssize_t n = write(l->wake[1], "", 1);
 
-  (void)n; /* a full pipe wakes, too */
+  (void)n; /* a full pipe wakes the thread, too */
 }
 
 void uvs__link_break(struct uvs__link *l) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * link: one connection to the broker, used by one thread. Other threads may only wake that thread,
- * or break the connection if the thread is stuck in it: rabbitmq-c waits without a limit while the
- * broker does not read.
+ * or break the connection if the thread is stuck in a call: rabbitmq-c waits without a limit while
+ * the broker does not read.
  */
 #ifndef UVSCHED_AMQP_LINK_H
 #define UVSCHED_AMQP_LINK_H
@@ -36,33 +36,34 @@ void uvs__link_destroy(struct uvs__link *l);
 /* Connects and logs in, in at most about 10 s. Returns false: `error` says why. */
 bool uvs__link_connect(struct uvs__link *l);
 
-/* Drops the connection; `politely`: tells the broker, and waits for its answer for up to 1 s. */
+/* Drops the connection. `politely`: tells the broker, and waits up to 1 s for its answer. */
 void uvs__link_drop(struct uvs__link *l, bool politely);
 
-/* Waits until the broker or another thread has something, or for timeout_ms. `broker`: wait for the
- * broker, too. */
+/* Waits for at most timeout_ms, until the broker has sent something or another thread wakes this
+ * one. `broker` false: waits only for other threads. */
 void uvs__link_wait(struct uvs__link *l, bool broker, int timeout_ms);
 
 /* Any thread. */
 void uvs__link_wake(struct uvs__link *l);
 void uvs__link_break(struct uvs__link *l);
 
-/* The next frame that has come. Returns 1; 0: none; -1: the connection is lost, and `error` says
+/* Reads the next frame that has come. Returns 1; 0: none; -1: the connection is lost; `error` says
  * why. A frame is valid until uvs__link_release of its channel. */
 int uvs__link_next(struct uvs__link *l, amqp_frame_t *ret);
 void uvs__link_release(struct uvs__link *l, amqp_channel_t channel);
 
-/* After a call of rabbitmq-c that waits for an answer, `what`. Returns 0; the code of the broker
- * (404 ...) if it has closed the channel, which is answered here; -1: the connection is lost. */
+/* Call it after a call of rabbitmq-c that waits for an answer. `what` says what has failed. Returns
+ * 0; the code of the broker (404 ...) if the broker has closed the channel, after answering the
+ * close; -1: the connection is lost. */
 int uvs__link_answer(struct uvs__link *l, amqp_channel_t channel, const char *what);
 
-/* After a call that only sends. Returns false: the connection is lost. */
+/* Call it after a call that only sends. Returns false: the connection is lost. */
 bool uvs__link_sent(struct uvs__link *l, int status);
 
 /* Writes the text of a close that the broker sent, such as "404 NOT_FOUND - no exchange". */
 void uvs__link_close_text(uint16_t code, amqp_bytes_t text, char *ret, size_t size);
 
-/* Around a call that may block. */
+/* Call these before and after a call that may block. */
 void uvs__link_busy(struct uvs__link *l);
 void uvs__link_idle(struct uvs__link *l);
 
@@ -71,7 +72,7 @@ struct uvs__backoff {
   unsigned wait_ms;
 };
 
-/* The next wait: from 50 ms to 5 s, shortened by a random quarter. */
+/* Returns the next wait: from 50 ms to 5 s, shortened by a random part of up to a quarter. */
 int uvs__backoff_next(struct uvs__backoff *b);
 
 #endif

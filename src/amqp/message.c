@@ -81,7 +81,7 @@ free_properties:
   return rc;
 }
 
-/* Takes a short string. Returns where it ends; NULL: it does not end before `end`. */
+/* Reads a short string. Returns where it ends; NULL if that is after `end`. */
 static const uint8_t *take_short(const uint8_t *at, const uint8_t *end, amqp_bytes_t *ret) {
   size_t length;
 

@@ -27,12 +27,12 @@ struct uvs__amqp_message {
 int uvs__message_encode(const struct uvs__amqp_message *m, size_t max, uint8_t **ret,
                         size_t *ret_size);
 
-/* Decodes a message. Its strings are those of `data`, the headers are in the pool. Returns 0;
+/* Decodes a message. The strings point into `data`, the headers are in the pool. Returns 0;
  * UV_EINVAL (the bytes are not an encoded message); UV_ENOMEM. */
 int uvs__message_decode(const void *data, size_t size, amqp_pool_t *pool,
                         struct uvs__amqp_message *ret);
 
-/* Only the exchange. Returns 0, UV_EINVAL. */
+/* Decodes only the exchange. Returns 0, UV_EINVAL. */
 int uvs__message_exchange(const void *data, size_t size, amqp_bytes_t *ret);
 
 #endif

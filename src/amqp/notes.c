@@ -15,7 +15,7 @@ void uvs__amqp_tell(void *arg, int what, const char *text) {
     return;
   note = uvs__amqp_alloc(sizeof *note);
   if (note == NULL)
-    return; /* an event is a hint */
+    return; /* no memory: events are hints, so one may be lost */
   note->what = what;
   snprintf(note->text, sizeof note->text, "%s", text);
   uv_mutex_lock(&amqp->lock);

@@ -185,7 +185,7 @@ int uvs_jobs_amqp_open(uvs_jobs_t *jobs, const uvs_jobs_amqp_options_t *o, uvs_j
   *ret = amqp;
   return 0;
 
-stop_publisher: /* it has not begun to connect, so it ends at once */
+stop_publisher: /* the publisher has not begun to connect, so it ends at once */
   uvs__publisher_stop(&amqp->publisher);
   uvs__publisher_join(&amqp->publisher);
 close_handles:

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * publisher: the thread that publishes. It has one connection, and one channel for each exchange,
- * because an error closes the whole channel. At most UVS__WINDOW messages of a channel are not
- * confirmed. A message that cannot be sent for a second (no connection, an alarm of the broker, a
- * full window) is given back to its owner.
+ * because an error closes the whole channel. A channel has at most UVS__WINDOW messages that are
+ * sent and not confirmed. A message that cannot be sent for a second (no connection, an alarm of
+ * the broker, a full window) is given back to its owner.
  */
 #ifndef UVSCHED_AMQP_PUBLISHER_H
 #define UVSCHED_AMQP_PUBLISHER_H
@@ -26,7 +26,7 @@
 enum uvs__sent {
   UVS__SENT_CONFIRMED,
   UVS__SENT_RETURNED, /* no queue for it */
-  UVS__SENT_INVALID,  /* the broker does not accept such a message, or the payload is none */
+  UVS__SENT_INVALID,  /* the broker does not accept such a message, or the payload is no message */
   UVS__SENT_REFUSED,  /* the broker does not accept it now */
   UVS__SENT_LATER     /* not sent, or the answer is not known */
 };
@@ -43,7 +43,7 @@ struct uvs__send {
   bool (*is_dropped)(const struct uvs__send *send);
   void (*ended)(struct uvs__send *send, enum uvs__sent how, const char *text);
 
-  /* The publisher's own. */
+  /* Only the publisher uses these. */
   uint64_t since_ns;
   int dropped_for; /* looks at is_dropped */
   bool is_returned;
@@ -57,7 +57,7 @@ struct uvs__target {
   size_t exchange_size;
   struct uvs__send *waiting, **waiting_end;
   struct uvs__send *window[512]; /* by tag; NULL also: its owner does not wait any more */
-  bool sent[512];                /* and not confirmed */
+  bool sent[512];                /* sent and not confirmed */
   uint64_t first, next;          /* tags in the window */
   uint32_t careful; /* this many are sent one by one, to find the one that closes the channel */
   uint64_t used_ns;
@@ -74,7 +74,7 @@ struct uvs__publisher {
   void (*exited)(void *arg);
   void *arg;
 
-  /* The thread's own. */
+  /* Only the publisher's thread uses these. */
   struct uvs__target *targets[UVS__CHANNELS];
   size_t n_targets;
   bool blocked;
@@ -84,7 +84,7 @@ struct uvs__publisher {
   char told[400]; /* the last reason */
 };
 
-/* tell and exited are called on the thread. Returns 0 or an error of the system. */
+/* tell and exited are called on the publisher's thread. Returns 0 or an error of the system. */
 int uvs__publisher_start(struct uvs__publisher *p, const struct uvs__amqp_address *address,
                          void (*tell)(void *, int, const char *), void (*exited)(void *),
                          void *arg);
@@ -97,7 +97,7 @@ void uvs__publisher_send(struct uvs__publisher *p, struct uvs__send *send);
 
 /* ------------------------------------------------------------- target.c --- */
 
-/* The target of an exchange. Returns NULL if there are too many, or no memory. */
+/* Returns the target of an exchange; NULL if there are too many, or there is no memory. */
 struct uvs__target *uvs__target_find(struct uvs__publisher *p, amqp_bytes_t exchange);
 void uvs__target_add(struct uvs__target *t, struct uvs__send *send);
 
@@ -107,10 +107,11 @@ bool uvs__target_send(struct uvs__publisher *p, struct uvs__target *t);
 /* A frame for the channel of t. Returns false: the connection is lost. */
 bool uvs__target_frame(struct uvs__publisher *p, struct uvs__target *t, const amqp_frame_t *frame);
 
-/* The connection is lost: all that was sent ends. */
+/* The connection is lost: ends all messages that were sent. */
 void uvs__target_lost(struct uvs__publisher *p, struct uvs__target *t);
 
-/* Ends what waits for too long, and what nobody waits for. `all`: everything that waits. */
+/* Ends messages that have waited too long, and those whose owner does not wait. `all`: all of them.
+ */
 void uvs__target_look(struct uvs__target *t, bool all);
 
 void uvs__send_end(struct uvs__send *send, enum uvs__sent how, const char *text);

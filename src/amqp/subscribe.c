@@ -27,7 +27,7 @@ void uvs__map_closed(struct uvs__map *map) {
   uvs__content_end(&map->content);
 }
 
-/* After a call that waits for an answer. Returns true: go on. */
+/* Call it after a call that waits for an answer. Returns true: go on. */
 static bool answered(struct uvs__intake *in, struct uvs__map *map, const char *what, int *ret) {
   *ret = uvs__link_answer(&in->link, map->number, what);
   return *ret == 0;
@@ -52,8 +52,8 @@ static int open_channel(struct uvs__intake *in, struct uvs__map *map) {
   return 0;
 }
 
-/* What expires in the intake queue goes to the exchange map->expired, and so to the queue of the
- * same name. */
+/* Messages that expire in the intake queue go to the exchange map->expired, and so to the queue of
+ * the same name. */
 static int declare(struct uvs__intake *in, struct uvs__map *map) {
   amqp_connection_state_t c = in->link.state;
   amqp_channel_t n = map->number;
@@ -94,7 +94,7 @@ static int consume(struct uvs__intake *in, struct uvs__map *map) {
   amqp_connection_state_t c = in->link.state;
   int rc;
 
-  /* After basic.cancel one of the two may be left. */
+  /* After basic.cancel one of the two consumers may be left. */
   amqp_basic_cancel(c, map->number, text("intake"));
   if (answered(in, map, "the subscription cannot be ended", &rc))
     amqp_basic_cancel(c, map->number, text("expired"));
@@ -109,7 +109,7 @@ static int consume(struct uvs__intake *in, struct uvs__map *map) {
   return rc;
 }
 
-/* What comes after a failed call. Returns false: the connection is lost. */
+/* Call it after a failed call. Returns false: the connection is lost. */
 static bool failed(struct uvs__intake *in, struct uvs__map *map, int rc) {
   if (rc < 0)
     return false;

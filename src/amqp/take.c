@@ -12,7 +12,7 @@
 #include "amqp/message.h"
 #include "amqp/when.h"
 
-#define PARKED_MAX (1024u * 1024 * 1024) /* no bound: the broker has one */
+#define PARKED_MAX (1024u * 1024 * 1024) /* in effect no bound; the broker has one */
 
 /* Encodes the message for the parking queue, with headers that say where it was and why. */
 static int encode_parked(struct uvs__intake *in, struct uvs__taken *t, struct uvs__amqp_message *m,
@@ -29,7 +29,7 @@ static int encode_parked(struct uvs__intake *in, struct uvs__taken *t, struct uv
   uvs__header_set(&m->properties, "x-uvsched-refused", uvs__amqp_string(t->reason));
   uvs__header_set(&m->properties, "x-uvsched-intake", uvs__amqp_string(t->map->intake));
   uvs__header_set(&m->properties, "x-uvsched-routing-key", uvs__amqp_string(key));
-  /* It must not expire in the parking queue. */
+  /* The message must not expire in the parking queue. */
   if (m->properties._flags & AMQP_BASIC_EXPIRATION_FLAG) {
     amqp_field_value_t expiration = uvs__amqp_string("");
 
@@ -42,7 +42,7 @@ static int encode_parked(struct uvs__intake *in, struct uvs__taken *t, struct uv
   rc = uvs__message_encode(m, PARKED_MAX, &t->payload, &t->size);
   if (rc != UV_EINVAL && rc != UV_E2BIG)
     return rc;
-  /* Its own headers are what cannot be encoded. They are lost, and the body is kept. */
+  /* The headers of the message cannot be encoded. They are lost, and the body is kept. */
   memset(&m->properties, 0, sizeof m->properties);
   if (!uvs__headers_own(&m->properties, 4, pool))
     return UV_ENOMEM;
@@ -54,7 +54,7 @@ static int encode_parked(struct uvs__intake *in, struct uvs__taken *t, struct uv
   return uvs__message_encode(m, PARKED_MAX, &t->payload, &t->size);
 }
 
-/* Encodes the message as a job. Returns UV_E2BIG, UV_EINVAL: it is to be parked. */
+/* Encodes the message as a job. Returns UV_E2BIG, UV_EINVAL: the message is to be parked. */
 static int encode_job(struct uvs__taken *t, const struct uvs__amqp_message *from,
                       const struct uvs__amqp_when *when, amqp_pool_t *pool) {
   struct uvs__amqp_message m = *from;

@@ -10,10 +10,10 @@
 #include "amqp/alloc.h"
 #include "amqp/headers.h"
 
-#define WAIT_NS UINT64_C(1000000000) /* then a message that was not sent is given back */
-#define DROPPED_LOOKS 4              /* then nobody waits for the confirm of a dropped message */
-#define HEADERS_ROOM 1500            /* bytes that sending adds to the properties */
-#define BURST 64                     /* messages before the other targets */
+#define WAIT_NS UINT64_C(1000000000) /* a message that is not sent in this time is given back */
+#define DROPPED_LOOKS 4   /* after so many looks, a dropped message ends without a confirm */
+#define HEADERS_ROOM 1500 /* bytes that sending adds to the properties */
+#define BURST 64          /* messages of a target before the other targets have their turn */
 
 /* ---------------------------------------------------------------- targets --- */
 
@@ -99,7 +99,7 @@ static int open_channel(struct uvs__publisher *p, struct uvs__target *t) {
   rc = uvs__link_answer(&p->link, t->number, "a channel cannot be opened");
   if (rc == 0) {
     amqp_confirm_select(p->link.state, t->number);
-    rc = uvs__link_answer(&p->link, t->number, "publisher confirms cannot be had");
+    rc = uvs__link_answer(&p->link, t->number, "publisher confirms cannot be turned on");
   }
   uvs__link_idle(&p->link);
   t->is_open = rc == 0;
@@ -327,7 +327,7 @@ void uvs__target_look(struct uvs__target *t, bool all) {
 
     list = send->next;
     if (all || now_ns - send->since_ns > WAIT_NS || is_dropped(send))
-      uvs__send_end(send, UVS__SENT_LATER, "it could not be sent in time");
+      uvs__send_end(send, UVS__SENT_LATER, "the message could not be sent in time");
     else
       uvs__target_add(t, send);
   }
@@ -336,7 +336,7 @@ void uvs__target_look(struct uvs__target *t, bool all) {
 
     if (send == NULL || !is_dropped(send) || send->dropped_for < DROPPED_LOOKS)
       continue;
-    t->window[slot(tag)] = NULL; /* its confirm may still come */
-    uvs__send_end(send, UVS__SENT_LATER, "the broker has not confirmed it");
+    t->window[slot(tag)] = NULL; /* the confirm may still come */
+    uvs__send_end(send, UVS__SENT_LATER, "the broker has not confirmed the message");
   }
 }

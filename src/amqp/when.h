@@ -4,9 +4,9 @@
  *
  * x-delay is a time in milliseconds, as a number of any AMQP type or as decimal text. x-deliver-at
  * is an instant: an AMQP timestamp (seconds since 1970), a number (milliseconds since 1970), or
- * text, either milliseconds or as in RFC 3339. A readable x-deliver-at counts more than x-delay.
- * What is absent, negative, past or unreadable means now. What the store cannot keep is refused: a
- * delay of 142 years or more, and an instant from the year 2255 on.
+ * text, either milliseconds or as in RFC 3339. If x-deliver-at is readable, x-delay is ignored.
+ * An absent, negative, past or unreadable value means now. A value that the store cannot keep is
+ * refused: a delay of 142 years or more, and an instant from the year 2255 on.
  */
 #ifndef UVSCHED_AMQP_WHEN_H
 #define UVSCHED_AMQP_WHEN_H
@@ -18,7 +18,7 @@
 
 struct uvs__amqp_when {
   int64_t delay_ns;           /* 0: now */
-  int64_t at_ns;              /* 0: delay_ns counts */
+  int64_t at_ns;              /* 0: delay_ns is used */
   const char *refused;        /* why the store cannot keep it; NULL: it can */
   bool has_delay;             /* x-delay was read, and is positive */
   amqp_field_value_t negated; /* what x-delay becomes at delivery, if has_delay */

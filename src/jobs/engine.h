@@ -208,7 +208,7 @@ void uvs__jobs_destroy(uvs_jobs_t *jobs);
 /* A job of this queue is due at due_us: its worker asks for jobs at that time. uvs__workers_due:
  * all workers ask for jobs now. */
 void uvs__worker_due(uvs_jobs_t *jobs, const char *queue, int64_t due_us);
-/* The store says the same, at any time. */
+/* The same, but reported by the store. It may report this at any time, also during a claim. */
 void uvs__worker_woken(uvs_jobs_t *jobs, const char *queue, int64_t due_us);
 void uvs__workers_due(uvs_jobs_t *jobs);
 /* Asks the store for jobs, for each worker that wants jobs and has free places. */
@@ -231,12 +231,12 @@ void uvs__settle_collect(uvs_jobs_t *jobs);
 
 /* A tick was claimed: decides which jobs are put and when the next tick is, and settles the run. */
 void uvs__cron_tick(uvs_jobs_t *jobs, struct uvs__run *run, int64_t now_us);
-/* The store has defined the cron of this call, or had it already. Takes the strings of the call.
- * Without memory, the cron is not defined again. */
+/* The store has defined the cron of this call, or had it already: remembers the cron. Takes the
+ * strings of the call. If there is no memory, the cron is not defined again after a reset. */
 void uvs__cron_keep(struct uvs__call *c);
-/* The cron was removed. */
+/* The cron was removed: forgets it. */
 void uvs__cron_forget(uvs_jobs_t *jobs, const char *name);
-/* The store has lost its data: defines again the crons that this process has defined. */
+/* The store has lost its data: defines all crons of this process again. */
 void uvs__crons_define_again(uvs_jobs_t *jobs);
 void uvs__crons_free(uvs_jobs_t *jobs);
 /* The first occurrence after now_us and last_us. The grid of @every begins at last_us. */

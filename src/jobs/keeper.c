@@ -4,8 +4,8 @@
  * requests and lets the store carry them out as one batch: settles first, claims last. Requests
  * that arrive while a batch is being written form the next batch, and share its transaction.
  *
- * A store that is a server answers between passes. Each answer brings about another pass. At most
- * IN_FLIGHT_MAX requests are on their way to such a store; the others wait in their lists.
+ * A store that is a server answers between passes. Each answer causes another pass. At most
+ * IN_FLIGHT_MAX jobs are on their way to such a store; other requests wait in their lists.
  *
  * A store that fails is asked again after 50 ms, then 100, then each 250 ms. Meanwhile requests
  * wait in their lists. Requests whose time-out has passed are answered with an error.
@@ -91,7 +91,7 @@ static struct uvs__request *take_batch(uvs_jobs_t *jobs, int64_t now_ns) {
   return first;
 }
 
-/* Something has changed outside a pass: the next turn of the loop makes one. */
+/* Something has changed: if this is outside a pass, the next iteration of the loop makes a pass. */
 static void pass_soon(struct uvs__keeper *k) {
   if (!k->in_pass)
     uv_async_send(&k->mail.async);
@@ -286,7 +286,7 @@ static void arm(uvs_jobs_t *jobs) {
   uv_timer_start(&k->timer, on_timer, wait_ms < 1 ? 1 : (uint64_t)wait_ms, 0);
 }
 
-/* Waits for the answers that are on their way: they may bring something to do. */
+/* Waits for the answers that are on their way, because they may cause more work. */
 static void answer_next_due(struct uvs__keeper *k) {
   int64_t due_ns = next_ns(k);
 
@@ -309,7 +309,7 @@ static bool run_batch(uvs_jobs_t *jobs) {
   k->retry_awaited = k->retry_ns > uvs__mono_ns(jobs);
   if (k->retry_awaited)
     return false;
-  look_at_store_clock(jobs, uvs__mono_ns(jobs)); /* before a new time makes leases look expired */
+  look_at_store_clock(jobs, uvs__mono_ns(jobs)); /* before a new time makes leases seem expired */
   k->rooms->collect(jobs);
   batch = take_batch(jobs, uvs__mono_ns(jobs));
   if (batch == NULL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kept_crons: the crons that this process has defined, to define them again if the store loses its
- * data.
+ * kept_crons: remembers the crons that this process has defined, to define them again if the store
+ * loses its data.
  */
 #include "jobs/engine.h"
 
@@ -29,7 +29,7 @@ static void define(uvs_jobs_t *jobs, struct uvs__kept_cron *kept);
 static void defined_again(uvs_jobs_t *jobs, struct uvs__ask *ask, int status) {
   struct uvs__kept_cron *kept = UVS__OWNER(ask, struct uvs__kept_cron, ask);
 
-  (void)status; /* a store that is down until the close */
+  (void)status; /* an error only if the store is down until the close */
   kept->asking = false;
   if (kept->removed)
     free_kept(kept);

@@ -165,11 +165,13 @@ static int read_common(struct uvs__redis_call *call, const redisReply *reply, in
   int64_t now_us;
 
   if (!is_common(reply) || (reply->element[0]->integer == 0 && reply->elements < 3)) {
-    snprintf(s->base.trouble, sizeof s->base.trouble, "a script answers what it should not");
+    snprintf(s->base.trouble, sizeof s->base.trouble,
+             "a script has given an answer that cannot be read");
     return UV_EIO;
   }
   if (reply->element[0]->integer != 0) {
-    snprintf(s->base.trouble, sizeof s->base.trouble, "the server has other data than before");
+    snprintf(s->base.trouble, sizeof s->base.trouble,
+             "the server has lost its data, or another server answers");
     s->ask_epoch(s);
     return UV_EAGAIN;
   }

@@ -129,7 +129,7 @@ static void on_config(struct uvs__redis_command *command, int status, redisReply
           strcmp(reply->element[i]->str, names[j]) == 0)
         values[j] = reply->element[i + 1]->str;
   if (values[APPENDONLY] == NULL || values[APPENDFSYNC] == NULL || values[ON_REWRITE] == NULL)
-    warn(k, "settings could not be read, so nobody knows whether a crash of Redis loses jobs");
+    warn(k, "settings could not be read, so it is unknown whether a crash of Redis loses jobs");
   judge(k, values);
   freeReplyObject(reply);
 }

@@ -398,7 +398,7 @@ static void connect_next(struct uvs__redis_socket *s) {
 
   if (a == NULL) {
     if (s->last_error == UV_ETIMEDOUT)
-      uvs__redis_socket_break(s, UV_ETIMEDOUT, "no connection in time");
+      uvs__redis_socket_break(s, UV_ETIMEDOUT, "the connection was not made in time");
     else
       break_by(s, s->last_error, "no connection");
     return;

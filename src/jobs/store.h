@@ -50,13 +50,13 @@
  * order, in one transaction.
  *
  * A SERVER (Redis) differs in this. Each request of a batch is carried out by itself, and a request
- * with many jobs in several steps; after UVS_EUNKNOWN some may be done. COUNT, LIST, REDRIVE and
- * PURGE take several steps, between which the next requests are carried out. LIST has no order but
- * within a page, which may be longer than its limit; its cursors are no numbers; a job that is
- * there all the time comes at least once. A claim may return fewer jobs than max if they are large;
- * then next_us is now_us. Old records of ends are removed by any request, and TRIM does not count
- * them. A claim that takes part in leading a queue (docs/jobs-redis.md) has a later next_us; the
- * store wakes the worker earlier if need be.
+ * with many jobs in several steps; after UVS_EUNKNOWN some steps may have been carried out. COUNT,
+ * LIST, REDRIVE and PURGE take several steps, between which the next requests are carried out. LIST
+ * is sorted only within a page, a page may be longer than its limit, a cursor is not the number of
+ * a job, and a job that exists all the time comes at least once. A claim may return fewer jobs than
+ * max if they are large; then next_us is now_us. Old records of ends are removed by any request,
+ * and TRIM does not count them. A claim that takes part in leading a queue (docs/jobs-redis.md) has
+ * a later next_us; the store wakes the worker earlier if need be.
  */
 #ifndef UVSCHED_JOBS_STORE_H
 #define UVSCHED_JOBS_STORE_H
@@ -426,19 +426,20 @@ struct uvs__store {
 struct uvs__store_hooks {
   /* Jobs of this queue (NULL: of any queue) may be visible from due_us on. */
   void (*wake)(void *arg, const char *queue, int64_t due_us);
-  /* The store has something to tell: UVS_EVENT_STORE_RESET or UVS_EVENT_STORE_UNSAFE. */
+  /* The store reports UVS_EVENT_STORE_RESET or UVS_EVENT_STORE_UNSAFE. */
   void (*event)(void *arg, int what, const char *text);
 };
 
 struct uvs__store_ops {
-  /* Before the first `run`, on the keeper's thread. The store may have handles on the loop from now
-   * until `stop`. NULL: not needed. */
+  /* Called before the first `run`, on the keeper's thread. From now until `stop`, the store may
+   * have handles on the loop. NULL: not needed. */
   void (*start)(struct uvs__store *store, uv_loop_t *loop, const struct uvs__store_hooks *hooks,
                 void *arg);
-  /* After the last request was answered: close the handles. The loop runs until they are closed. */
+  /* Called after the last request was answered: close the handles. The loop runs until they are
+   * closed. */
   void (*stop)(struct uvs__store *store);
-  /* Carry out a batch, a list in order. Each request's `done` is called once; it may free it. A
-   * store that is a server calls it later, from the loop of `start`. */
+  /* Carry out a batch, a list in order. The `done` of each request is called once; `done` may free
+   * the request. A store that is a server calls `done` later, from the loop of `start`. */
   void (*run)(struct uvs__store *store, struct uvs__request *first);
   /* Returns true if another process, or another connection, has changed something or died, so that
    * claims may find more. */
@@ -446,8 +447,8 @@ struct uvs__store_ops {
   /* Called when there was nothing to do for a while: housekeeping that is best done then. Returns
    * an event (UVS_EVENT_CANNOT_SHRINK) or 0. */
   int (*idle)(struct uvs__store *store);
-  /* The store's clock. A store that is a server works it out from its answers and the monotonic
-   * clock. Then a wall clock of this machine that is wrong has no effect. */
+  /* The store's clock. A store that is a server computes it from its answers and the monotonic
+   * clock, so a wrong wall clock of this machine has no effect. */
   int64_t (*now_us)(struct uvs__store *store);
   /* Ends the leases that this opener has given: their visible_us becomes now. A store that several
    * processes share does the same for a process that has died. */

@@ -1,5 +1,5 @@
--- alter: cancels or moves a job. Arguments: 'cancel' or 'move', id, due time. Answer: 0; 1: it is
--- running; 2: there is none.
+-- alter: cancels or moves a job. Arguments: 'cancel' or 'move', id, due time. Answer: 0 (done); 1:
+-- the job is running; 2: there is no such job.
 local j = find(queues[1], ARGV[arg + 1])
 local status = 0
 forget_old()

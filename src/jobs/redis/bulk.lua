@@ -1,6 +1,6 @@
 -- bulk: redrives or removes. Arguments: 'redrive', 'purge' (dead letters) or 'forget' (records of
--- ends), then of each the index of its queue and its id. Answer: a digit for each: 0; 1: its key is
--- in use; 2: there is none any more, or it is still needed for repeated puts.
+-- ends), then for each item the index of its queue and its id. Answer: a digit for each item: 0
+-- (done); 1: its key is in use; 2: it is gone, or still needed for repeated puts.
 local function redrive(q, rest, field, s)
   local j, record = read_head(s, select(7, unpack_bytes(DEAD_HEAD, s))), nil
   if j.key and call('HEXISTS', q.key, j.key) == 1 then

@@ -1,8 +1,8 @@
--- claim: the walk of CLAIM. The steps 1 to 8 are those of store.h. Arguments: how many at most, how
--- many with crashes at most, '1' for pending jobs only, the length of the lease, and how long the
--- caller waits as a deputy after the end of a leader's term ('': it takes no part). Answer: the next
--- time, the fence, and of each job its id, state (crashed now, failures, crashes, due time),
--- record, and in the queue of crons the definition.
+-- claim: claims jobs. The steps 1 to 8 are those of CLAIM in store.h. Arguments: how many jobs at
+-- most, how many with crashes at most, '1' for pending jobs only, the length of the lease, and how
+-- long the caller waits as a deputy after the end of a leader's term ('': it takes no part).
+-- Answer: the next time, the fence, and of each job its id, state (crashed now, failures, crashes,
+-- due time), record, and in the queue of crons the definition.
 local PAGE, LOOKED_AT, BYTES = 100, 1000, 1048576
 local q = queues[1]
 local max, max_crashed = tonumber(ARGV[arg]), tonumber(ARGV[arg + 1])
@@ -74,8 +74,8 @@ end
 
 local PLAIN_REST = pack('HHBB', 0, 0, 0, 0) -- of the run of a job that has not failed
 
--- Makes a run longer than 64 bytes. A hash with shorter values only is a list up to 512 of them,
--- and each look-up reads half of that list. With 500 jobs claimed that took half of a claim's time.
+-- Makes a run longer than 64 bytes. Redis keeps a hash of up to 512 shorter values as a list, and
+-- each look-up reads half of that list: half of the time of a claim with 500 jobs claimed.
 local PADDING = string.rep('\0', 16)
 
 -- The run of a job that is claimed for the first time.
@@ -85,7 +85,8 @@ local function first_run(record, due)
   return pack(RUN, 1, IS_CLAIMED, fence, node, 0, 0, due) .. PLAIN_REST .. head .. PADDING
 end
 
--- The run of a job that has one, and how often it has failed and crashed, and when it was due.
+-- Returns the new run of a job that has one, how often it has failed and crashed, and when it was
+-- due.
 local function next_run(run, expired)
   local failures, crashes, due = select(5, unpack_bytes(RUN, run))
   crashes = crashes + (expired and 1 or 0)
@@ -93,11 +94,11 @@ local function next_run(run, expired)
     failures, crashes, due
 end
 
--- Writes claimed jobs, and adds them to the answer. froms: the sets that they are in.
+-- Writes claimed jobs, and adds them to the answer. froms: the sorted sets that they are in.
 local function write_claims(members, scores, froms)
   local n = #members
   local rests, runs, leases, gone, records, old = {}, {}, {}, {}, nil, nil
-  local digits = fmt('%.0f', lease) -- once: it takes long
+  local digits = fmt('%.0f', lease) -- once, because it takes long
   local r = #reply
   if n == 0 then
     return
@@ -156,7 +157,7 @@ local function peek(r)
   return r.list[r.i], tonumber(r.list[r.i + 1])
 end
 
--- Step 3. Returns true if the job has ended.
+-- Step 3: ends a job that was cancelled or replaced. Returns true if the job is not to be claimed.
 local function end_expired(r, rest)
   local j = find(q, rest)
   if not j.cancelled and j.successor == '' then
@@ -171,7 +172,7 @@ local function end_expired(r, rest)
   return true
 end
 
--- Jobs whose lease has ended, and jobs with crashes, in one order.
+-- Claims jobs whose lease has ended and jobs with crashes, both in one order.
 local function walk_crashed()
   local expired, again = reader(q.lease), reader(q.again)
   local members, scores, froms = {}, {}, {}
@@ -207,7 +208,7 @@ local function walk_crashed()
   write_claims(members, scores, froms)
 end
 
--- Pending jobs of one priority. Those that are overdue come first; without a token for them, all of
+-- Claims pending jobs of one priority. Overdue jobs come first; without a token for these, all of
 -- them are skipped.
 local function walk_pending(key)
   local from = '-inf'
@@ -256,7 +257,7 @@ end
 
 -- ------------------------------------------------------------------- lead ---
 
-local SLEEP = 30000000 -- the longest; a wake-up may be lost
+local SLEEP = 30000000 -- the longest sleep, because a wake-up may be lost
 
 -- The caller has no place left: another node must look.
 local function give_up_lead(l, head)
@@ -266,7 +267,7 @@ local function give_up_lead(l, head)
   end
   if stopped == 'max' then
     wake_idle(q)
-    q.nearest = nil -- that node sees everything
+    q.nearest = nil -- the node that was woken sees all jobs
   elseif head < NEVER then
     nearer(q, head)
   end
@@ -292,7 +293,7 @@ local function follow(l, delay)
     save_lead(q, l)
     return l.deputy_till
   end
-  return now + SLEEP - 200 * delay -- up to 16 s earlier, so that nodes do not ask all at once
+  return now + SLEEP - 200 * delay -- up to 16 s earlier, so that the nodes do not all ask at once
 end
 
 local function lead(head)

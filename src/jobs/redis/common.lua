@@ -1,11 +1,12 @@
--- common: what all scripts begin with. docs/jobs-redis.md describes the format of the data.
+-- common: the text that all scripts but init begin with. docs/jobs-redis.md describes the format
+-- of the data.
 --
 -- KEYS: 13 of the namespace, then 10 of each queue that the call names.
--- ARGV: the epoch that the caller expects ('': any), its now ('0': the server's clock), its now
--- rounded up, its number ('0': none), how many old records to remove, the number of queues, their
--- names.
--- The answer begins with 0, now, the number of the newest event; or with 1, the epoch ('': none),
--- and then nothing was done.
+-- ARGV: the epoch that the caller expects ('': any), the caller's time ('0': the server's clock),
+-- the same time rounded up, the number of the caller's node ('0': none), how many old records to
+-- remove, the number of queues, the names of these queues.
+-- The answer begins with 0, the time, the number of the newest event. If nothing was done, it is 1,
+-- the epoch of the data ('': no data).
 local call, pack, unpack_bytes, sub, fmt = redis.call, struct.pack, struct.unpack, string.sub,
   string.format
 local band = bit.band
@@ -13,7 +14,7 @@ local META, QUEUES, EVENTS, CRONS, DEAD, DEAD_NO, DEAD_AT, DEAD_N, ENDS, UNTIL, 
   unpack(KEYS, 1, 13)
 local PREFIX = sub(META, 1, -5)
 local NEVER, REPEAT, OVERDUE = 9007199254740992, 30000000, 60000000
-local TERM = 20000 -- of a leader, after its head
+local TERM = 20000 -- for how long a leader leads after its head
 local LATE = 200000 -- a deputy that is later than this is gone
 local DONE, DEAD_STATE, CANCELLED, REPLACED = 4, 5, 6, 7 -- UVS_JOB_...
 local EV_DEAD, EV_CANCELLED, EV_REPLACED, EV_DROPPED, EV_QUEUE = 1, 4, 5, 8, 13 -- UVS_EVENT_...
@@ -42,7 +43,7 @@ for i = 1, tonumber(ARGV[6]) do
 end
 local arg = 7 + #queues -- the first argument of the script itself
 
--- A time: '+DELAY' or an instant.
+-- Reads a time: '+DELAY' or an instant.
 local function due_of(when)
   local us = tonumber(when)
   if string.byte(when) == 43 then
@@ -61,7 +62,7 @@ local function event(what, id, text)
     pack('>I7BHc0', last_event, what, #id, id) .. text)
 end
 
--- A job of the queue is pending and due at this time.
+-- Notes that a job of the queue is due, or a lease ends, at this time.
 local function nearer(q, due)
   if not q.nearest or due < q.nearest then
     q.nearest = due
@@ -70,9 +71,9 @@ end
 
 -- ----------------------------------------------------------------- leaders ---
 
--- One node leads a queue: it sleeps until the first job is due. `until` is the end of its term, a
--- little later. One other node is the deputy, which looks when the term is over. All others sleep
--- until they are woken.
+-- One node leads a queue: it sleeps until the head, when the first job is due. `till` is the end of
+-- its term, a little later. One other node is the deputy, which looks when the term is over. All
+-- other nodes sleep until they are woken.
 local LEADER = '>I6I7I7I6I7'
 
 local function read_lead(q)
@@ -92,7 +93,8 @@ local function wake(q, id, due)
   return call('PUBLISH', fmt('%swake:%s', PREFIX, id), fmt('%s %.0f', q.name, due)) > 0
 end
 
--- Nodes that do not listen any more are dropped. Returns true if one was woken.
+-- Wakes the node that has been idle for longest. Nodes that do not listen any more are dropped.
+-- Returns true if one was woken.
 local function wake_idle(q)
   for _ = 1, 10 do
     local first = call('ZPOPMIN', q.idle)[1]
@@ -102,10 +104,11 @@ local function wake_idle(q)
   end
 end
 
--- A job of the queue is due before the leader looks. A leader that is the caller knows already.
+-- Tells the leader if a job of the queue is due before the leader looks. If the caller is the
+-- leader, no message is needed.
 local function tell_leader(q)
   local l = read_lead(q)
-  if l and l.head <= q.nearest and now <= l.till + LATE then -- else the deputy is gone, too
+  if l and l.head <= q.nearest and now <= l.till + LATE then -- otherwise the deputy is gone, too
     return
   end
   if l and l.till >= now then
@@ -147,7 +150,8 @@ local function answer(list)
   return list
 end
 
--- A job's entry in a sorted set. Jobs with the same time go by number, of which 32 bits are enough.
+-- The member of a job in a sorted set. Jobs with the same time are sorted by number; the lower 32
+-- bits of the number are enough.
 local function member_of(num, rest)
   return pack('>I4', num % 4294967296) .. rest
 end
@@ -171,7 +175,8 @@ local function read_head(s, at)
   return j
 end
 
--- A record is its head, the metadata with its size if there is any, and the payload.
+-- Makes the head of a record. After it come the metadata with its size, if there is any, and the
+-- payload.
 local function make_head(class, num, keep, name, key, has_meta)
   local flags, rest = class, ''
   if keep > 0 then
@@ -218,7 +223,7 @@ local function plain(q, rest, j)
   return j
 end
 
--- A job that has not ended. nil: none.
+-- Finds a job that has not ended. nil: there is none.
 local function find(q, rest)
   local s = call('HGET', q.run, rest)
   if s then
@@ -271,7 +276,7 @@ local function write_end(field, j, state, ended, till, result)
   end
 end
 
--- Records whose time is over, a few with each call, so that there are never many.
+-- Removes records whose time is over: a few with each call, so that there are never many.
 local function forget_old()
   if house == 0 then
     return
@@ -309,8 +314,8 @@ local function make_pending(j, due)
   end
 end
 
--- The job has ended. If it was held, the job that it was to replace has no successor any more.
--- Else its successor gets the key, and its place.
+-- The job has ended. If the job was held, its holder has no successor any more. Otherwise the
+-- successor of the job, if there is one, becomes pending and gets the key.
 local function hand_on(j)
   if j.held then
     local holder = find(j.q, j.holder)
@@ -362,7 +367,7 @@ local function bury(j, reason)
   hand_on(j)
 end
 
--- Takes a dead letter out. Returns its head, and its record.
+-- Removes a dead letter. Returns its head and its record.
 local function take_dead(field, s)
   local _, ended, failures, crashes, _, _, p = unpack_bytes(DEAD_HEAD, s)
   local j, name = read_head(s, p), string.match(field, '^[^/]*')
@@ -376,7 +381,7 @@ local function take_dead(field, s)
   return j, sub(s, p)
 end
 
--- A dead letter that is removed leaves a record for repeated puts.
+-- Removes a dead letter, and leaves a record of an end for repeated puts.
 local function remove_dead(field, s)
   local j = take_dead(field, s)
   if j.put + REPEAT > now then

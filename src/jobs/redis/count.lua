@@ -1,6 +1,6 @@
--- count: of each queue: pending, overdue, running, dead, how long the oldest has been overdue, and
--- its settings (paused, concurrency, rate, rate_ns, catch_up; false if it has none). In front: how
--- many records of ends are kept.
+-- count: counts jobs. Answer: how many records of ends are kept; then for each queue: pending,
+-- overdue, running and dead jobs, for how long the oldest has been overdue, and the settings
+-- (paused, concurrency, rate, rate_ns, catch_up; false if the queue has none).
 local reply = {0, 0, 0, call('ZCOUNT', KEPT, fmt('(%.0f', now), '+inf')}
 
 for _, q in ipairs(queues) do

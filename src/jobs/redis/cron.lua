@@ -1,6 +1,6 @@
 -- cron: defines or removes a cron. Arguments: 'set' or 'remove', name, revision (8 bytes),
--- expression, zone, the rest of the definition. Answer: 0; 1: the revision is not higher; 2: there
--- is none. The queue of the call is that of the ticks.
+-- expression, zone, the rest of the definition. Answer: 0 (done); 1: the revision is not higher; 2:
+-- there is no such cron. The queue of the call is that of the ticks.
 local name, revision, expression, zone, more = ARGV[arg + 1], ARGV[arg + 2], ARGV[arg + 3],
   ARGV[arg + 4], ARGV[arg + 5]
 local q = queues[1]

@@ -1,4 +1,5 @@
--- crons: of each cron its name, its definition, and when its tick is visible.
+-- crons: lists the crons. Answer: for each cron its name, its definition, and when its tick is
+-- visible.
 local reply = {0, 0, 0}
 local all = call('HGETALL', CRONS)
 for i = 1, #all, 2 do

@@ -1,4 +1,4 @@
--- events: up to n with numbers above one. Arguments: the number, n. Answer: the events.
+-- events: reads up to n events with numbers above N. Arguments: N, n. Answer: the events.
 local from, n = tonumber(ARGV[arg]) + 1, tonumber(ARGV[arg + 1])
 local reply, fields = {0, 0, 0}, {}
 from = math.max(from, last_event - 999)

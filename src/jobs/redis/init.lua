@@ -10,8 +10,8 @@ end
 if m[1] ~= ARGV[1] then
   return {1, m[1]}
 end
--- Another server, or the same one started again, may lack what was written last: fences that it
--- gives now must be above those that it gave before.
+-- Another server, or the same one after a restart, may lack the last writes. So the fences that are
+-- given out now must be above those that were given out before.
 if m[3] ~= ARGV[3] then
   redis.call('HSET', KEYS[1], 'run_id', ARGV[3], 'fence',
     string.format('%.0f', tonumber(m[4]) + 4294967296))

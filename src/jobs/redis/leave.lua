@@ -1,5 +1,5 @@
--- leave: ends the leases in the queue that this node has given, and its part in leading. Argument:
--- how many to skip. Answer: how many to skip next time; -1: all were looked at.
+-- leave: ends the leases of this node in the queue, and its part in leading. Argument: how many
+-- leases to skip. Answer: how many to skip next time; -1: all leases were looked at.
 local PAGE = 500
 local q, skip = queues[1], tonumber(ARGV[arg])
 local members = call('ZRANGEBYSCORE', q.lease, fmt('(%.0f', now), '+inf', 'LIMIT', skip, PAGE)

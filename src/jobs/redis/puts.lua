@@ -1,6 +1,6 @@
--- puts: what PUT and SETTLE need to put jobs. A job has 10 arguments: the index of its queue, id,
--- name ('': the queue's), key ('': none), key policy, class, due time, how long its end is kept,
--- metadata, payload.
+-- puts: the functions with which PUT and SETTLE put jobs. A job has 10 arguments: the index of its
+-- queue, id, name ('': the queue's), key ('': none), key policy, class, due time, how long its end
+-- is kept, metadata, payload.
 local PUT_ARGS = 10
 local KEEP, REPLACE = 0, 1 -- UVS_KEY_...
 
@@ -23,7 +23,7 @@ local function make_record(q, a)
   return head, head .. ARGV[a + 9]
 end
 
--- The new job waits for the run of the job that holds its key.
+-- Holds the new job until the run of the job that holds its key has ended.
 local function hold(q, rest, head, due, holder)
   local j
   if holder.successor ~= '' then
@@ -36,7 +36,7 @@ local function hold(q, rest, head, due, holder)
   save_run(j)
 end
 
--- Returns 0; or 1 (a job exists) or 2 (the key is in use), and the id of the job that is there.
+-- Returns 0 (new); or 1 (the id exists) or 2 (the key is in use), and the id of the other job.
 local function put_one(q, a)
   local rest, key, policy = ARGV[a + 1], ARGV[a + 3], tonumber(ARGV[a + 4])
   local field, due = q.name .. '/' .. rest, due_of(ARGV[a + 6])
@@ -76,7 +76,7 @@ local function put_one(q, a)
   return 0
 end
 
--- Which ids are in use? A job without a key whose id is free is put together with others.
+-- Finds out which ids are in use. A job without a key whose id is free is put together with others.
 local function look_up(from, n)
   local fields, rests, ids, found = {}, {}, {}, {}
   for i = 1, n do
@@ -129,7 +129,7 @@ local function put_together(q, a)
   nearer(q, due)
 end
 
--- Puts n jobs. Adds to the answer: a digit for each job, and then the ids of those that are there.
+-- Puts n jobs. Adds to the answer a digit for each job, and then the ids of the other jobs.
 local function put_all(from, n, to)
   local digits, there = {}, {}
   local ids, fields = look_up(from, n)

@@ -1,4 +1,4 @@
--- queue: settings of a queue. Arguments: names and values of the fields that change.
+-- queue: changes settings of a queue. Arguments: names and values of the fields that change.
 local q = queues[1]
 if call('HEXISTS', q.set, 'rate_ns') == 0 then
   call('HSET', q.set, 'paused', '0', 'concurrency', '0', 'rate', '0', 'rate_ns', '1000000000',

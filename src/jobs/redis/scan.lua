@@ -1,7 +1,7 @@
--- scan: a page. Arguments: 'jobs' (of the queue), 'dead' or 'ends'; cursor; how many. Answer: the
--- next cursor ('0': no more), then of each job: its id, when it is visible, its run (''), its head;
--- of each dead letter and each end: the whole id, its text. Dead letters come by number, and
--- the cursor is a number; others come in no order, and the cursor is HSCAN's.
+-- scan: reads a page. Arguments: 'jobs' (of the queue), 'dead' or 'ends'; cursor; how many. Answer:
+-- the next cursor ('0': no more); then for each job its id, when it is visible, its run ('': none),
+-- its head; for each dead letter or end the whole id, its text. Dead letters come by number, and
+-- the cursor is a number; jobs and ends come in no order, and the cursor is that of HSCAN.
 local what, cursor, n = ARGV[arg], ARGV[arg + 1], ARGV[arg + 2]
 local reply = {0, 0, 0, '0'}
 local got

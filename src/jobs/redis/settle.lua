@@ -1,12 +1,12 @@
--- settle: ends runs, or extends their leases. An item has 8 arguments, and those of its puts: the
--- index of its queue, id, fence, what to do, time (EXTEND: the length of the lease), text (the
+-- settle: ends runs, or extends their leases. An item has 8 arguments, and then those of its puts:
+-- the index of its queue, id, fence, what to do, time (EXTEND: the length of the lease), text (the
 -- result, the error or the progress), the newest occurrence of a tick ('0': none), the number of
--- puts. Answer: a digit for each item (0; 1: lost; 2: cancelled), then for each item whose puts
--- were put, the digits and ids of put.
+-- puts. Answer: a digit for each item (0: done; 1: lost; 2: cancelled), then for each item whose
+-- puts were carried out, the digits and ids as in put.lua.
 local ITEM_ARGS = 8
 local ACK, RETRY, EXTEND, RELEASE, BURY = 1, 2, 3, 4, 5 -- enum uvs__settle_op
-local runs = {}    -- of this call, by queue and id
-local simple = nil -- what is written together
+local runs = {}    -- the runs of this call, by queue and id
+local simple = nil -- simple ends, which are written together
 
 local function write_simple()
   local s = simple
@@ -25,7 +25,7 @@ local function write_simple()
   end
 end
 
--- The end of a job that has no key and no successor, and whose end is not kept for long.
+-- Ends a job that has no key and no successor, and whose record is not kept for long.
 local function ack_simply(q, rest, num, put, failures, crashes, name, result)
   local till = put + REPEAT
   local rests, members
@@ -36,7 +36,7 @@ local function ack_simply(q, rest, num, put, failures, crashes, name, result)
   members[#members + 1] = member_of(num, rest)
   if till > now then
     local ends, untils, n, field = simple.ends, simple.untils, #simple.ends, q.name .. '/' .. rest
-    if till ~= simple.till then -- jobs of one put share it, and its digits take long
+    if till ~= simple.till then -- the same for the jobs of one put
       simple.till, simple.till_text = till, fmt('%.0f', till)
     end
     ends[n + 1], untils[n + 2] = field, field
@@ -48,8 +48,8 @@ local function ack_simply(q, rest, num, put, failures, crashes, name, result)
   runs[q][rest] = false
 end
 
--- Most ACKs: the job has none of what runs and records have only at times. Returns true if it was
--- done.
+-- Handles most ACKs: the job has none of the optional fields of runs and records. Returns true if
+-- the job was ended.
 local PLAIN_REST = pack('HHBB', 0, 0, 0, 0)
 local function ack_plain(q, rest, s, wanted, result)
   local _, flags, f, failures, crashes, head, num, put
@@ -105,7 +105,7 @@ local function settle(j, op, when, text)
   return 0
 end
 
--- The puts of a tick are put only if its cron has a new occurrence.
+-- The puts of a tick are carried out only if its cron has a new occurrence.
 local function may_put(q, rest, op, last)
   local s
   if op ~= RELEASE then

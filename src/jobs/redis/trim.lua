@@ -2,7 +2,7 @@
 -- greatest age of a dead letter, how many to remove at most. Answer: how many were removed.
 local max_done, max_dead = tonumber(ARGV[arg]), tonumber(ARGV[arg + 1])
 local dead_age, limit = tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
-local LOOKED_AT = 1000 -- records that are too young to be removed, at most
+local LOOKED_AT = 1000 -- after this many records that are too young, stop
 local count = 0
 
 local function forget_past(key)
