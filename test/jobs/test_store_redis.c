@@ -72,6 +72,7 @@ TEST fences_jump_when_the_server_was_started_again(void) {
 }
 
 TEST a_full_server_refuses_puts_and_can_be_drained(void) {
+  uvs_job_queue_t queue = store_queue("q");
   struct store_fixture f;
 
   store_init(&f);
@@ -86,6 +87,8 @@ TEST a_full_server_refuses_puts_and_can_be_drained(void) {
   SAYS("a", store_claim(&f, "q", 9));
   EQ(0, store_bury(&f, 0, "why"));
   EQ(UVS_JOB_DEAD, store_state(&f, "q", "a"));
+  queue.paused = 0;
+  EQ(0, store_set_queue(&f, &queue)); /* a paused queue can be let go on */
   redis_ns_ask("CONFIG SET maxmemory 0");
   EQ(0, store_put_simple(&f, "q", "c"));
   store_close(&f);
