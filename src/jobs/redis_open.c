@@ -243,6 +243,8 @@ static void on_message(void *arg, const char *channel, const char *text, size_t 
   snprintf(copy, sizeof copy, "%.*s", (int)size, text);
   if (strcmp(channel, s->channels[0]) == 0) {
     s->hooks->wake(s->arg, copy);
+  } else if (strcmp(copy, "new") == 0) { /* somebody has made new data */
+    s->hooks->wake(s->arg, NULL);
   } else {
     s->base.events = strtoull(copy, NULL, 10);
     s->hooks->wake(s->arg, ""); /* no queue: only look at the events */

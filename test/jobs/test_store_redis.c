@@ -34,11 +34,14 @@ TEST other_data_is_noticed_as_well(void) {
   struct store_fixture f;
 
   store_init(&f);
+  ((struct uvs__redis *)(void *)f.first)->leads = true;
+  store_woken(f.first); /* it has subscribed */
   EQ(0, store_put_simple(&f, "q", "a"));
   SAYS("a", store_claim(&f, "q", 9));
   redis_ns_flush();
   EQ(0, store_open_second(&f)); /* makes a new epoch */
   EQ(0, store_put_simple(&f, "q", "a"));
+  SAYS("* ", store_woken(f.first));
   SAYS("a", store_claim(&f, "q", 9));
   f.at = f.first;
   EQ(UV_EAGAIN, store_ack(&f, 0));
