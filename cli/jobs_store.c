@@ -21,27 +21,32 @@ static bool is_redis(const char *name) {
 
 /* The name of a store without the password in it. */
 static void show_name(const char *name, char *shown, size_t size) {
-  const char *at = is_redis(name) ? strrchr(name, '@') : NULL;
+  const char *at = begins(name, "sqlite:") ? NULL : strrchr(name, '@');
+  const char *form = strstr(name, "://");
 
   if (at == NULL)
     snprintf(shown, size, "%s", name);
   else
-    snprintf(shown, size, "%.*s***%s", (int)(strstr(name, "://") + 3 - name), name, at);
+    snprintf(shown, size, "%.*s***%s", form != NULL && form < at ? (int)(form + 3 - name) : 0, name,
+             at);
 }
 
 int jobs_check_store(const char *command, const char *name, bool make) {
   const char *file;
+  char shown[200];
 
   if (name == NULL)
     return cli_usage_error(command, "the store is missing: write --store sqlite:FILE, or --store "
                                     "redis://HOST");
   if (is_redis(name))
     return 0; /* the library looks at the rest */
-  if (!begins(name, "sqlite:"))
+  if (!begins(name, "sqlite:")) {
+    show_name(name, shown, sizeof shown); /* it may be a mistyped redis:// with a password */
     return cli_usage_error(command,
-                           "--store is '%.200s': write sqlite: and the name of a file, such "
+                           "--store is '%s': write sqlite: and the name of a file, such "
                            "as sqlite:jobs.db, or redis:// and the name of a host",
-                           name);
+                           shown);
+  }
   file = name + strlen("sqlite:");
   if (*file == '\0')
     return cli_usage_error(command, "--store has no file: write it after sqlite:, such as "

@@ -18,6 +18,7 @@
  *   tell                hands an event to the user's loop
  *   keeper              the keeper's thread: passes, and a store that fails
  *   due                 when a worker asks for jobs
+ *   nudge               calls that make the keeper look
  *   kept_crons          the crons of this process, for a store that loses its data
  *   call                one call of the user: to the keeper, and back to the user's loop
  *   wait                uvs_jobs_wait
@@ -85,6 +86,14 @@ struct uvs__news {
   struct uvs__message message;
   int what;
   const char *id, *text; /* behind the struct */
+};
+
+/* A thread that waits for uvs_jobs_next_due. */
+struct uvs__next_due {
+  struct uvs__next_due *next;
+  struct uvs__message message;
+  int64_t due_ns;
+  uv_sem_t done;
 };
 
 /* Callbacks of the keeper, for the files below it in the list above. */

@@ -30,13 +30,6 @@
 #define CLOCK_STEP_NS UVS_MS(500)
 #define MESSAGES_A_PASS 10000
 
-struct uvs__next_due {
-  struct uvs__next_due *next;
-  struct uvs__message message;
-  int64_t due_ns;
-  uv_sem_t done;
-};
-
 /* ------------------------------------------------------------------ lists --- */
 
 static void append(struct uvs__list *list, struct uvs__request *r) {
@@ -468,67 +461,4 @@ close_loop:
 
 bool uvs__keeper_send(uvs_jobs_t *jobs, struct uvs__message *m) {
   return uvs__mailbox_send(&jobs->keeper.mail, m);
-}
-
-/* ---------------------------------------------------------------- waking --- */
-
-static void on_nudge(struct uvs__message *m, void *to) {
-  uvs_jobs_t *jobs = to;
-
-  uvs__jobs_free(m);
-  keep_house(jobs, uvs__mono_ns(jobs));
-  uvs__workers_due(jobs);
-}
-
-static int nudge(uvs_jobs_t *jobs) {
-  struct uvs__message *m;
-
-  if (jobs == NULL)
-    return UV_EINVAL;
-  m = uvs__jobs_alloc(sizeof *m);
-  if (m == NULL)
-    return UV_ENOMEM;
-  m->receive = on_nudge;
-  if (uvs__keeper_send(jobs, m))
-    return 0;
-  uvs__jobs_free(m);
-  return UV_ESHUTDOWN;
-}
-
-int uvs_jobs_wake(uvs_jobs_t *jobs) {
-  /* While the store is being closed, a thread that calls this again and again must not delay the
-   * end of the keeper. */
-  return jobs != NULL && atomic_load(&jobs->closing) ? UV_ESHUTDOWN : nudge(jobs);
-}
-
-int uvs_jobs_clock_changed(uvs_jobs_t *jobs) {
-  return nudge(jobs);
-}
-
-static void on_next_due(struct uvs__message *m, void *to) {
-  struct uvs__next_due *n = UVS__OWNER(m, struct uvs__next_due, message);
-  uvs_jobs_t *jobs = to;
-
-  n->next = jobs->keeper.next_due;
-  jobs->keeper.next_due = n;
-}
-
-int uvs_jobs_next_due(uvs_jobs_t *jobs, int64_t *ret_ns) {
-  struct uvs__next_due n = {0};
-  int rc;
-
-  if (jobs == NULL || ret_ns == NULL)
-    return UV_EINVAL;
-  rc = uv_sem_init(&n.done, 0);
-  if (rc != 0)
-    return rc;
-  n.message.receive = on_next_due;
-  if (uvs__keeper_send(jobs, &n.message)) {
-    uv_sem_wait(&n.done);
-    *ret_ns = n.due_ns;
-  } else {
-    rc = UV_ESHUTDOWN;
-  }
-  uv_sem_destroy(&n.done);
-  return rc;
 }

@@ -162,9 +162,10 @@ static bool is_common(const redisReply *reply) {
 static int read_common(struct uvs__redis_call *call, const redisReply *reply, int64_t sent_ns,
                        int64_t received_ns) {
   struct uvs__redis *s = call->store;
-  int64_t now_us;
+  int64_t now_us = is_common(reply) ? uvs__redis_int(reply->element[1]) : -1;
 
-  if (!is_common(reply) || (reply->element[0]->integer == 0 && reply->elements < 3)) {
+  if (!is_common(reply) || (reply->element[0]->integer == 0 &&
+                            (reply->elements < 3 || now_us < 0 || now_us >= UVS__NEVER_US))) {
     snprintf(s->base.trouble, sizeof s->base.trouble,
              "a script has given an answer that cannot be read");
     return UV_EIO;
@@ -175,7 +176,6 @@ static int read_common(struct uvs__redis_call *call, const redisReply *reply, in
     s->ask_epoch(s);
     return UV_EAGAIN;
   }
-  now_us = uvs__redis_int(reply->element[1]);
   s->base.events = (uint64_t)uvs__redis_int(reply->element[2]);
   if (s->clock.wall_ns == NULL) {
     call->wall_ns = now_us * 1000;

@@ -108,10 +108,20 @@ static void say_auth(struct uvs__redis_connection *c,
     say(c, LOGIN_AUTH, done, 2, (const char *const[]){"AUTH", o->password});
 }
 
+/* `refused` for AUTH. A server that does not know AUTH repeats its arguments. */
+static bool refused_auth(struct uvs__redis_connection *c, int status, redisReply *reply) {
+  if (reply == NULL || status == 0 || c->options->password[0] == '\0' ||
+      strstr(reply->str, c->options->password) == NULL)
+    return refused(c, status, reply);
+  freeReplyObject(reply);
+  uvs__redis_socket_break(c->socket, status, "the server refused AUTH, and its reply is not shown");
+  return true;
+}
+
 static void on_auth(struct uvs__redis_command *command, int status, redisReply *reply, int64_t at) {
   (void)at;
   /* "ERR AUTH ... without any password": the server needs no password, but the user gave one. */
-  if (!refused(owner_of(command, LOGIN_AUTH), status == UV_EIO ? UV_EACCES : status, reply))
+  if (!refused_auth(owner_of(command, LOGIN_AUTH), status == UV_EIO ? UV_EACCES : status, reply))
     freeReplyObject(reply);
 }
 
@@ -162,6 +172,8 @@ static int read_info(struct uvs__redis_connection *c, const redisReply *reply, c
     c->policy[0] = '\0';
   c->clock.now_us =
       uvs__redis_info(reply, "server_time_usec", clock, sizeof clock) ? atoll(clock) : 0;
+  if (c->clock.now_us < 0 || c->clock.now_us >= (INT64_C(1) << 53)) /* no script could use it */
+    c->clock.now_us = 0;
   c->replicas =
       uvs__redis_info(reply, "connected_slaves", replicas, sizeof replicas) ? atoi(replicas) : 0;
   return 0;
@@ -210,7 +222,7 @@ static void on_sentinel_auth(struct uvs__redis_command *command, int status, red
   struct uvs__redis_connection *c = owner_of(command, LOGIN_AUTH);
 
   (void)at;
-  if (refused(c, status, reply))
+  if (refused_auth(c, status, reply))
     return;
   freeReplyObject(reply);
   ask_sentinel(c);

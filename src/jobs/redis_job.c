@@ -51,6 +51,15 @@ static struct uvs__bytes read_counted(struct uvs__reader *r, size_t size) {
   return uvs__read_bytes(r, (size_t)uvs__read_number(r, size));
 }
 
+/* A time that no script writes is 0. */
+static int64_t ns_of(int64_t us) {
+  return us > -UVS__NEVER_US && us <= UVS__NEVER_US ? us * 1000 : 0;
+}
+
+static int64_t read_ns(struct uvs__reader *r, size_t size) {
+  return ns_of((int64_t)uvs__read_number(r, size));
+}
+
 /* ----------------------------------------------------------------- records --- */
 
 bool uvs__redis_read_record(struct uvs__reader *r, bool whole, struct uvs__redis_record *ret) {
@@ -125,7 +134,7 @@ static bool copy_names(struct uvs__arena *a, struct uvs__bytes id, struct uvs__b
 
 static bool copy_record(struct uvs__arena *a, const struct uvs__redis_record *record,
                         uvs_job_info_t *ret) {
-  ret->put_ns = record->put_us * 1000;
+  ret->put_ns = ns_of(record->put_us);
   ret->priority = record->priority;
   return (record->key.size == 0 || copy_text(a, record->key, &ret->key)) &&
          copy_blob(a, record->payload, &ret->payload, &ret->payload_size) &&
@@ -162,7 +171,7 @@ int uvs__redis_read_job(struct uvs__arena *a, const char *queue, struct uvs__byt
       (whole && !copy_blob(a, state.progress, &ret->progress, &ret->progress_size)))
     return UV_ENOMEM;
   ret->state = state.claimed ? UVS_JOB_RUNNING : state.held ? UVS_JOB_HELD : UVS_JOB_PENDING;
-  ret->due_ns = (state.claimed ? visible_us : state.due_us) * 1000;
+  ret->due_ns = ns_of(state.claimed ? visible_us : state.due_us);
   ret->attempts = state.failures;
   ret->crashes = state.crashes;
   ret->cancelling = state.cancelled;
@@ -177,10 +186,10 @@ int uvs__redis_read_dead(struct uvs__arena *a, struct uvs__bytes id, struct uvs_
 
   uvs__read_number(&reader, 1);
   ret->state = UVS_JOB_DEAD;
-  ret->ended_ns = (int64_t)uvs__read_number(&reader, 7) * 1000;
+  ret->ended_ns = read_ns(&reader, 7);
   ret->attempts = (uint32_t)uvs__read_number(&reader, 4);
   ret->crashes = (uint32_t)uvs__read_number(&reader, 4);
-  ret->due_ns = (int64_t)uvs__read_number(&reader, 8) * 1000;
+  ret->due_ns = read_ns(&reader, 8);
   error = read_counted(&reader, 2);
   if (!uvs__redis_read_record(&reader, true, &r))
     return UV_EIO;
@@ -199,8 +208,8 @@ int uvs__redis_read_end(struct uvs__arena *a, struct uvs__bytes id, struct uvs__
   uvs__read_number(&reader, 1);
   ret->state = (int)uvs__read_number(&reader, 1);
   *ret_number = (int64_t)uvs__read_number(&reader, 7);
-  ret->put_ns = (int64_t)uvs__read_number(&reader, 7) * 1000;
-  ret->ended_ns = (int64_t)uvs__read_number(&reader, 7) * 1000;
+  ret->put_ns = read_ns(&reader, 7);
+  ret->ended_ns = read_ns(&reader, 7);
   uvs__read_number(&reader, 7);
   ret->attempts = (uint32_t)uvs__read_number(&reader, 4);
   ret->crashes = (uint32_t)uvs__read_number(&reader, 4);

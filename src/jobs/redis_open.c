@@ -247,6 +247,8 @@ static void on_message(void *arg, const char *channel, const char *text, size_t 
 
     *end = '\0';
     s->hooks->wake(s->arg, copy, due_us);
+  } else if (strcmp(copy, "new") == 0) { /* `init` has made new data */
+    s->hooks->wake(s->arg, NULL, 0);
   } else {
     s->base.events = strtoull(copy, NULL, 10);
     s->hooks->wake(s->arg, "", 0); /* no queue: only look at the events */

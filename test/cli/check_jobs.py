@@ -220,6 +220,8 @@ def usage():
             ("put", "--name", "a"): "the store is missing: write --store sqlite:FILE, or --store redis://HOST",
             ("put", "--name", "a", "--store", "x.db"): "--store is 'x.db': write sqlite: and the name of a file, such as "
             "sqlite:jobs.db, or redis:// and the name of a host",
+            ("put", "--name", "a", "--store", "Redis://u:secret@h"): "--store is 'Redis://***@h': write sqlite: and the "
+            "name of a file, such as sqlite:jobs.db, or redis:// and the name of a host",
             ("put", "--name", "a", "--store", "memory:"): "--store is 'memory:': write sqlite: and the name of a file, "
             "such as sqlite:jobs.db, or redis:// and the name of a host",
             ("put", "--name", "a", "--store", "sqlite:"): "--store has no file: write it after sqlite:, such as "

@@ -84,6 +84,11 @@ def main():
         check("a new job", put("mail", "1", "0", "hello"), "put\n")
         check("the same again", put("mail", "1", "0", "hello"), "exists: 1\n")
         check("a later job", put("mail", "2", "3600", "later"), "put\n")
+        for old, new in (('0, "", payload]', '-1, "", payload]'), ('"", "", 0, 1,', '"", "", 0, 3,'),
+                         ('f"+{int', 'f"soon{int'), ('"", "", 0, 1,', '"a b", "", 0, 1,')):
+            wrong = subprocess.run([interpreter, "-c", program.replace(old, new), url, "shop", "mail", "3", "0", "x"],
+                                   capture_output=True, text=True, timeout=60, cwd=folder)
+            check(f"{new} is refused", (program.count(old), "job 1: " in wrong.stderr), (1, True))
         listed = jobs("ls", "--json")[1]
         check("both are listed", sorted(re.findall(r'"id": ?"([^"]*)"', listed)), ["mail/1", "mail/2"])
         status, out, err = jobs("run", "--name", "mail", "--until-empty", "--quiet", "--exec", "cat")

@@ -35,11 +35,14 @@ TEST other_data_is_noticed_as_well(void) {
   struct store_fixture f;
 
   store_init(&f);
+  ((struct uvs__redis *)(void *)f.first)->leads = true;
+  store_woken(f.first); /* it has subscribed */
   EQ(0, store_put_simple(&f, "q", "a"));
   SAYS("a", store_claim(&f, "q", 9));
   redis_ns_flush();
   EQ(0, store_open_second(&f)); /* makes a new epoch */
   EQ(0, store_put_simple(&f, "q", "a"));
+  SAYS("* ", store_woken(f.first));
   SAYS("a", store_claim(&f, "q", 9));
   f.at = f.first;
   EQ(UV_EAGAIN, store_ack(&f, 0));
@@ -74,6 +77,7 @@ TEST fences_jump_when_the_server_was_started_again(void) {
 
 /* Q61 */
 TEST a_full_server_refuses_puts_and_can_be_drained(void) {
+  uvs_job_queue_t queue = store_queue("q");
   struct store_fixture f;
 
   store_init(&f);
@@ -88,6 +92,8 @@ TEST a_full_server_refuses_puts_and_can_be_drained(void) {
   SAYS("a", store_claim(&f, "q", 9));
   EQ(0, store_bury(&f, 0, "why"));
   EQ(UVS_JOB_DEAD, store_state(&f, "q", "a"));
+  queue.paused = 0;
+  EQ(0, store_set_queue(&f, &queue)); /* a paused queue can be let go on */
   redis_ns_ask("CONFIG SET maxmemory 0");
   EQ(0, store_put_simple(&f, "q", "c"));
   store_close(&f);

@@ -246,6 +246,16 @@ TEST a_write_to_a_closed_connection_does_not_end_the_process(void) {
   PASS();
 }
 
+TEST a_reply_that_repeats_the_password_is_not_shown(void) {
+  struct redis_server *s = redis_server_start("--rename-command AUTH other");
+
+  EQ(UV_EACCES, check_url("redis://:secret@127.0.0.1:%d", s->port));
+  HAS("AUTH", text);
+  ASSERT(strstr(text, "secret") == NULL);
+  redis_server_stop(s);
+  PASS();
+}
+
 SUITE(check) {
   RUN_TEST(a_write_to_a_closed_connection_does_not_end_the_process);
   RUN_TEST(a_safe_server_is_accepted_without_a_warning);
@@ -257,6 +267,7 @@ SUITE(check) {
   RUN_TEST(missing_replicas_are_warned_of);
   RUN_TEST(a_server_that_cannot_be_reached_is_an_error_in_time);
   RUN_TEST(a_server_that_is_too_old_or_none_is_refused);
+  RUN_TEST(a_reply_that_repeats_the_password_is_not_shown);
 }
 
 TEST_MAIN(redis_server_need(); RUN_SUITE(check));

@@ -6,6 +6,8 @@ if not m[1] then
   redis.call('HSET', KEYS[1], 'version', ARGV[1], 'epoch', ARGV[2], 'run_id', ARGV[3], 'number', '0',
     'fence', '0', 'event', '0', 'map', '0')
   m = {ARGV[1], ARGV[2], ARGV[3], '0'}
+  -- Nodes that knew the data before look at once, and not when they would have looked anyway.
+  redis.call('PUBLISH', string.sub(KEYS[1], 1, -5) .. 'events', 'new')
 end
 if m[1] ~= ARGV[1] then
   return {1, m[1]}
