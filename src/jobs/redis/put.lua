@@ -2,6 +2,9 @@
 -- exists; 2: the key is in use), and the ids of the jobs that exist or hold the key. Programs in
 -- other languages call this script as node 0. Then it checks all arguments before it writes. The
 -- library has checked its own.
+local function is_name(name)
+  return #name <= 64 and string.find(name, '^[%w_.:-]+$')
+end
 
 -- Returns what is wrong with a job.
 local function fault(a)
