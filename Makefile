@@ -9,7 +9,7 @@ DESTDIR ?=
 # The lines that `make contract` requires: single lines or whole chapters, e.g. REQUIRE='S1-S11 L'.
 REQUIRE ?= S F P D T R J L K Q
 
-.PHONY: all test demo demo-jobs bench bench-full bench-node bench-calendar bench-jobs proof proof-model soak coverage mutants install uninstall \
+.PHONY: all test demo demo-jobs bench bench-full bench-node bench-calendar bench-jobs bench-amqp proof proof-model soak coverage mutants install uninstall \
   amalgamation symbols docs contract format portability ci clean
 
 all: build/build.ninja
@@ -89,7 +89,7 @@ proof:
 	@.ci/proof long
 
 # One part of it, as .ci/proof calls it: make proof-promela, proof-weave, proof-weave-mutants,
-# proof-faults, proof-soak, proof-redis, proof-cluster.
+# proof-faults, proof-soak, proof-redis, proof-cluster, proof-bridges.
 proof-%: with-tests
 	@meson compile -C build $@
 

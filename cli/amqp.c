@@ -16,7 +16,7 @@
 #define MAPS_MAX 1000
 
 static const char help[] =
-    "usage: uvsched amqp --store sqlite:FILE --broker URL --map INTAKE=TARGET [OPTIONS]\n"
+    "usage: uvsched amqp --store STORE --broker URL --map INTAKE=TARGET [OPTIONS]\n"
     "\n"
     "Delayed delivery for RabbitMQ without a plugin. Publish a message to the exchange INTAKE, "
     "with\n"
@@ -24,7 +24,8 @@ static const char help[] =
     "it to the exchange TARGET when the delay has passed. docs/rabbitmq.md is the guide.\n"
     "\n"
     "options:\n"
-    "  --store sqlite:FILE     the store; a missing file is made\n"
+    "  --store STORE           sqlite:FILE, for one bridge (a missing file is made); or\n"
+    "                          redis://HOST, which any number of bridges may share\n"
     "  --broker URL            amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps://... for TLS.\n"
     "                          Default: the environment variable UVSCHED_BROKER, which other\n"
     "                          users of the machine cannot read\n"
@@ -97,18 +98,25 @@ static void on_amqp_event(uvs_jobs_amqp_t *amqp, int what, const char *text, voi
 }
 
 static void on_job_event(uvs_jobs_t *jobs, const uvs_jobs_event_t *e, void *arg) {
+  static const struct {
+    int what;
+    const char *line;
+  } of_stores[] = {
+      {UVS_EVENT_STORE_DOWN, "the store does not work"},
+      {UVS_EVENT_STORE_UP, "the store works again"},
+      {UVS_EVENT_STORE_RESET, "the store has lost its data"},
+      {UVS_EVENT_STORE_UNSAFE, "the store can lose jobs"},
+      {UVS_EVENT_CLOCK_SET, "the clock was set"},
+  };
   const struct bridge *b = arg;
   const char *text = e->text == NULL ? "" : e->text;
   size_t n = strlen(b->name);
 
   (void)jobs;
-  if (e->what == UVS_EVENT_STORE_DOWN)
-    cli_complain("the store does not work: %s", text);
-  else if (e->what == UVS_EVENT_STORE_UP)
-    cli_complain("the store works again");
-  else if (e->what == UVS_EVENT_CLOCK_SET)
-    cli_complain("the clock was set: %s", text);
-  else if (e->what == UVS_EVENT_DEAD && e->id != NULL && strncmp(e->id, b->name, n) == 0 &&
+  for (size_t i = 0; i < sizeof of_stores / sizeof of_stores[0]; i++)
+    if (e->what == of_stores[i].what)
+      cli_complain("%s%s%s", of_stores[i].line, *text == '\0' ? "" : ": ", text);
+  if (e->what == UVS_EVENT_DEAD && e->id != NULL && strncmp(e->id, b->name, n) == 0 &&
            e->id[n] == '/')
     cli_complain("%s is a dead letter now: %s", e->id, text);
 }

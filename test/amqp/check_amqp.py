@@ -12,6 +12,7 @@ import datetime
 import hashlib
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -23,8 +24,10 @@ import time
 import traceback
 
 sys.dont_write_bytecode = True
-from broker import Broker, why_not
-from proxy import Proxy
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../redis"))
+from broker import Broker, why_not  # noqa: E402
+from proxy import Proxy  # noqa: E402
+from server import Server  # noqa: E402
 
 UVSCHED, PUT, PEERS = (os.path.abspath(a) for a in sys.argv[1:4])
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -81,12 +84,12 @@ class Peer:
 
 
 class Bridge:
-    def __init__(self, folder, url, *maps, options=()):
-        self.args = [UVSCHED, "amqp", "--store", f"sqlite:{folder}/store.db", *options]
+    def __init__(self, folder, url, *maps, options=(), store=None):
+        self.store = store or f"sqlite:{folder}/store.db"
+        self.args = [UVSCHED, "amqp", "--store", self.store, *options]
         for m in maps:
             self.args += ["--map", m]
         self.env = {**ENV, "UVSCHED_BROKER": url}
-        self.store = f"sqlite:{folder}/store.db"
         self.log_name = f"{folder}/log"
         self.maps = len(maps)
         self.process = None
@@ -423,6 +426,38 @@ def part_many(broker, peer, bridge):
     check("none is early", early, [])
 
 
+def part_redis(broker, peer, bridge):
+    """Two bridges share a store in Redis; they report that its settings are unsafe, and a FLUSHALL."""
+    if not shutil.which("redis-server"):
+        print("SKIP a store in Redis: redis-server is not installed")
+        return
+    with tempfile.TemporaryDirectory(dir=WORK) as folder:
+        server = Server(folder, appendfsync="everysec")
+        server.start()
+        bridges = []
+        for name in ("a", "b"):
+            os.mkdir(f"{folder}/{name}")
+            bridges.append(Bridge(f"{folder}/{name}", broker.url(), "delay.shared=orders",
+                                  store=f"redis://127.0.0.1:{server.port}").start())
+        for b in bridges:
+            until("it warns of unsafe settings", lambda: "the store can lose jobs: " in b.log())
+        peer("produce", exchange="delay.shared", prefix="shared-", n=500, maxDelay=500, perSecond=2000)
+        all_came("two bridges", peer, peer("produced")["sent"])
+        at = [len(b.log()) for b in bridges]
+        server.call("FLUSHALL")
+        for b, end in zip(bridges, at):
+            until("it reports that the data is lost", lambda: "the store has lost its data" in b.log(end))
+        peer("produce", exchange="delay.shared", prefix="after-", n=100, maxDelay=100, perSecond=2000)
+        all_came("after FLUSHALL", peer, peer("produced")["sent"])
+        for b in bridges:
+            b.stop()
+        ends = [re.search(r"stopped: (\d+) messages taken, (\d+) delivered", b.log()) for b in bridges]
+        check("together they have taken and delivered each message once",
+              [sum(int(end[i]) for end in ends) for i in (1, 2)], [600, 600])
+        check("both have taken messages", all(int(end[1]) > 0 for end in ends))
+        server.stop()
+
+
 def part_default_exchange(broker, peer, bridge):
     """An empty target is the default exchange: the routing key names a queue."""
     peer("publish", messages=[delayed("q", 20, "to the queue", exchange="delay.default")])
@@ -576,8 +611,8 @@ def part_tls(folder):
 
 
 PARTS = [part_topology, part_delays, part_instants, part_identity, part_absurd, part_parking_lost, part_default_exchange,
-         part_c_program, part_refused, part_user, part_cancel, part_many, part_durable_first, part_expiration,
-         part_f14_cut, part_f14_bridge, part_f14_alarm, part_f14_broker]
+         part_redis, part_c_program, part_refused, part_user, part_cancel, part_many, part_durable_first,
+         part_expiration, part_f14_cut, part_f14_bridge, part_f14_alarm, part_f14_broker]
 
 
 def run_parts(wanted):

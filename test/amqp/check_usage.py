@@ -24,7 +24,8 @@ def without(option):
 
 
 def usage():
-    refuses("no store", 2, without("--store"), f"uvsched: the store is missing: write --store sqlite:FILE\n{TRY}")
+    refuses("no store", 2, without("--store"), f"uvsched: the store is missing: write --store sqlite:FILE, or --store "
+            f"redis://HOST\n{TRY}")
     refuses("no broker", 2, without("--broker"),
             f"uvsched: the broker is missing: write --broker amqp://HOST, or set UVSCHED_BROKER\n{TRY}",
             env={"UVSCHED_BROKER": ""})

@@ -27,6 +27,14 @@ What must hold:
     stopped, or cut off from the store, for so long that the lease may have ended; or the store has
     lost its data or a step of its clock has ended the leases. The machine itself may be too slow,
     too: then the process writes that it was slow, or that the store was down.
+
+Messages through bridges to RabbitMQ (../amqp/traffic.mjs): `sent ID US DELAY`, `confirmed ID` (by the
+broker, to the publisher), `came ID JOB US REDELIVERED`, `drained`. What must hold:
+
+  - Each message that was confirmed has come, and none came before its time.
+  - All copies of a message have the same x-uvsched-id.
+  - A message comes again only if the broker says that it delivers it again, or if a bridge, the broker
+    or the server was failing between the two: a fault of MESSAGE_FAULTS, or of the server.
 """
 import fcntl
 import json
@@ -36,6 +44,8 @@ import time
 
 INFINITY = float("inf")
 FORGETS = ("flush", "step")  # faults that end leases at once
+MESSAGE_FAULTS = ("bridge", "stopped-bridge", "broker", "server", "pause")
+COPY_MARGIN = 1.0  # s from the publish of a bridge until the message comes
 
 
 class Fault:
@@ -75,6 +85,10 @@ class History:
         self.resets = {}  # process: how many
         self.explained = {}  # what: how many second runs
         self.lost = []  # (id, when put)
+        self.sent, self.confirmed = {}, set()  # messages: when due, in us
+        self.came = {}  # message: [(s, x-uvsched-id, redelivered)]
+        self.drained = set()  # processes
+        self.copies = {}  # why: how many messages came again
 
     def error(self, text):
         self.errors.append(text)
@@ -212,6 +226,41 @@ class History:
     def on_held(self, process, ms):
         self.held.append((process, int(ms)))
 
+    # ---------------------------------------------------------------- messages
+
+    def on_sent(self, _, message, us, delay):
+        self.sent.setdefault(message, int(us) + int(delay))
+
+    def on_confirmed(self, _, message):
+        self.confirmed.add(message)
+
+    def on_came(self, _, message, job, us, redelivered):
+        self.came.setdefault(message, []).append((self.now, job, redelivered == "1"))
+        if int(us) < self.sent[message]:
+            self.error(f"message comes {self.sent[message] - int(us)} us early: {message}")
+
+    def on_drained(self, process):
+        self.drained.add(process)
+
+    def explain_copy(self, message, first, again):
+        if again[1] != first[1]:
+            self.error(f"copies differ: {message} as {first[1]} and {again[1]}")
+        why = "redelivered" if again[2] else next(
+            (f.what for f in self.faults.values() if f.what in MESSAGE_FAULTS and
+             f.begin < again[0] and f.over + COPY_MARGIN > first[0]), None)
+        if why is None:
+            self.error(f"message comes again without a reason: {message} at {first[0]:.3f} and "
+                       f"{again[0]:.3f}")
+        else:
+            self.copies[why] = self.copies.get(why, 0) + 1
+
+    def finish_messages(self):
+        for message, times in self.came.items():
+            for again in times[1:]:
+                self.explain_copy(message, times[0], again)
+        for message in sorted(self.confirmed - self.came.keys()):
+            self.error(f"message is lost: {message}")
+
     # --------------------------------------------------------------- at the end
 
     def ends(self, fault, process):
@@ -292,6 +341,8 @@ class History:
             self.lost.append((job, self.acknowledged[job]))
             if not self.may_lose(job):
                 self.error(f"lost: {job}, put at {self.acknowledged[job]:.3f}")
+
+        self.finish_messages()
 
     def second_runs(self):
         return sum(len(runs) - 1 for runs in self.runs.values())

@@ -13,6 +13,8 @@ SETTINGS = '0 - settings {"places": 1, "lease": 3.0, "timeout": 0.5}'
 PUT = ["1 A ask q/1 1000 500", "1 A put q/1"]
 RUN = ["2 A run q/1 5 1600 0", "2 A end q/1 5"]
 AGAIN = ["8 B run q/1 6 8000 1", "8 B end q/1 6"]
+MESSAGE = ["1 T sent m-1 1000 500", "1 T confirmed m-1"]
+CAME, COPY = ["2 T came m-1 amqp/a 1600 0"], ["8 T came m-1 amqp/a 8000 0"]
 WITHOUT = "runs again without a reason"
 
 CASES = {
@@ -88,6 +90,23 @@ CASES = {
     "the result of an earlier claim is stale":
         (PUT + RUN + ["3 - killed A 1"] + AGAIN + ["9 D done q/1 5"], "stale: q/1"),
     "no job is dead": (PUT + RUN + ["3 A dead q/1"], "dead: q/1"),
+    "a message that comes is fine": (MESSAGE + CAME, None),
+    "a message that was confirmed must come": (MESSAGE, "message is lost: m-1"),
+    "a message without a confirm may be lost": (MESSAGE[:1], None),
+    "a message must not come before its time":
+        (MESSAGE + ["2 T came m-1 amqp/a 1499 0"], "message comes 1 us early"),
+    "a copy needs a reason": (MESSAGE + CAME + COPY, "message comes again without a reason"),
+    "a delivery that the broker repeats is a reason":
+        (MESSAGE + CAME + ["8 T came m-1 amqp/a 8000 1"], None),
+    "a bridge that was killed is a reason for a copy":
+        (MESSAGE + CAME + ["3 - begin 1 bridge 7 1000", "3 - over 1"] + COPY, None),
+    "a bridge that was killed long before is none":
+        (["0 - begin 1 bridge 7 1000", "0 - over 1"] + MESSAGE + CAME + COPY,
+         "message comes again without a reason"),
+    "a node that was killed is none": (MESSAGE + CAME + ["3 - killed A 1"] + COPY,
+                                       "message comes again without a reason"),
+    "copies must have the same x-uvsched-id":
+        (MESSAGE + CAME + ["8 T came m-1 amqp/b 8000 1"], "copies differ: m-1"),
     "an error of a process is one": (["1 A error no memory"], "process A: no memory"),
 }
 
