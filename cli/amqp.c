@@ -117,7 +117,7 @@ static void on_job_event(uvs_jobs_t *jobs, const uvs_jobs_event_t *e, void *arg)
     if (e->what == of_stores[i].what)
       cli_complain("%s%s%s", of_stores[i].line, *text == '\0' ? "" : ": ", text);
   if (e->what == UVS_EVENT_DEAD && e->id != NULL && strncmp(e->id, b->name, n) == 0 &&
-           e->id[n] == '/')
+      e->id[n] == '/')
     cli_complain("%s is a dead letter now: %s", e->id, text);
 }
 

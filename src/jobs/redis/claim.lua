@@ -3,7 +3,7 @@
 -- long the caller waits as a deputy after the end of a leader's term ('': it takes no part).
 -- Answer: the next time, the fence, and of each job its id, state (crashed now, failures, crashes,
 -- due time), record, and in the queue of crons the definition.
-local PAGE, LOOKED_AT, BYTES = 100, 1000, 1048576
+local FIRST_PAGE, PAGE, LOOKED_AT, BYTES = 16, 100, 1000, 1048576
 local q = queues[1]
 local max, max_crashed = tonumber(ARGV[arg]), tonumber(ARGV[arg + 1])
 local pending_only, lease = ARGV[arg + 2] == '1', lease_end(tonumber(ARGV[arg + 3]))
@@ -208,12 +208,22 @@ local function walk_crashed()
   write_claims(members, scores, froms)
 end
 
+-- How many jobs to read at once, and one more. The first page is small, because its jobs may be large;
+-- the others are as large as BYTES allows if jobs have the same size as before.
+local function page_size()
+  if bytes == 0 then
+    return math.min(FIRST_PAGE, max - handled + 1)
+  end
+  local fit = math.max(0, math.floor((BYTES - bytes) * handled / bytes))
+  return math.min(PAGE, max - handled + 1, fit + 1)
+end
+
 -- Claims pending jobs of one priority. Overdue jobs come first; without a token for these, all of
 -- them are skipped.
 local function walk_pending(key)
   local from = '-inf'
   while not stopped do
-    local page = math.min(PAGE, max - handled + 1)
+    local page = page_size()
     local got = call('ZRANGEBYSCORE', key, from, now, 'WITHSCORES', 'LIMIT', 0, page)
     local members, scores, froms, skip = {}, {}, {}, false
     for i = 1, #got, 2 do

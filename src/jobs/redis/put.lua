@@ -24,8 +24,10 @@ local function fault(a)
     return 'the due time'
   elseif not string.find(ARGV[a + 7], '^%d+$') or tonumber(ARGV[a + 7]) > NEVER then
     return 'how long the end is kept'
-  elseif #ARGV[a + 8] > 65535 then
+  elseif #ARGV[a + 8] > 4096 then
     return 'the size of the metadata'
+  elseif #ARGV[a + 9] > 65536 then
+    return 'the size of the payload'
   end
 end
 
