@@ -37,6 +37,7 @@ class Bridges:
         self.broker = Broker(f"{cluster.folder.name}/broker")
         self.log_file = open(f"{cluster.folder.name}/bridges.log", "ab")
         self.running, self.stopped, self.broker_down = [], {}, None
+        self.log_size = {}  # of the log when the bridge was started
 
     def __enter__(self):
         self.broker.start()
@@ -69,16 +70,29 @@ class Bridges:
             queues = self.broker.ctl("list_queues", "--no-table-headers", "name")
 
     def start(self):
-        self.running.append(subprocess.Popen(
+        bridge = subprocess.Popen(
             [self.options.uvsched, "amqp", "--store", f"redis://127.0.0.1:{self.c.server.port}?ns=bridges",
              "--broker", self.broker.url(), "--map", "delay.orders=orders"],
-            stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file))
+            stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file)
+        self.running.append(bridge)
+        self.log_size[bridge] = os.path.getsize(self.log_file.name)
+
+    def start_again(self):
+        """A bridge that is started while the server is down exits with 1. systemd starts it again."""
+        for bridge in self.running[:]:
+            if bridge.poll() is not None:
+                with open(self.log_file.name, errors="replace") as f:
+                    f.seek(self.log_size[bridge])
+                    if bridge.returncode != 1 or "the store cannot be opened" not in f.read():
+                        self.c.error(f"a bridge exits with {bridge.returncode}")
+                self.running.remove(bridge)
+                self.start()
 
     # ------------------------------------------------------------------ faults
 
     def kill(self):
         bridge = self.c.choose.choice(self.running)
-        if bridge in self.stopped:
+        if bridge in self.stopped or bridge.poll() is not None:
             return
         fault = self.c.log.begin("bridge", bridge.pid, IN_FLIGHT)
         bridge.kill()
@@ -89,7 +103,7 @@ class Bridges:
 
     def stop(self, seconds):
         bridge = self.c.choose.choice(self.running)
-        if bridge not in self.stopped:
+        if bridge not in self.stopped and bridge.poll() is None:
             fault = self.c.log.begin("stopped-bridge", bridge.pid, IN_FLIGHT)
             bridge.send_signal(signal.SIGSTOP)
             self.stopped[bridge] = time.monotonic() + seconds, fault
@@ -114,6 +128,7 @@ class Bridges:
 
     def finish(self):
         """All that was confirmed comes, and then all end in an orderly way."""
+        self.start_again()
         pid = str(self.traffic.pid)
         self.traffic.send_signal(signal.SIGTERM)
         self.c.log.wait(lambda h: pid in h.drained, PATIENCE, "confirm of all messages")
@@ -121,6 +136,7 @@ class Bridges:
             self.c.log.wait(lambda h: h.confirmed <= h.came.keys(), 2 * PATIENCE, "delivery of all messages")
         else:
             time.sleep(5)
+        self.start_again()
         for bridge in self.running:
             bridge.terminate()
         for bridge in self.running:
@@ -144,6 +160,7 @@ def everything(options):
             time.sleep(c.choose.uniform(0.2, 1))
             now = time.monotonic()
             b.heal(now)
+            b.start_again()
             if paused and now > paused[0]:
                 c.server.resume()
                 c.log.over(paused[1])

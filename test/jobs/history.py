@@ -245,13 +245,17 @@ class History:
     def explain_copy(self, message, first, again):
         if again[1] != first[1]:
             self.error(f"copies differ: {message} as {first[1]} and {again[1]}")
-        why = "redelivered" if again[2] else next(
-            (f.what for f in self.faults.values() if f.what in MESSAGE_FAULTS and
-             f.begin < again[0] and f.over + COPY_MARGIN > first[0]), None)
-        if why is None:
+        reasons = [f for f in self.faults.values() if f.what in MESSAGE_FAULTS and
+                   f.begin < again[0] and f.over + COPY_MARGIN > first[0]]
+        if again[2]:
+            why = "redelivered"
+        elif reasons:
+            why = min(reasons, key=lambda f: abs(f.begin - first[0])).what
+        else:
+            why = None
             self.error(f"message comes again without a reason: {message} at {first[0]:.3f} and "
                        f"{again[0]:.3f}")
-        else:
+        if why:
             self.copies[why] = self.copies.get(why, 0) + 1
 
     def finish_messages(self):
