@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * redis_subscription: the connection that receives published messages. One PING a minute finds out
- * whether the connection is dead without an error.
+ * redis_subscription: the connection that receives published messages. One PING in two minutes
+ * finds out whether the connection is dead without an error.
  */
 #include "jobs/redis_socket.h"
 
-#define PING_MS 60000
+#define PING_MS 120000
 
 /* ---------------------------------------------------------------------- ping --- */
 

@@ -248,6 +248,10 @@ def part_identity(broker, peer, bridge):
         id.update(len(part).to_bytes(8, "big") + part)
     job = bridge.jobs("show", f"amqp/{id.hexdigest()[:40]}")
     check("the id is the hash of queue, message-id and body; the job is done", job["state"], "done")
+    with sqlite3.connect(bridge.store.removeprefix("sqlite:")) as store:
+        kept = store.execute("SELECT keep_us FROM uvs_jobs WHERE rest = ?", [id.hexdigest()[:40]]).fetchall()
+    store.close()
+    check("the id is remembered for 24 h", kept, [(24 * 3600 * 1000000,)])
 
 
 def part_absurd(broker, peer, bridge):

@@ -70,9 +70,9 @@ TEST the_first_leads_the_second_is_the_deputy_and_the_third_sleeps(void) {
   EQ(0, put(&n, 0, "a", 10 * SEC));
   EQ(10 * SEC, claim(&n, 0, 9));
   BETWEEN(10 * SEC + TERM, 10 * SEC + TERM + DELAY, claim(&n, 1, 9));
-  BETWEEN(SLEEP - 75 * DELAY, SLEEP, claim(&n, 2, 9));
+  BETWEEN(SLEEP - 50 * DELAY, SLEEP, claim(&n, 2, 9));
   EQ(10 * SEC, claim(&n, 0, 9)); /* again */
-  BETWEEN(SLEEP - 75 * DELAY, SLEEP, claim(&n, 2, 9));
+  BETWEEN(SLEEP - 50 * DELAY, SLEEP, claim(&n, 2, 9));
   BETWEEN(10 * SEC + TERM, 10 * SEC + TERM + DELAY, claim(&n, 1, 9));
   close_nodes(&n);
   PASS();
@@ -102,7 +102,7 @@ TEST a_deputy_leads_when_the_leader_has_not_come_back(void) {
   SAYS("a", n.f.text);
   SAYS("q ", store_woken(n.node[2])); /* there must be a deputy */
   BETWEEN(10 * SEC - 1, 10 * SEC - 1 + DELAY, claim(&n, 2, 9));
-  BETWEEN(SLEEP - 75 * DELAY, SLEEP, claim(&n, 0, 9)); /* the old leader */
+  BETWEEN(SLEEP - 50 * DELAY, SLEEP, claim(&n, 0, 9)); /* the old leader */
   close_nodes(&n);
   PASS();
 }

@@ -303,7 +303,7 @@ local function follow(l, delay)
     save_lead(q, l)
     return l.deputy_till
   end
-  return now + SLEEP - 75 * delay -- up to 6 s earlier, so that the nodes do not all ask at once
+  return now + SLEEP - 50 * delay -- up to 4 s earlier, so that the nodes do not all ask at once
 end
 
 local function lead(head)
