@@ -545,10 +545,15 @@ def part_f14_bridge(broker, peer, bridge):
 
 def part_f14_alarm(broker, peer, bridge):
     """F14: a memory alarm. Due jobs are given back, uncounted; nothing is lost; the bridge can stop."""
+    bridge.run("pause", "amqp")  # until the alarm, however long that takes
+    before = len(bridge.jobs("ls", "--all"))
     peer("produce", exchange="delay.orders", prefix="alarm-", n=600, maxDelay=2500, perSecond=6000)
     sent = peer("produced")["sent"]
+    until("all messages are in the store", lambda: len(bridge.jobs("ls", "--all")) >= before + 600)
     at = len(bridge.log())
     broker.ctl("set_vm_memory_high_watermark", "0.00001")
+    until("the broker has an alarm", lambda: "memory" in broker.ctl("eval", "rabbit_alarm:get_alarms()."))
+    bridge.run("resume", "amqp")
     until("the bridge is told", lambda: "the broker is blocked" in bridge.log(at))
     until("all jobs are due", lambda: all(j["attempts"] == 0 for j in bridge.jobs("ls", "--all", "--overdue"))
           and time.time() * 1000 > max(s["at"] + s["delay"] for s in sent.values()) + 1000)
