@@ -187,7 +187,7 @@ def usage():
         refuses(f"jobs {args}", 2, ["jobs", *args],
                 f"uvsched: {why}\nTry: uvsched jobs {' '.join(args[:2 if args[0] == 'cron' and len(args) > 1 and args[1] in ('ls', 'add', 'rm') else 1])} --help\n")
 
-    duration = "write numbers with units, larger units first, such as 48h, 15d or 1h30m"
+    duration = "write numbers with units, larger units first, such as 48h, 15d or 1h30m, up to 142 years"
     letters = "A-Z a-z 0-9 _ . : -"
     for args, why in {
             ("put",): "--name is missing",
@@ -202,6 +202,7 @@ def usage():
             ("put", "--name", "a", "--in", "3x"): f"--in is '3x': {duration}",
             ("put", "--name", "a", "--in", "-3s"): f"--in is '-3s': {duration}",
             ("put", "--name", "a", "--in", "143y"): f"--in is '143y': {duration}",
+            ("put", "--name", "a", "--in", "20000w"): f"--in is '20000w': {duration}",
             ("put", "--name", "a", "--in", "52195d"): "--in is '52195d': the longest is 142 years",
             ("put", "--name", "a", "--at", "2030-01-01"): "--at is '2030-01-01': write it as 2025-03-09T07:00:00Z, "
             "2025-03-09T08:00:00+01:00, @SECONDS since 1970, or now",
@@ -251,6 +252,8 @@ def usage():
             ("show", "4711"): "'4711' is not an id: an id has the form QUEUE/REST, as `uvsched jobs put` and `uvsched jobs ls` "
             "print it",
             ("cancel",): "this command needs an ID",
+            ("cancel", "uvs.cron/x"): "'uvs.cron/x' is not an id: an id has the form QUEUE/REST, as `uvsched jobs put` and "
+            "`uvsched jobs ls` print it",
             ("cancel", "a/b"): "the store is missing: write --store sqlite:FILE, or --store redis://HOST",
             ("move", "a/b"): "the new time is missing: write --in DURATION or --at TIME",
             ("redrive",): "nothing is selected: write an ID, or --queue QUEUE, or --name NAME, or --all",
@@ -584,6 +587,7 @@ def crons():
     check("none", jobs("cron", "ls"), (0, b"", b"uvsched: there are no crons\n"))
     check("none, JSON", must("cron", "ls", "--json"), "[]\n")
     must("cron", "add", "often", "* * * * * *", "--name", "tick")
+    check("a cron is not in the list of jobs", ids(), [])
     with Runner("tick", 'echo "$UVS_JOB_ID" >> ticks') as r:
         until("a cron puts jobs", lambda: len(lines("ticks")) >= 2)
         r.p.terminate()
