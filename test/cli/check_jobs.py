@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import sqlite3
@@ -934,6 +935,22 @@ def run_without_descriptors():
         check("the store is sound", db.execute("PRAGMA integrity_check").fetchone(), ("ok",))
 
 
+def run_short_of_descriptors():
+    """A runner that has no descriptor left to start a command: that is no failure of the job."""
+    id = put("short", "--keep", "1h")
+    must("pause", "short")
+    with Runner("short", "echo $UVS_JOB_ATTEMPT >> ran", "--max-attempts", "1", "--until-empty") as r:
+        until("the runner waits", lambda: "is paused" in r.text())
+        few = resource.prlimit(r.p.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(r.p.pid, resource.RLIMIT_NOFILE, (3, few[1]))
+        must("resume", "short")
+        until("the runner says so", lambda: f"uvsched: {id}: the command cannot be started, and is tried again in 1 s: "
+              "too many open files\n" in r.text())
+        resource.prlimit(r.p.pid, resource.RLIMIT_NOFILE, few)
+        r.ends("until empty, the runner waits for the job", 0)
+    check("the job has run, as its first attempt", (show(id)["state"], lines("ran")), ("done", ["1"]))
+
+
 def writing():
     put("w", "--in", "1h", "--id", "1")
     program.write_errors(["jobs", "ls", *STORE], ["jobs", "ls", "--json", *STORE], ["jobs", "stats", "--json", *STORE],
@@ -957,7 +974,7 @@ if run("jobs", "--help")[0] != 0:
     sys.exit(77)
 parts = (help_pages, usage, no_store, no_store_yet, put_times, put_ids_and_keys, payloads, locked, lost_output, hostile, listing, change, queues, crons, run_jobs,
          run_failures, run_limits, run_cancel, run_stop, run_killed, run_many_killed, run_lost, run_guardian, run_shared, run_elsewhere, run_paused,
-         run_without_descriptors, writing, page)
+         run_without_descriptors, run_short_of_descriptors, writing, page)
 for part in parts:
     if len(sys.argv) > 3 and part.__name__ not in sys.argv[3:]:
         continue
