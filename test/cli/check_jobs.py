@@ -395,8 +395,8 @@ def payloads():
     refuses("a folder as payload", 1, ["jobs", "put", "--name", "p", "--payload-file", ".", *STORE],
             "uvsched: --payload-file . cannot be read: illegal operation on a directory\n")
     check("nothing was put", len(ids("--all")), count)
-    text = must("show", put("p", "--payload", "one\ntwo\x1b[31m", "--in", "1h"))
-    check("show indents text, and prints no control characters", "payload   12 bytes\n  one\n  two?[31m\n" in text)
+    text = must("show", put("p", "--payload", "one\ntwo\x1b[31m\x9b31m ©", "--in", "1h"))
+    check("show indents text, and prints no control characters", "payload   20 bytes\n  one\n  two?[31m?31m ©\n" in text)
     text = must("show", put("p", "--payload-file", "payload", "--in", "1h"))
     check("show of bytes", "payload   2 bytes, not text: --json shows them in base64\n" in text)
 
