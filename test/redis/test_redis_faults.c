@@ -12,13 +12,14 @@
 static struct redis_server *server;
 static struct redis_proxy *proxy;
 
-/* Replaced at link time: the PING of each minute comes after 100 ms, if a test says so. */
+/* Replaced at link time: the PING that comes every two minutes comes after 100 ms, if a test says
+ * so. */
 static bool ping_soon;
 int __real_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout, uint64_t repeat);
 int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout, uint64_t repeat);
 
 int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout, uint64_t repeat) {
-  if (ping_soon && repeat == 60000)
+  if (ping_soon && repeat == 120000)
     timeout = repeat = 100;
   return __real_uv_timer_start(timer, cb, timeout, repeat);
 }
