@@ -294,7 +294,6 @@ uvsched: minute 60 is out of range 0-59
             ("--form", "now", "* * * * *"): "there is no option '--form'; if it is not an option, write -- before it",
             ("--fromage=now",): "there is no option '--fromage=now'; if it is not an option, write -- before it",
             ("-x",): "there is no option '-x'; if it is not an option, write -- before it",
-            ("-5 * * * *",): "there is no option '-5 * * * *'; if it is not an option, write -- before it",
             ("* * * * *", "--from"): "--from needs a value after it",
             ("* * * * *", "-n"): "-n needs a value after it",
             ("* * * * *", "--json=1"): "--json takes no value: write only --json",
@@ -304,8 +303,13 @@ uvsched: minute 60 is out of range 0-59
             ("* * * * *", "--overlap=second"): "--overlap is 'second': write one of these: first both",
     }.items():
         refuses(f"cron {args}", 2, ["cron", *args], f"uvsched: {why}{more}")
-    status, _, err = run("cron", "--", "-5 * * * *")
-    check("-- ends the options", (status, err.splitlines()[1:]), (1, [b"  -5 * * * *", b"  ^"]))
+    refuses("a bad expression that begins with a minus", 1, ["cron", "-5 * * * *", "UTC"], """
+uvsched: '-5' is not a minute: write a number from 0 to 59
+  -5 * * * *
+  ^
+""")
+    status, _, err = run("cron", "--", "-n * * * *")
+    check("-- ends the options", (status, err.splitlines()[1:]), (1, [b"  -n * * * *", b"  ^"]))
     refuses("no such command", 2, ["corn"], "uvsched: there is no command 'corn'\nTry: uvsched --help\n")
     refuses("no such command, hostile", 2, [b"\x1b[2J\xff"], "uvsched: there is no command '?[2J?'\nTry: uvsched --help\n")
     refuses("no such option", 2, ["--verbose"], "uvsched: there is no option '--verbose'\nTry: uvsched --help\n")
