@@ -57,6 +57,24 @@ Sun 2025-03-09 03:00:00  -04:00  2025-03-09T07:00:00Z  dropped: the clock skips 
 local                    offset  UTC
 Sun 2025-03-09 03:00:00  -04:00  2025-03-09T07:00:00Z  2 times in the gap
 """)
+    real_time = ["cron", "*/30 2 * * *", "America/New_York", "--from=2025-03-08T20:00:00Z", "-n1"]
+    prints("New York, gap: times that follow real time do not occur", real_time, """
+*/30 2 * * * in America/New_York, after 2025-03-08T20:00:00Z
+local                    offset  UTC
+Mon 2025-03-10 02:00:00  -04:00  2025-03-10T06:00:00Z
+""")
+    prints("New York, gap: --all shows dropped times that follow real time", real_time + ["--all"], """
+*/30 2 * * * in America/New_York, after 2025-03-08T20:00:00Z
+local                    offset  UTC
+Sun 2025-03-09 03:00:00  -04:00  2025-03-09T07:00:00Z  dropped: the clock skips 02:00, 1 more in the gap
+""")
+    prints("New York, gap: dropped times before an occurrence right after the gap",
+           ["cron", "*/30 * * * *", "America/New_York", "--from=2025-03-09T06:00:00Z", "-n2"], """
+*/30 * * * * in America/New_York, after 2025-03-09T06:00:00Z
+local                    offset  UTC
+Sun 2025-03-09 01:30:00  -05:00  2025-03-09T06:30:00Z
+Sun 2025-03-09 03:00:00  -04:00  2025-03-09T07:00:00Z  2 times in the gap do not occur
+""")
     overlap = ["cron", "30 1 * * *", "America/New_York", "--from", "2025-11-01T12:00:00Z", "-n2"]
     prints("New York, overlap: a fixed time occurs in the first pass", overlap, """
 30 1 * * * in America/New_York, after 2025-11-01T12:00:00Z
@@ -142,6 +160,10 @@ def json_rows():
                    "--gap", "skip")
     check("a time that a gap dropped", members(rows, "flag", "occurs", "planned", "rule"),
           [("dropped", False, "2025-03-09T02:30:00", "gap-skip")])
+    rows = rows_of("*/30 2 * * *", "America/New_York", "--from", "2025-03-08T12:00:00Z", "-n", "1", "--all")
+    check("a time that follows real time and that a gap dropped",
+          members(rows, "utc", "flag", "occurs", "planned", "skipped", "rule"),
+          [("2025-03-09T07:00:00Z", "dropped", False, "2025-03-09T02:00:00", 2, "real-time")])
     rows = rows_of("@every 1us", "UTC", "--from", "@0", "-n", "2")
     check("an interval", members(rows, "utc", "local", "rule"), [
         ("1970-01-01T00:00:00.000001Z", "1970-01-01T00:00:00.000001", "interval"),
