@@ -188,7 +188,8 @@ UVS_API int uvs_calendar_list(const uvs_calendar_t *c, int64_t from_ns, int64_t 
 /* ----------------------------------------------------- zones and durations --- */
 
 /* Check the files of the zones of all calendars, and read changed files again. Existing calendars
- * then use the new rules. If a file is damaged or gone, its old rules stay in use. Returns a number
+ * then use the new rules. If a file is damaged or gone, its old rules stay in use.
+ * uvs_calendar_parse does not check the file of a zone that another calendar uses. Returns a number
  * that grows whenever the rules of a zone change. Thread: any. */
 UVS_API uint64_t uvs_calendar_refresh(void);
 
