@@ -16,7 +16,8 @@
 #include "jobs_runner.h"
 
 #define WATCH_MS 50
-#define TERM_NS UVS_SEC(5) /* from SIGTERM to SIGKILL */
+#define TERM_NS UVS_SEC(5)  /* from SIGTERM to SIGKILL */
+#define AGAIN_NS UVS_SEC(1) /* until a command that could not be started is tried again */
 
 struct command {
   struct runner *runner;
@@ -296,6 +297,19 @@ static int start(struct command *c) {
   return 0;
 }
 
+/* If the runner or the machine is short of something, that is no failure of the job. */
+static void cannot_start(struct runner *r, uvs_job_t *job, int rc) {
+  bool is_short = rc == UV_EMFILE || rc == UV_ENFILE || rc == UV_EAGAIN || rc == UV_ENOMEM;
+
+  cli_complain("%s: the command cannot be started%s: %s", job->id,
+               is_short ? ", and is tried again in 1 s" : "", uv_strerror(rc));
+  if (is_short) {
+    r->again_ns = uvs_now(r->store.scheduler) + AGAIN_NS;
+    rc = uvs_job_retry_at(job, jobs_now() + AGAIN_NS);
+  }
+  uvs_job_finish(job, rc);
+}
+
 void runner_start_command(struct runner *r, uvs_job_t *job) {
   struct command *c = r->stopping ? NULL : calloc(1, sizeof *c);
   int rc;
@@ -313,7 +327,7 @@ void runner_start_command(struct runner *r, uvs_job_t *job) {
     return;
   }
   if (c == NULL) {
-    uvs_job_finish(job, UV_ENOMEM);
+    cannot_start(r, job, UV_ENOMEM);
     return;
   }
   c->runner = r;
@@ -326,8 +340,7 @@ void runner_start_command(struct runner *r, uvs_job_t *job) {
     uv_timer_start(&r->watch, on_watch, WATCH_MS, WATCH_MS);
     return;
   }
-  cli_complain("%s: the command cannot be started: %s", job->id, uv_strerror(rc));
-  uvs_job_finish(job, rc);
+  cannot_start(r, job, rc);
   c->forgotten = true;
   if (c->handles == 0)
     free(c);

@@ -287,20 +287,28 @@ static void print_time_field(const char *name, int64_t at_ns, int64_t now_ns) {
   putchar('\n');
 }
 
-/* Text is shown line by line, indented. */
+/* Prints UTF-8 line by line, indented, with ? for control characters. Those from U+0080 to U+009F
+ * have two bytes, and terminals obey them too. */
+static void print_lines(const unsigned char *p, size_t size) {
+  for (size_t i = 0; i < size; i++) {
+    bool is_c1 = p[i] == 0xc2 && p[i + 1] < 0xa0;
+
+    if (i == 0 || p[i - 1] == '\n')
+      fputs("\n  ", stdout);
+    if (p[i] != '\n')
+      putchar(p[i] >= 0x20 && p[i] != 0x7f && !is_c1 ? p[i] : '?');
+    i += is_c1;
+  }
+}
+
 static void print_bytes_field(const char *name, const void *data, size_t size) {
-  const unsigned char *p = data;
   bool text = cli_is_utf8(data, size);
 
   if (size == 0)
     return;
   printf("%-9s %zu bytes%s", name, size, text ? "" : ", not text: --json shows them in base64");
-  for (size_t i = 0; text && i < size; i++) {
-    if (i == 0 || p[i - 1] == '\n')
-      fputs("\n  ", stdout);
-    if (p[i] != '\n')
-      putchar(p[i] >= 0x20 && p[i] != 0x7f ? p[i] : '?');
-  }
+  if (text)
+    print_lines(data, size);
   putchar('\n');
 }
 

@@ -33,8 +33,9 @@ static const char help[] =
     "                          not count; a failed job that waits for its retry is due later.\n"
     "                          While the queue is paused, its due jobs count.\n"
     "  --lease DURATION        how long a job is claimed for. The lease is extended while the\n"
-    "                          command runs. If the runner is stopped for longer, another runner\n"
-    "                          may run the job. Default 30s, at least 100ms\n"
+    "                          command runs. If the runner is stopped for longer (SIGSTOP),\n"
+    "                          another runner may run the job. The first command goes on until\n"
+    "                          its runner goes on. Default 30s, at least 100ms\n"
     "  --limit DURATION        a command that takes longer is ended, and its job has failed\n"
     "  --max-attempts N        failures that make a job a dead letter; 0: no bound; default 20\n"
     "  --max-crashes N         crashes that make a job a dead letter; 0: no bound; default 5. A\n"
@@ -125,7 +126,7 @@ static void on_stats(uvs_jobs_t *jobs, int status, const uvs_jobs_stats_t *stats
       cli_complain("the queue %s is paused: waiting for `uvsched jobs resume`", r->queue);
     }
   }
-  if (empty && r->commands == NULL) {
+  if (empty && r->commands == NULL && uvs_now(r->store.scheduler) >= r->again_ns) {
     runner_stop(r);
   } else if (!r->stopping) {
     r->look_ms = r->look_ms * 2 < LOOK_MAX_MS ? r->look_ms * 2 : LOOK_MAX_MS;

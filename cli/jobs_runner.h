@@ -23,6 +23,7 @@ struct runner {
   uv_timer_t look;          /* is the queue empty? */
   uv_signal_t signals[2];
   uint64_t look_ms;
+  int64_t again_ns; /* until then, jobs may wait whose command could not be started */
   bool looking, told_paused;
   bool stopping; /* claims nothing new */
   bool hurry;    /* a second signal: commands are killed */

@@ -59,7 +59,7 @@ bool jobs_read_duration(const char *command, const char *option, const char *val
     return true;
   cli_usage_error(command,
                   "%s is '%.60s': write numbers with units, larger units first, such as "
-                  "48h, 15d or 1h30m",
+                  "48h, 15d or 1h30m, up to 142 years",
                   option, value);
   return false;
 }
@@ -102,7 +102,8 @@ bool jobs_read_when(const char *command, const char *in, const char *at, int64_t
 bool jobs_check_id(const char *command, const char *id) {
   const char *slash = strchr(id, '/');
 
-  if (slash != NULL && slash > id && slash[1] != '\0' && strlen(id) <= UVS_JOB_ID_MAX)
+  if (slash != NULL && slash > id && slash[1] != '\0' && strlen(id) <= UVS_JOB_ID_MAX &&
+      strncmp(id, "uvs.", 4) != 0) /* reserved */
     return true;
   cli_usage_error(command,
                   "'%.60s' is not an id: an id has the form QUEUE/REST, as `uvsched jobs put` "

@@ -22,7 +22,7 @@ static const struct command {
 } commands[] = {
     {"amqp", cli_amqp, "delayed delivery for RabbitMQ: a bridge between a broker and a store"},
     {"cron", cli_cron, "the next occurrences of a cron expression in a time zone"},
-    {"jobs", cli_jobs, "durable jobs in a SQLite file: put, run, list, cancel"},
+    {"jobs", cli_jobs, "durable jobs in a SQLite file or in Redis: put, run, list, cancel"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 

@@ -32,6 +32,17 @@ static int copy_filter(struct uvs__call *c, const uvs_job_filter_t *from, uvs_jo
 
 /* -------------------------------------------------------------------- list --- */
 
+/* The ticks of crons are jobs only in the store. */
+static bool drop_ticks(struct uvs__call *c) {
+  size_t n = 0;
+
+  for (size_t i = 0; c->status == 0 && i < c->list.n; i++)
+    if (!uvs__is_reserved(c->list.infos[i].queue))
+      c->list.infos[n++] = c->list.infos[i];
+  c->list.n = n;
+  return true;
+}
+
 static void deliver_list(struct uvs__call *c) {
   ((uvs_job_list_cb)c->callback)(c->jobs, c->status, c->list.infos, c->status == 0 ? c->list.n : 0,
                                  c->list.next, c->arg);
@@ -50,6 +61,7 @@ int uvs_jobs_list(uvs_jobs_t *jobs, const uvs_job_filter_t *f, int64_t cursor, u
   c->callback = (void (*)(void))cb;
   c->arg = arg;
   c->deliver = deliver_list;
+  c->answered = drop_ticks;
   c->list.cursor = cursor;
   c->list.limit = limit;
   rc = copy_filter(c, f, &c->list.filter, &c->list.queue, &c->list.rest);

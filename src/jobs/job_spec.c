@@ -35,12 +35,16 @@ int uvs__make_id(struct uvs__id_maker *m, int64_t wall_ns, char ret[27]) {
   return 0;
 }
 
+bool uvs__is_reserved(const char *name) {
+  return strncmp(name, "uvs.", 4) == 0;
+}
+
 int uvs__split_id(const char *id, char ret_queue[UVS_JOB_NAME_MAX + 1], const char **ret_rest) {
   const char *slash = id == NULL ? NULL : strchr(id, '/');
   size_t length = slash == NULL ? 0 : (size_t)(slash - id);
 
   if (length == 0 || length > UVS_JOB_NAME_MAX || slash[1] == '\0' ||
-      strlen(slash + 1) > UVS__REST_MAX)
+      strlen(slash + 1) > UVS__REST_MAX || uvs__is_reserved(id))
     return UV_EINVAL;
   memcpy(ret_queue, id, length);
   ret_queue[length] = '\0';
@@ -60,7 +64,7 @@ int uvs__check_name(const char *what, const char *name, char *text, size_t size)
     snprintf(text, size, "%s is longer than %d bytes", what, UVS_JOB_NAME_MAX);
   else if (name[strspn(name, allowed)] != '\0')
     snprintf(text, size, "%s has a character that is not one of A-Z a-z 0-9 _ . : -", what);
-  else if (strncmp(name, "uvs.", 4) == 0)
+  else if (uvs__is_reserved(name))
     snprintf(text, size, "%s begins with uvs., which is reserved", what);
   else
     return 0;

@@ -22,7 +22,11 @@ int uvs__make_id(struct uvs__id_maker *m, int64_t wall_ns, char ret[27]);
 /* `what` names the thing in the text: "name", "queue". Returns 0, or UV_EINVAL with a text. */
 int uvs__check_name(const char *what, const char *name, char *text, size_t size);
 
-/* Splits "QUEUE/REST". Returns UV_EINVAL if id is not an id. */
+/* Names that begin with "uvs." belong to the library: UVS__CRON_QUEUE. */
+bool uvs__is_reserved(const char *name);
+
+/* Splits "QUEUE/REST". Returns UV_EINVAL if id is not the id of a job of the user. The tick of a
+ * cron is none: if it could be cancelled, the cron would never make a job again. */
 int uvs__split_id(const char *id, char ret_queue[UVS_JOB_NAME_MAX + 1], const char **ret_rest);
 
 /* Is delay_ns or at_ns a time that stores can keep? 0 or UV_EINVAL with a text. */

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import sqlite3
@@ -187,7 +188,7 @@ def usage():
         refuses(f"jobs {args}", 2, ["jobs", *args],
                 f"uvsched: {why}\nTry: uvsched jobs {' '.join(args[:2 if args[0] == 'cron' and len(args) > 1 and args[1] in ('ls', 'add', 'rm') else 1])} --help\n")
 
-    duration = "write numbers with units, larger units first, such as 48h, 15d or 1h30m"
+    duration = "write numbers with units, larger units first, such as 48h, 15d or 1h30m, up to 142 years"
     letters = "A-Z a-z 0-9 _ . : -"
     for args, why in {
             ("put",): "--name is missing",
@@ -202,6 +203,7 @@ def usage():
             ("put", "--name", "a", "--in", "3x"): f"--in is '3x': {duration}",
             ("put", "--name", "a", "--in", "-3s"): f"--in is '-3s': {duration}",
             ("put", "--name", "a", "--in", "143y"): f"--in is '143y': {duration}",
+            ("put", "--name", "a", "--in", "20000w"): f"--in is '20000w': {duration}",
             ("put", "--name", "a", "--in", "52195d"): "--in is '52195d': the longest is 142 years",
             ("put", "--name", "a", "--at", "2030-01-01"): "--at is '2030-01-01': write it as 2025-03-09T07:00:00Z, "
             "2025-03-09T08:00:00+01:00, @SECONDS since 1970, or now",
@@ -251,6 +253,8 @@ def usage():
             ("show", "4711"): "'4711' is not an id: an id has the form QUEUE/REST, as `uvsched jobs put` and `uvsched jobs ls` "
             "print it",
             ("cancel",): "this command needs an ID",
+            ("cancel", "uvs.cron/x"): "'uvs.cron/x' is not an id: an id has the form QUEUE/REST, as `uvsched jobs put` and "
+            "`uvsched jobs ls` print it",
             ("cancel", "a/b"): "the store is missing: write --store sqlite:FILE, or --store redis://HOST",
             ("move", "a/b"): "the new time is missing: write --in DURATION or --at TIME",
             ("redrive",): "nothing is selected: write an ID, or --queue QUEUE, or --name NAME, or --all",
@@ -391,8 +395,8 @@ def payloads():
     refuses("a folder as payload", 1, ["jobs", "put", "--name", "p", "--payload-file", ".", *STORE],
             "uvsched: --payload-file . cannot be read: illegal operation on a directory\n")
     check("nothing was put", len(ids("--all")), count)
-    text = must("show", put("p", "--payload", "one\ntwo\x1b[31m", "--in", "1h"))
-    check("show indents text, and prints no control characters", "payload   12 bytes\n  one\n  two?[31m\n" in text)
+    text = must("show", put("p", "--payload", "one\ntwo\x1b[31m\x9b31m ©", "--in", "1h"))
+    check("show indents text, and prints no control characters", "payload   20 bytes\n  one\n  two?[31m?31m ©\n" in text)
     text = must("show", put("p", "--payload-file", "payload", "--in", "1h"))
     check("show of bytes", "payload   2 bytes, not text: --json shows them in base64\n" in text)
 
@@ -584,6 +588,7 @@ def crons():
     check("none", jobs("cron", "ls"), (0, b"", b"uvsched: there are no crons\n"))
     check("none, JSON", must("cron", "ls", "--json"), "[]\n")
     must("cron", "add", "often", "* * * * * *", "--name", "tick")
+    check("a cron is not in the list of jobs", ids(), [])
     with Runner("tick", 'echo "$UVS_JOB_ID" >> ticks') as r:
         until("a cron puts jobs", lambda: len(lines("ticks")) >= 2)
         r.p.terminate()
@@ -930,6 +935,22 @@ def run_without_descriptors():
         check("the store is sound", db.execute("PRAGMA integrity_check").fetchone(), ("ok",))
 
 
+def run_short_of_descriptors():
+    """A runner that has no descriptor left to start a command: that is no failure of the job."""
+    id = put("short", "--keep", "1h")
+    must("pause", "short")
+    with Runner("short", "echo $UVS_JOB_ATTEMPT >> ran", "--max-attempts", "1", "--until-empty") as r:
+        until("the runner waits", lambda: "is paused" in r.text())
+        few = resource.prlimit(r.p.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(r.p.pid, resource.RLIMIT_NOFILE, (3, few[1]))
+        must("resume", "short")
+        until("the runner says so", lambda: f"uvsched: {id}: the command cannot be started, and is tried again in 1 s: "
+              "too many open files\n" in r.text())
+        resource.prlimit(r.p.pid, resource.RLIMIT_NOFILE, few)
+        r.ends("until empty, the runner waits for the job", 0)
+    check("the job has run, as its first attempt", (show(id)["state"], lines("ran")), ("done", ["1"]))
+
+
 def writing():
     put("w", "--in", "1h", "--id", "1")
     program.write_errors(["jobs", "ls", *STORE], ["jobs", "ls", "--json", *STORE], ["jobs", "stats", "--json", *STORE],
@@ -953,7 +974,7 @@ if run("jobs", "--help")[0] != 0:
     sys.exit(77)
 parts = (help_pages, usage, no_store, no_store_yet, put_times, put_ids_and_keys, payloads, locked, lost_output, hostile, listing, change, queues, crons, run_jobs,
          run_failures, run_limits, run_cancel, run_stop, run_killed, run_many_killed, run_lost, run_guardian, run_shared, run_elsewhere, run_paused,
-         run_without_descriptors, writing, page)
+         run_without_descriptors, run_short_of_descriptors, writing, page)
 for part in parts:
     if len(sys.argv) > 3 and part.__name__ not in sys.argv[3:]:
         continue

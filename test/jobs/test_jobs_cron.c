@@ -346,6 +346,43 @@ TEST a_cron_goes_on_after_the_node_that_defined_it_has_closed(void) {
   PASS();
 }
 
+/* The tick is a job of the store. Without it the cron would never make a job again. */
+TEST no_call_on_a_job_reaches_the_tick_of_a_cron(void) {
+  struct engine *f = engine_start();
+  uvs_job_cron_t c = engine_cron_spec("c", "*/10 * * * *");
+  struct answer a;
+
+  engine_handle(f, "n", NULL);
+  EQ(0, engine_cron(f, &c));
+  EQ(UV_EINVAL, engine_cancel(f, "uvs.cron/c"));
+  EQ(UV_EINVAL, engine_move(f, "uvs.cron/c", UVS_DAY(1), 0));
+  EQ(UV_EINVAL, engine_get(f, "uvs.cron/c"));
+  answer_init(&a, f);
+  EQ(UV_EINVAL, engine_wait(f, &a, "uvs.cron/c", UVS_DAY(1)));
+  engine_advance(f, TO_22_20);
+  SAYS("n/c@2023-11-14T22:20:00Z", engine_ran(f));
+  engine_close(f);
+  PASS();
+}
+
+TEST lists_do_not_show_the_ticks_of_crons(void) {
+  struct engine *f = engine_start();
+  uvs_job_cron_t a = engine_cron_spec("a", "*/10 * * * *"), b = engine_cron_spec("b", "@daily");
+  uvs_job_filter_t filter;
+
+  uvs_job_filter_init(&filter);
+  EQ(0, engine_cron(f, &a));
+  EQ(0, engine_put_simple(f, "n", "x", UVS_DAY(1)));
+  EQ(0, engine_cron(f, &b));
+  EQ(0, engine_list(f, NULL, 0, 1000));
+  SAYS("n/x", f->last.text);
+  filter.name = "a";
+  EQ(0, engine_list(f, &filter, 0, 1000));
+  SAYS("", f->last.text);
+  engine_close(f);
+  PASS();
+}
+
 SUITE(cron) {
   RUN_TEST(each_occurrence_becomes_a_job_at_its_instant);
   RUN_TEST(a_cron_without_a_handler_here_makes_jobs_all_the_same);
@@ -365,6 +402,8 @@ SUITE(cron) {
   RUN_TEST(a_clock_that_is_set_forward_brings_what_it_has_passed);
   RUN_TEST(neither_a_cancelled_nor_a_dead_occurrence_ends_the_cron);
   RUN_TEST(a_cron_goes_on_after_the_node_that_defined_it_has_closed);
+  RUN_TEST(no_call_on_a_job_reaches_the_tick_of_a_cron);
+  RUN_TEST(lists_do_not_show_the_ticks_of_crons);
 }
 
 TEST_MAIN(ON_EVERY_STORE(RUN_SUITE(cron)));

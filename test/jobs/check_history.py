@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""test_history.py: does history.py notice each thing that must not happen, and nothing else?
+"""check_history.py: does history.py notice each thing that must not happen, and nothing else?
 
 A case is a list of lines, each with a time in s, and the beginning of the error that must be found;
 None: there must be none."""
