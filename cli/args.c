@@ -37,6 +37,10 @@ static const struct cli_option *find_option(const char *arg, const struct cli_op
   return NULL;
 }
 
+static bool looks_like_option(const char *arg) {
+  return arg[0] == '-' && arg[1] != '\0' && (arg[1] < '0' || arg[1] > '9');
+}
+
 int cli_read_args(int argc, char **argv, const struct cli_option *options, size_t n,
                   const char **ret_words, int max_words) {
   bool options_ended = false;
@@ -46,7 +50,7 @@ int cli_read_args(int argc, char **argv, const struct cli_option *options, size_
     const struct cli_option *o;
     const char *value = NULL;
 
-    if (options_ended || argv[i][0] != '-' || argv[i][1] == '\0') {
+    if (options_ended || !looks_like_option(argv[i])) {
       if (words < max_words)
         ret_words[words] = argv[i];
       words++;

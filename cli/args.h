@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * args: reads the arguments of a command: options and words, in any order. "--" ends the options.
+ * No option begins with a digit: "-5 * * * *" is a word.
  * A value is the next argument, or the rest of the same one: --from X, --from=X, -n 5, -n5. If an
  * option comes twice, the last one counts.
  */

@@ -47,7 +47,7 @@ static const char help[] =
     "  --from TIME       print only occurrences later than TIME: 2025-03-09T07:00:00Z,\n"
     "                    2025-03-09T08:00:00+01:00, @SECONDS since 1970, or now (default)\n"
     "  --json            print one array of objects\n"
-    "  --all             also print the times that a rule dropped; they do not occur\n"
+    "  --all             also print the times that a rule drops; they do not occur\n"
     "  --days RULE       which days match the fields day of month and day of week:\n"
     "                      auto    if one field begins with * or ?: both; else: either (default)\n"
     "                      either  days that match at least one field that is not only * or ?\n"
@@ -232,6 +232,8 @@ static void print_note(const uvs_occurrence_t *o, bool colours) {
            in_gap      ? "more"
            : more == 1 ? "time"
                        : "times");
+  if (more > 0 && !in_gap && o->rule == UVS_RULE_REAL_TIME) /* this row occurs, but they do not */
+    fputs(more == 1 ? " does not occur" : " do not occur", stdout);
   cli_set_colour(colours, CLI_PLAIN);
 }
 

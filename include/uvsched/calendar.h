@@ -169,14 +169,13 @@ typedef struct {
   uvs_local_time_t planned; /* the time in the expression; differs from `local` only if MOVED or
                              * DROPPED */
   uint32_t skipped;         /* how many times of the expression are in the gap that ends at utc_ns.
-                             * If MOVED or DROPPED, `planned` is the first of them. Always 0 if the
-                             * expression follows real time. */
+                             * If MOVED or DROPPED, `planned` is the first of them. */
 } uvs_occurrence_t;
 
 /**
- * List the occurrences from from_ns (inclusive) to until_ns (exclusive), and the fixed times that a
- * rule dropped. The entries are in the order of utc_ns, and no two have the same utc_ns. All fixed
- * times in one gap share one entry.
+ * List the occurrences from from_ns (inclusive) to until_ns (exclusive), and the times that a rule
+ * dropped. The entries are in the order of utc_ns, and no two have the same utc_ns. All times in
+ * one gap share one entry.
  *
  * Thread:  any.
  * Returns: how many entries were written to ret, at most n. If the result is n, there may be more:
@@ -189,7 +188,8 @@ UVS_API int uvs_calendar_list(const uvs_calendar_t *c, int64_t from_ns, int64_t 
 /* ----------------------------------------------------- zones and durations --- */
 
 /* Check the files of the zones of all calendars, and read changed files again. Existing calendars
- * then use the new rules. If a file is damaged or gone, its old rules stay in use. Returns a number
+ * then use the new rules. If a file is damaged or gone, its old rules stay in use.
+ * uvs_calendar_parse does not check the file of a zone that another calendar uses. Returns a number
  * that grows whenever the rules of a zone change. Thread: any. */
 UVS_API uint64_t uvs_calendar_refresh(void);
 

@@ -3,7 +3,7 @@
  * audit: lists occurrences, and says what gaps and overlaps did to them.
  *
  * The walk goes from one span of constant offset to the next, as in calendar.c. But it stops at
- * every local time of the expression, including fixed times that a rule drops.
+ * every local time of the expression, including times that a rule drops.
  */
 #include "calendar/occur.h"
 #include "calendar/days.h"
@@ -69,11 +69,12 @@ static void write_occurrence(const struct walk *w, int64_t at_s, uvs_occurrence_
   ret->planned = ret->local;
 }
 
-/* Writes the entry for the first second after a gap. False: the gap skips no fixed time. */
+/* Writes the entry for the first second after a gap. False: the gap skips no time of the
+ * expression. */
 static bool list_gap(const struct walk *w, uvs_occurrence_t *ret) {
   const uvs_calendar_t *c = w->c;
   const struct uvs__zone_span *z = &w->z;
-  int64_t skipped = c->e.real_time ? UVS__LOCAL_MAX : uvs__first_skipped(&c->e, z);
+  int64_t skipped = uvs__first_skipped(&c->e, z);
 
   if (skipped == UVS__LOCAL_MAX)
     return false;
@@ -84,8 +85,15 @@ static bool list_gap(const struct walk *w, uvs_occurrence_t *ret) {
     return true;
   }
   ret->planned = local_time(skipped);
-  ret->flag = c->gap == UVS_GAP_SKIP ? UVS_OCCURRENCE_DROPPED : UVS_OCCURRENCE_MOVED;
-  ret->rule = c->gap == UVS_GAP_SKIP ? UVS_RULE_GAP_SKIP : UVS_RULE_FIXED_TIME;
+  ret->flag = UVS_OCCURRENCE_DROPPED;
+  if (c->e.real_time) {
+    ret->rule = UVS_RULE_REAL_TIME;
+  } else if (c->gap == UVS_GAP_SKIP) {
+    ret->rule = UVS_RULE_GAP_SKIP;
+  } else {
+    ret->rule = UVS_RULE_FIXED_TIME;
+    ret->flag = UVS_OCCURRENCE_MOVED;
+  }
   return true;
 }
 

@@ -14,7 +14,7 @@
 #include "calendar/tzif.h"
 
 #define NAME_MAX_BYTES 255
-#define FILE_MAX (UINT64_C(1) << 16) /* tzdata has up to 4 KB; a search looks at each span */
+#define FILE_MAX (UINT64_C(1) << 14) /* tzdata has up to 4 KB; a search looks at each span */
 #define LOCALTIME "/etc/localtime"
 
 static const char *const usual_folders[] = {"/usr/share/zoneinfo", "/usr/lib/zoneinfo",

@@ -57,6 +57,24 @@ Sun 2025-03-09 03:00:00  -04:00  2025-03-09T07:00:00Z  dropped: the clock skips 
 local                    offset  UTC
 Sun 2025-03-09 03:00:00  -04:00  2025-03-09T07:00:00Z  2 times in the gap
 """)
+    real_time = ["cron", "*/30 2 * * *", "America/New_York", "--from=2025-03-08T20:00:00Z", "-n1"]
+    prints("New York, gap: times that follow real time do not occur", real_time, """
+*/30 2 * * * in America/New_York, after 2025-03-08T20:00:00Z
+local                    offset  UTC
+Mon 2025-03-10 02:00:00  -04:00  2025-03-10T06:00:00Z
+""")
+    prints("New York, gap: --all shows dropped times that follow real time", real_time + ["--all"], """
+*/30 2 * * * in America/New_York, after 2025-03-08T20:00:00Z
+local                    offset  UTC
+Sun 2025-03-09 03:00:00  -04:00  2025-03-09T07:00:00Z  dropped: the clock skips 02:00, 1 more in the gap
+""")
+    prints("New York, gap: dropped times before an occurrence right after the gap",
+           ["cron", "*/30 * * * *", "America/New_York", "--from=2025-03-09T06:00:00Z", "-n2"], """
+*/30 * * * * in America/New_York, after 2025-03-09T06:00:00Z
+local                    offset  UTC
+Sun 2025-03-09 01:30:00  -05:00  2025-03-09T06:30:00Z
+Sun 2025-03-09 03:00:00  -04:00  2025-03-09T07:00:00Z  2 times in the gap do not occur
+""")
     overlap = ["cron", "30 1 * * *", "America/New_York", "--from", "2025-11-01T12:00:00Z", "-n2"]
     prints("New York, overlap: a fixed time occurs in the first pass", overlap, """
 30 1 * * * in America/New_York, after 2025-11-01T12:00:00Z
@@ -142,6 +160,10 @@ def json_rows():
                    "--gap", "skip")
     check("a time that a gap dropped", members(rows, "flag", "occurs", "planned", "rule"),
           [("dropped", False, "2025-03-09T02:30:00", "gap-skip")])
+    rows = rows_of("*/30 2 * * *", "America/New_York", "--from", "2025-03-08T12:00:00Z", "-n", "1", "--all")
+    check("a time that follows real time and that a gap dropped",
+          members(rows, "utc", "flag", "occurs", "planned", "skipped", "rule"),
+          [("2025-03-09T07:00:00Z", "dropped", False, "2025-03-09T02:00:00", 2, "real-time")])
     rows = rows_of("@every 1us", "UTC", "--from", "@0", "-n", "2")
     check("an interval", members(rows, "utc", "local", "rule"), [
         ("1970-01-01T00:00:00.000001Z", "1970-01-01T00:00:00.000001", "interval"),
@@ -294,7 +316,6 @@ uvsched: minute 60 is out of range 0-59
             ("--form", "now", "* * * * *"): "there is no option '--form'; if it is not an option, write -- before it",
             ("--fromage=now",): "there is no option '--fromage=now'; if it is not an option, write -- before it",
             ("-x",): "there is no option '-x'; if it is not an option, write -- before it",
-            ("-5 * * * *",): "there is no option '-5 * * * *'; if it is not an option, write -- before it",
             ("* * * * *", "--from"): "--from needs a value after it",
             ("* * * * *", "-n"): "-n needs a value after it",
             ("* * * * *", "--json=1"): "--json takes no value: write only --json",
@@ -304,8 +325,13 @@ uvsched: minute 60 is out of range 0-59
             ("* * * * *", "--overlap=second"): "--overlap is 'second': write one of these: first both",
     }.items():
         refuses(f"cron {args}", 2, ["cron", *args], f"uvsched: {why}{more}")
-    status, _, err = run("cron", "--", "-5 * * * *")
-    check("-- ends the options", (status, err.splitlines()[1:]), (1, [b"  -5 * * * *", b"  ^"]))
+    refuses("a bad expression that begins with a minus", 1, ["cron", "-5 * * * *", "UTC"], """
+uvsched: '-5' is not a minute: write a number from 0 to 59
+  -5 * * * *
+  ^
+""")
+    status, _, err = run("cron", "--", "-n * * * *")
+    check("-- ends the options", (status, err.splitlines()[1:]), (1, [b"  -n * * * *", b"  ^"]))
     refuses("no such command", 2, ["corn"], "uvsched: there is no command 'corn'\nTry: uvsched --help\n")
     refuses("no such command, hostile", 2, [b"\x1b[2J\xff"], "uvsched: there is no command '?[2J?'\nTry: uvsched --help\n")
     refuses("no such option", 2, ["--verbose"], "uvsched: there is no option '--verbose'\nTry: uvsched --help\n")

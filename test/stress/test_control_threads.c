@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "uvsched/calendar.h"
 #include "uvsched/control.h"
 #include "uvsched/outcome.h"
 
@@ -25,6 +26,7 @@ struct job {
 static struct world {
   uv_loop_t loop;
   uvs_t *s;
+  uvs_calendar_t *calendar; /* occurs every second */
   struct fault fault;
   struct job jobs[JOBS];
   _Atomic int used, bad_answers, finished, closed;
@@ -62,10 +64,14 @@ static void submit_one(uint64_t *random) {
   j = &world.jobs[n];
   uvs_task_init(&t);
   t.first_ns = (int64_t)test_random_below(random, 2000) * 1000;
-  t.kind = (int)test_random_below(random, 3);
-  t.period_ns = t.kind == UVS_ONE_SHOT ? 0 : UVS_US(300);
+  t.kind = (int)test_random_below(random, 4);
+  if (t.kind == UVS_CALENDAR)
+    t.calendar = world.calendar;
+  else if (t.kind != UVS_ONE_SHOT)
+    t.period_ns = UVS_US(300);
   t.max_runs = t.kind == UVS_ONE_SHOT ? 0 : 20;
-  t.missed_policy = t.kind == UVS_FIXED_RATE ? (int)test_random_below(random, 3) : 0;
+  if (t.kind == UVS_FIXED_RATE || t.kind == UVS_CALENDAR)
+    t.missed_policy = (int)test_random_below(random, 3);
   t.failure_policy = t.kind == UVS_ONE_SHOT ? UVS_FAIL_STOP : UVS_FAIL_CONTINUE;
   t.work = test_random_below(random, 8) == 0 ? NULL : on_work;
   t.after = t.work == NULL || test_random_below(random, 4) == 0 ? on_work : NULL;
@@ -171,6 +177,7 @@ TEST every_accepted_task_has_one_done_whatever_is_paused_run_or_replaced(void) {
   memset(&world, 0, sizeof world);
   world.calls = how != NULL && strcmp(how, "long") == 0 ? 10 * CALLS : CALLS;
   fault_init(&world.fault);
+  ASSERT_RC(0, uvs_calendar_parse("* * * * * *", "UTC", NULL, &world.calendar, NULL));
   ASSERT_RC(0, uv_loop_init(&world.loop));
   uvs_options_init(&o);
   o.on_error = uvs_ignore_errors;
@@ -198,6 +205,7 @@ TEST every_accepted_task_has_one_done_whatever_is_paused_run_or_replaced(void) {
     ASSERT_RC(atomic_load(&world.jobs[i].accepted), atomic_load(&world.jobs[i].dones));
   ASSERT_RC(0, atomic_load(&world.bad_answers));
   ASSERT_RC(0, (int)atomic_load(&world.fault.live));
+  uvs_calendar_release(world.calendar);
   PASS();
 }
 
