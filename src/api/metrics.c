@@ -301,9 +301,19 @@ static void write_names(const struct source *from, size_t n, struct out *o, bool
   }
 }
 
+static bool any_names(const struct source *from, size_t n) {
+  for (size_t k = 0; k < n; k++) {
+    if (from[k].names.from < from[k].names.to)
+      return true;
+  }
+  return false;
+}
+
 static void write_prometheus(const struct source *from, size_t n, struct out *o) {
   write_counters(from, n, o);
   write_histograms(from, n, o);
+  if (!any_names(from, n))
+    return;
   write_names(from, n, o, true);
   write_names(from, n, o, false);
 }

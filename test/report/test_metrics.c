@@ -13,7 +13,7 @@
 
 /* -------------------------------------------------------------- what is written --- */
 
-#define PAGE_MAX 65536
+#define PAGE_MAX 262144
 
 struct page {
   char text[PAGE_MAX];
@@ -44,10 +44,10 @@ static int write_page(uvs_t *s, int format, struct page *p) {
 
 /* ------------------------------------------------------------------- the parser --- */
 
-#define SAMPLES_MAX 512
+#define SAMPLES_MAX 1024
 
 struct sample {
-  char series[120]; /* name and labels */
+  char series[200]; /* name and labels */
   char value[40];
 };
 
@@ -58,7 +58,7 @@ struct parsed {
   unsigned family_count;
   char type[16]; /* of the last family */
   /* of the histogram series that is being read; empty: none is */
-  char open[120];
+  char open[150];
   double le;
   unsigned long long below;
   bool infinite, summed;
@@ -71,7 +71,8 @@ static size_t name_length(const char *s) {
   return n == 0 ? 0 : n + strspn(s + n, "abcdefghijklmnopqrstuvwxyz_0123456789");
 }
 
-/* The length of {a="b",c="d"} without characters that need a backslash, or 0. */
+/* The length of {a="b",c="d"}, or 0. Of the backslashes only those are valid that the format has.
+ */
 static size_t labels_length(const char *s) {
   const char *p = s;
 
@@ -83,7 +84,11 @@ static size_t labels_length(const char *s) {
     if (n == 0 || strncmp(p + n, "=\"", 2) != 0)
       return 0;
     p += n + 2;
-    p += strcspn(p, "\"\\\n");
+    for (p += strcspn(p, "\"\\\n"); *p == '\\'; p += strcspn(p, "\"\\\n")) {
+      if (strchr("\\\"n", p[1]) == NULL || p[1] == '\0')
+        return 0;
+      p += 2;
+    }
     if (*p++ != '"')
       return 0;
   } while (*p == ',');
@@ -133,7 +138,7 @@ static const char *parse_family(struct parsed *p, const char *help, const char *
 
 /* Buckets, _sum and _count of one histogram, in this order. rest: "_bucket{...}" and so on. */
 static const char *parse_histogram(struct parsed *p, const char *rest, const char *value) {
-  char labels[100];
+  char labels[150];
   const char *le = strstr(rest, "le=\"");
   double bound;
 
@@ -200,7 +205,9 @@ static const char *parse_sample(struct parsed *p, const char *line) {
     return "a sample of another family";
   if (strcmp(p->type, "histogram") == 0)
     return parse_histogram(p, s->series + family, s->value);
-  if (n != family || strchr(s->value, '.') != NULL)
+  if (n != family)
+    return "a sample of another family";
+  if (strchr(s->value, '.') != NULL && strstr(p->families[p->family_count - 1], "_seconds") == NULL)
     return "a count that is none";
   return NULL;
 }
@@ -270,6 +277,9 @@ TEST the_tests_prometheus_parser_is_strict(void) {
       {head, "uvsched_a_total  1\n", false},
       {head, "uvsched_a_total{x=\"y\",} 1\n", false},
       {head, "uvsched_a_total{x=y} 1\n", false},
+      {head, "uvsched_a_total{x=\"a\\\\b\\\"c\\nd\"} 1\n", true},
+      {head, "uvsched_a_total{x=\"\\x\"} 1\n", false},
+      {head, "uvsched_a_total{x=\"\"\"} 1\n", false},
       {head, "uvsched_b_total 1\n", false},
       {head, "\n", false},
       {"", "uvsched_a_total 1\n", false},
@@ -454,9 +464,13 @@ TEST the_prometheus_output_is_valid_and_complete(void) {
       {"uvsched_runs_total", "3"},
       {"uvsched_runs_missed_total", "0"},
       {"uvsched_runs_failed_total", "1"},
-      {"uvsched_tasks_ended_total{outcome=\"timed out\"}", "0"},
+      {"uvsched_tasks_ended_total{outcome=\"timed_out\"}", "0"},
       {"uvsched_tasks_ended_total{outcome=\"dropped\"}", "0"},
       {"uvsched_runners", "0"},
+      {"uvsched_concurrency", "2"},
+      {"uvsched_oldest_ready_seconds", "0.000000000"},
+      {"uvsched_loop_held_seconds_total", "0.000000000"},
+      {"uvsched_loop_held_max_seconds", "0.000000000"},
       {"uvsched_task_slots", "64"},
       {"uvsched_heap_operations_total", "9"}, /* five in, four out */
       {"uvsched_wakeups_total", "4"},
@@ -495,7 +509,7 @@ TEST the_prometheus_output_is_valid_and_complete(void) {
   for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
     ASSERT_STR_EQm(expected[i].series, expected[i].value, value_of(&parsed, expected[i].series));
   /* 31 bounds, +Inf, sum and count, of two histograms, and of seven culprits and none */
-  ASSERT_U64(18 + (3 + UVS_LATE_CAUSES) * (31 + 3), parsed.count);
+  ASSERT_U64(22 + (3 + UVS_LATE_CAUSES) * (31 + 3), parsed.count);
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
@@ -518,15 +532,19 @@ TEST the_text_report_fits_a_screen(void) {
                 "  waiting                  1\n"
                 "  ready                    0\n"
                 "  running                  0\n"
+                "  oldest ready          0 ns\n"
                 "  rejected                 1\n"
                 "  runs                     3\n"
                 "  failed runs              1\n"
                 "  missed                   0\n"
+                "  concurrency              2\n"
                 "  runners                  0\n"
                 "  runners, peak            1\n"
                 "  slots                   64\n"
                 "  heap ops                 9\n"
                 "  wake-ups                 4\n"
+                "  loop held up          0 ns\n"
+                "  longest               0 ns\n"
                 "\n"
                 "runs                   count       p50       p90       p99       max\n"
                 "  late                   101    524 us    524 us    524 us    2.00 s\n"
