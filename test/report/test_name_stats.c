@@ -322,6 +322,7 @@ TEST names_are_counted_while_several_threads_submit(void) {
   f.real_clock = true;
   f.pool = FAKEPOOL_REAL;
   f.options.max_names = 20;
+  f.options.keep_alive = UVS_KEEP_ALIVE_ALWAYS; /* all tasks come from other threads */
   CHECK_CALL(fixture_open_turned(&f));
   for (int i = 0; i < SUBMITTERS; i++) {
     errands[i] = (struct errand){submit_names, f.s, 0};
