@@ -184,9 +184,14 @@ static void add_label(struct labels *l, const char *label, const char *value) {
   add_text(l, label);
   add_text(l, "=\"");
   for (; *value != '\0'; value++) {
-    if (*value == '\\' || *value == '"' || *value == '\n')
+    bool line_end = *value == '\n';
+
+    if (line_end || *value == '\\' || *value == '"')
       add_char(l, '\\');
-    add_char(l, *value == '\n' ? 'n' : *value);
+    if (line_end)
+      add_char(l, 'n');
+    else
+      add_char(l, *value);
   }
   add_char(l, '"');
 }
