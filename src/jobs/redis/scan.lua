@@ -4,16 +4,21 @@
 -- the cursor is a number; jobs and ends come in no order, and the cursor is that of HSCAN.
 local what, cursor, n = ARGV[arg], ARGV[arg + 1], ARGV[arg + 2]
 local reply = {0, 0, 0, '0'}
+local BYTES, bytes = 1048576, 0
 local got
 
 if what == 'dead' then
   got = call('ZRANGEBYSCORE', DEAD_NO, '(' .. cursor, '+inf', 'WITHSCORES', 'LIMIT', 0, n)
+  reply[4] = #got == 2 * tonumber(n) and got[#got] or '0'
   for i = 1, #got, 2 do
+    local s = call('HGET', DEAD, got[i])
     reply[#reply + 1] = got[i]
-    reply[#reply + 1] = call('HGET', DEAD, got[i])
-  end
-  if #got == 2 * tonumber(n) then
-    reply[4] = got[#got]
+    reply[#reply + 1] = s
+    bytes = bytes + #s
+    if bytes > BYTES and i + 1 < #got then
+      reply[4] = got[i + 1]
+      break
+    end
   end
   return answer(reply)
 end
