@@ -59,14 +59,14 @@ extern "C" {
 typedef struct uvs_jobs_s uvs_jobs_t; /* an open store */
 typedef struct uvs_job_s uvs_job_t;   /* a claimed job, as its handler sees it */
 
-#define UVS_JOB_NAME_MAX 64       /* bytes of a name of a job, queue or cron */
-#define UVS_JOB_ID_MAX 161        /* bytes of a whole id, "QUEUE/REST" */
-#define UVS_JOB_PAYLOAD_MAX 1114112 /* 1 MiB + 64 KiB: the largest max_payload_bytes */
-#define UVS_JOB_RESULT_MAX 65536  /* bytes of a result */
-#define UVS_JOB_META_MAX 4096     /* bytes of metadata */
-#define UVS_JOB_PROGRESS_MAX 1024 /* bytes of a progress note */
-#define UVS_JOB_ERROR_MAX 500     /* bytes of the reason of a failure; more is cut off */
-#define UVS_JOBS_PUT_MAX 1000     /* jobs in one uvs_jobs_put_many */
+#define UVS_JOB_NAME_MAX 64             /* bytes of a name of a job, queue or cron */
+#define UVS_JOB_ID_MAX 161              /* bytes of a whole id, "QUEUE/REST" */
+#define UVS_JOB_PAYLOAD_MAX 1114112     /* 1 MiB + 64 KiB: the largest max_payload_bytes */
+#define UVS_JOB_RESULT_MAX 65536        /* bytes of a result */
+#define UVS_JOB_META_MAX 4096           /* bytes of metadata */
+#define UVS_JOB_PROGRESS_MAX 1024       /* bytes of a progress note */
+#define UVS_JOB_ERROR_MAX 500           /* bytes of the reason of a failure; more is cut off */
+#define UVS_JOBS_PUT_MAX 1000           /* jobs in one uvs_jobs_put_many */
 #define UVS_JOBS_PUT_BYTES_MAX 67108864 /* bytes of their payloads together: 64 MiB */
 #define UVS_JOBS_END_NS INT64_C(9007199254740992000) /* 2^53 us, 2255-06-05 */
 
@@ -453,10 +453,10 @@ typedef struct {
   uint64_t revision;      /* of the definition, 1 or more; the store keeps the highest */
   const char *expression; /* see docs/calendar.md; may be an @every */
   const char *zone;       /* NULL: UTC, because processes may differ in their local zone */
-  uvs_job_spec_t spec;    /* of each job; without id, key, delay_ns and at_ns; payload up to 64 KiB */
-  int misfire;            /* UVS_MISFIRE_... */
-  uint32_t max_missed;    /* with UVS_MISFIRE_ALL; 1 to 1000 */
-  int overlap;            /* UVS_CRON_QUEUE, UVS_CRON_SKIP */
+  uvs_job_spec_t spec; /* of each job; without id, key, delay_ns and at_ns; payload up to 64 KiB */
+  int misfire;         /* UVS_MISFIRE_... */
+  uint32_t max_missed; /* with UVS_MISFIRE_ALL; 1 to 1000 */
+  int overlap;         /* UVS_CRON_QUEUE, UVS_CRON_SKIP */
 } uvs_job_cron_t;
 
 static inline void uvs_job_cron_init(uvs_job_cron_t *c) {

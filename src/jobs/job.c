@@ -144,7 +144,7 @@ int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec) {
   if (job == NULL)
     return UV_EINVAL;
   jobs = run->jobs;
-  rc = uvs__check_spec(spec, jobs->options.max_payload_bytes, NULL, 0);
+  rc = uvs__check_job_spec(spec, jobs->options.max_payload_bytes, NULL, 0);
   if (rc == 0)
     rc = uvs__read_job_spec(spec, &s);
   if (rc != 0)

@@ -132,7 +132,7 @@ int uvs__read_job_spec(const uvs_job_spec_t *from, uvs_job_spec_t *ret) {
   return 0;
 }
 
-int uvs__check_spec(const uvs_job_spec_t *spec, size_t max_payload, char *text, size_t size) {
+int uvs__check_job_spec(const uvs_job_spec_t *spec, size_t max_payload, char *text, size_t size) {
   char unused[1];
   uvs_job_spec_t s;
   int rc;
@@ -171,7 +171,7 @@ int uvs__check_spec(const uvs_job_spec_t *spec, size_t max_payload, char *text, 
 }
 
 int uvs_job_check(const uvs_job_spec_t *spec, char *text, size_t size) {
-  return uvs__check_spec(spec, UVS_JOB_PAYLOAD_MAX, text, size);
+  return uvs__check_job_spec(spec, UVS_JOB_PAYLOAD_MAX, text, size);
 }
 
 /* ----------------------------------------------------------------- copies --- */

@@ -241,8 +241,7 @@ void uvs__do_list(struct uvs__db *c, struct uvs__list_request *r) {
     return;
   }
   init_scan(&s, c, &r->filter, r->filter.state, r->cursor);
-  while (next_match(&s, r->queue, r->rest, &more) && r->n < r->limit &&
-         bytes <= UVS__STEP_BYTES) {
+  while (next_match(&s, r->queue, r->rest, &more) && r->n < r->limit && bytes <= UVS__STEP_BYTES) {
     if (!copy_info(c, s.row, &s.seen, false, &r->arena, &r->infos[r->n]))
       uvs__db_failed(c, SQLITE_NOMEM);
     bytes += r->infos[r->n++].payload_size;
