@@ -54,6 +54,9 @@ static int encode_parked(struct uvs__intake *in, struct uvs__taken *t, struct uv
   return uvs__message_encode(m, PARKED_MAX, &t->payload, &t->size);
 }
 
+_Static_assert(UVS__BODY_MAX + UVS__ENVELOPE_MAX == UVS_JOB_PAYLOAD_MAX,
+               "the largest message fits into a job");
+
 /* Does the store take the encoded message? */
 static int check_job(struct uvs__taken *t) {
   uvs_job_spec_t spec;

@@ -63,7 +63,11 @@ static int copy_put(struct uvs__call *c, size_t i, const uvs_job_spec_t *spec) {
 }
 
 int uvs_jobs_check(const uvs_jobs_t *jobs, const uvs_job_spec_t *spec, char *text, size_t size) {
-  return uvs__check_job_spec(spec, jobs == NULL ? 0 : jobs->options.max_payload_bytes, text, size);
+  if (jobs == NULL) {
+    snprintf(text, text == NULL ? 0 : size, "jobs is NULL");
+    return UV_EINVAL;
+  }
+  return uvs__check_job_spec(spec, jobs->options.max_payload_bytes, text, size);
 }
 
 static int read_put(const uvs_jobs_t *jobs, const uvs_job_spec_t *specs, size_t i,

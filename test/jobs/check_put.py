@@ -85,7 +85,8 @@ def main():
         check("the same again", put("mail", "1", "0", "hello"), "exists: 1\n")
         check("a later job", put("mail", "2", "3600", "later"), "put\n")
         large = program.replace('"", payload]', '"", "p" * 1114112]')
-        subprocess.run([interpreter, "-c", large, url, "shop", "large", "1", "0", "x"], check=True, timeout=60, cwd=folder)
+        subprocess.run([interpreter, "-c", large, url, "shop", "large", "1", "0", "x"], check=True,
+                       capture_output=True, timeout=60, cwd=folder)
         status, out, err = jobs("run", "--name", "large", "--until-empty", "--quiet", "--exec", "wc -c")
         check("the largest payload", (status, out.strip(), err), (0, "1114112", ""))
         for old, new in (('0, "", payload]', '-1, "", payload]'), ('"", "", 0, 1,', '"", "", 0, 3,'),

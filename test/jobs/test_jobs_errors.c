@@ -143,6 +143,7 @@ TEST each_wrong_field_of_a_spec_is_refused_and_named(void) {
       EQ(code, uvs_jobs_put_many(f->nodes[0].jobs, specs, 2, no_put, NULL));
   }
   EQ(UV_EINVAL, uvs_job_check(NULL, NULL, 0));
+  EQ(UV_EINVAL, uvs_jobs_check(NULL, NULL, NULL, 0));
   EQ(UV_EINVAL, uvs_jobs_put(f->nodes[0].jobs, NULL, no_put, NULL));
   EQ(0, engine_stats(f));
   EQ(0, f->last.stats.pending);
