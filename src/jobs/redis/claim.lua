@@ -8,11 +8,11 @@ local q = queues[1]
 local max, max_crashed = tonumber(ARGV[arg]), tonumber(ARGV[arg + 1])
 local pending_only, lease = ARGV[arg + 2] == '1', lease_end(tonumber(ARGV[arg + 3]))
 local set = call('HMGET', q.set, 'paused', 'concurrency', 'rate', 'rate_us', 'catch_up',
-  'rate_start', 'rate_used', 'catch_up_start', 'catch_up_used')
-for i = 1, 9 do
+  'rate_start', 'rate_used', 'catch_up_start', 'catch_up_used', 'large')
+for i = 1, 10 do
   set[i] = tonumber(set[i] or 0)
 end
-local concurrency = set[2]
+local concurrency, large = set[2], set[10] == 1
 local rate = {max = set[3], us = set[4], start = set[6], used = set[7], name = 'rate'}
 local catch_up = {max = set[5], us = 1000000, start = set[8], used = set[9], name = 'catch_up'}
 local running = concurrency > 0 and call('ZCOUNT', q.lease, fmt('(%.0f', now), '+inf') or 0
@@ -60,7 +60,9 @@ end
 
 local function count_claim(score, member)
   handled = handled + 1
-  bytes = bytes + call('HSTRLEN', q.job, sub(member, 5))
+  if large then -- otherwise a page is less than BYTES
+    bytes = bytes + call('HSTRLEN', q.job, sub(member, 5))
+  end
   if unbounded then
     return
   end
@@ -129,6 +131,7 @@ local function write_claims(members, scores, froms)
     reply[r + 1], reply[r + 3] = rests[i], record
     reply[r + 2] = pack('>BI4I4i8', expired and 1 or 0, failures, crashes, due)
     r = r + 3
+    bytes = bytes + (large and 0 or #record)
     if q.name == 'uvs.cron' then
       r = r + 1
       reply[r] = call('HGET', CRONS, rests[i]) or ''

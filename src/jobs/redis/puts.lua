@@ -3,6 +3,7 @@
 -- is kept, metadata, payload.
 local PUT_ARGS = 10
 local KEEP, REPLACE = 0, 1 -- UVS_KEY_...
+local LARGE = 4096 -- a claim looks at the sizes of jobs if the queue ever had a larger payload
 
 local function note_queue(q)
   if not q.noted and not call('ZSCORE', QUEUES, q.name) then
@@ -14,6 +15,10 @@ end
 local function make_record(q, a)
   local name, key, meta = ARGV[a + 2], ARGV[a + 3], ARGV[a + 8]
   local head
+  if #ARGV[a + 9] > LARGE and not q.large then
+    call('HSET', q.set, 'large', '1')
+    q.large = true
+  end
   number = number + 1
   head = make_head(tonumber(ARGV[a + 5]), number, tonumber(ARGV[a + 7]),
     name ~= '' and name ~= q.name and name, key ~= '' and key, meta ~= '')
