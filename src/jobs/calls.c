@@ -64,7 +64,8 @@ static int copy_put(struct uvs__call *c, size_t i, const uvs_job_spec_t *spec) {
 
 int uvs_jobs_check(const uvs_jobs_t *jobs, const uvs_job_spec_t *spec, char *text, size_t size) {
   if (jobs == NULL) {
-    snprintf(text, text == NULL ? 0 : size, "jobs is NULL");
+    if (text != NULL)
+      snprintf(text, size, "jobs is NULL");
     return UV_EINVAL;
   }
   return uvs__check_job_spec(spec, jobs->options.max_payload_bytes, text, size);

@@ -12,10 +12,11 @@ local set = call('HMGET', q.set, 'paused', 'concurrency', 'rate', 'rate_us', 'ca
 for i = 1, 10 do
   set[i] = tonumber(set[i] or 0)
 end
-local concurrency, large = set[2], set[10] == 1
+local concurrency = set[2]
 local rate = {max = set[3], us = set[4], start = set[6], used = set[7], name = 'rate'}
 local catch_up = {max = set[5], us = 1000000, start = set[8], used = set[9], name = 'catch_up'}
 local running = concurrency > 0 and call('ZCOUNT', q.lease, fmt('(%.0f', now), '+inf') or 0
+local large = set[10] == 1
 local reply = {0, 0, 0, 0, 0}
 local handled, crashed, bytes, stopped, token_us = 0, 0, 0, nil, NEVER
 

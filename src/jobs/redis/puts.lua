@@ -1,9 +1,9 @@
 -- puts: the functions with which PUT and SETTLE put jobs. A job has 10 arguments: the index of its
 -- queue, id, name ('': the queue's), key ('': none), key policy, class, due time, how long its end
 -- is kept, metadata, payload.
+local LARGE = 4096 -- a claim looks at the sizes of jobs if the queue ever had a larger payload
 local PUT_ARGS = 10
 local KEEP, REPLACE = 0, 1 -- UVS_KEY_...
-local LARGE = 4096 -- a claim looks at the sizes of jobs if the queue ever had a larger payload
 
 local function note_queue(q)
   if not q.noted and not call('ZSCORE', QUEUES, q.name) then
