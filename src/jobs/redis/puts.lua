@@ -1,7 +1,6 @@
 -- puts: the functions with which PUT and SETTLE put jobs. A job has 10 arguments: the index of its
 -- queue, id, name ('': the queue's), key ('': none), key policy, class, due time, how long its end
 -- is kept, metadata, payload.
-local LARGE = 4096 -- a claim looks at the sizes of jobs if the queue ever had a larger payload
 local PUT_ARGS = 10
 local KEEP, REPLACE = 0, 1 -- UVS_KEY_...
 
@@ -15,7 +14,7 @@ end
 local function make_record(q, a)
   local name, key, meta = ARGV[a + 2], ARGV[a + 3], ARGV[a + 8]
   local head
-  if #ARGV[a + 9] > LARGE and not q.large then
+  if #ARGV[a + 9] > 4096 and not q.large then -- claims of this queue then look at sizes first
     call('HSET', q.set, 'large', '1')
     q.large = true
   end
