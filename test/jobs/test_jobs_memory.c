@@ -329,9 +329,9 @@ TEST with_any_one_allocation_failing_nothing_is_lost(void) {
   return play_all(1, 1);
 }
 
-/* Each allocation fails in four plays. Q6 Q54 */
-TEST some_twenty_allocations_fail_and_nothing_is_lost(void) {
-  return play_all(20, 5);
+/* The first to fail is any allocation; on SQLite, where a play is slow, every fifth. Q6 Q54 */
+TEST with_any_twenty_allocations_failing_nothing_is_lost(void) {
+  return play_all(20, strcmp(engine_store, "sqlite") == 0 ? 5 : 1);
 }
 
 /* ------------------------------------------------------------- pending jobs --- */
@@ -374,7 +374,7 @@ SUITE(memory) {
   RUN_TEST(an_open_without_memory_answers_enomem_and_leaves_nothing);
   RUN_TEST(a_job_that_could_not_be_settled_at_first_is_claimed_in_time);
   RUN_TEST(with_any_one_allocation_failing_nothing_is_lost);
-  RUN_TEST(some_twenty_allocations_fail_and_nothing_is_lost);
+  RUN_TEST(with_any_twenty_allocations_failing_nothing_is_lost);
 }
 
 TEST_MAIN(ON_EVERY_LOCAL_STORE(RUN_SUITE(memory)));

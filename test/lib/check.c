@@ -6,9 +6,10 @@
  * is compared with these numbers. If all members of a list say that they are in it, and the list
  * has as many members as there are such tasks, then no such task is missing in it.
  *
- * A small scheduler is checked at every unlock. A check looks at everything, so a large scheduler is
- * checked at every 1024th unlock, and a very large one more rarely still: all checks together look
- * at about four slots per unlock. UVS__CHECKS is 1, or a factor by which all checks become rarer.
+ * A small scheduler is checked at every unlock. A check looks at everything, so a large scheduler
+ * is checked at every 1024th unlock, and a very large one more rarely still: all checks together
+ * look at about four slots per unlock. UVS__CHECKS is 1, or a factor by which all checks become
+ * rarer.
  */
 #ifdef UVS__CHECKS
 
