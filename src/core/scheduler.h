@@ -111,6 +111,7 @@ struct uvs__loop_state {
   uint64_t pass_ns;    /* the present, or last, pass began */
   uint64_t carried_ns; /* when the first of several passes without enough time began; 0: none */
   uint64_t overrun_ns; /* by how much a body made the last pass exceed its budget */
+  uint64_t sent_ns;    /* wake_sent: when the wake-up was sent; 0: unknown */
 };
 
 struct uvs_s {
@@ -166,6 +167,7 @@ struct uvs_s {
   bool shut;          /* nothing new is accepted */
   bool paused;        /* uvs_pause_all: no task becomes READY */
   bool terminated;
+  struct uvs__trace *trace; /* the flight recorder (core/trace.h); NULL: none is open */
   struct uvs__counts counts;
   struct uvs__loop_state at;
   struct uvs__queues queues;
@@ -194,6 +196,8 @@ struct uvs_s {
   bool closing_cleanups; /* closing: other threads may attach no action to finished tasks */
   bool cleanups_shut;    /* no thread may attach an action to a finished task */
   struct uvs__sleeper *terminated_waiters;
+  struct uvs__call trace_call;   /* calls the trigger of the recorder */
+  uint64_t traces;               /* recorders that were opened */
   uvs_never_ran_cb never_ran_cb; /* NULL: none, or its last call was made */
   void *never_ran_arg;
 };

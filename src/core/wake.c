@@ -93,6 +93,7 @@ struct uvs__wake uvs__wake_decide(uvs_t *s, uint64_t now_ns) {
   if (!send || at->wake_sent)
     return w;
   at->wake_sent = true;
+  at->sent_ns = now_ns;
   uvs__ticker_hold(&s->ticker);
   w.send = true;
   return w;
@@ -141,6 +142,7 @@ void uvs__wake_loop(uvs_t *s) {
   send = !s->at.mute && !s->at.wake_sent && !(uvs__on_loop(s) && uvs__ticker_lost(&s->ticker));
   if (send) {
     s->at.wake_sent = true;
+    s->at.sent_ns = 0;
     uvs__ticker_hold(&s->ticker);
   }
   uvs__unlock(s);

@@ -128,6 +128,7 @@ static void destroy(uvs_t *s) {
   uvs__free_runners(s);
   uvs__table_free_memory(&s->table, &mem);
   uvs__fork_destroy(&s->fork);
+  uvs__mem_free(&mem, s->trace);
   uvs__mem_free(&mem, s->raw);
 }
 

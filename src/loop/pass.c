@@ -12,6 +12,7 @@
  */
 #include "loop/loop.h"
 
+#include "core/trace.h"
 #include "pool/crew.h"
 
 struct pass {
@@ -64,6 +65,8 @@ static bool begin_pass(uvs_t *s, struct pass *p) {
     return false;
   }
   uvs__own_loop(s);
+  if (uvs__is_traced(s))
+    uvs__trace_put_pass(s, p->began_ns);
   s->at.in_pass = true;
   s->at.watch_wanted = false;
   s->at.pass_ns = p->began_ns;
@@ -241,6 +244,8 @@ static void end_pass(uvs_t *s, const struct pass *p) {
   now_ns = uvs__now(s);
   wall_ns = uvs__clock_wall(&s->clock);
   uvs__lock(s);
+  if (uvs__is_traced(s))
+    uvs__trace_put_pass_end(s, now_ns);
   /* Never start the timer for a cancelled task: cancelled tasks cause one empty wake-up in all, not
    * one each (L11). */
   if (!replaced && s->ticker.armed_ns > uvs__delay_bound(&s->delay))
@@ -264,6 +269,7 @@ static void end_pass(uvs_t *s, const struct pass *p) {
   w.send = more && !s->at.mute && !s->at.wake_sent;
   if (w.send) {
     s->at.wake_sent = true;
+    s->at.sent_ns = now_ns;
     uvs__ticker_hold(&s->ticker);
   } else if (!replaced) {
     w.arm_ns = next_ns;
