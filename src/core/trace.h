@@ -77,7 +77,7 @@ struct uvs__trace {
   uint64_t began_ns;                /* when the present pass began */
   bool in_call;                     /* a CALL was recorded, and its CALL_END is missing */
   uint64_t trip_after_ns;           /* the trigger is not tripped before this time */
-  int trip;                         /* why it was tripped: UVS_TRACE_...; 0: it was not */
+  int trip;                         /* why it was tripped last: UVS_TRACE_...; 0: it was not */
   int64_t trip_ns;                  /* how late the run was, or how long the loop was held up */
   uvs_id_t trip_id;                 /* of the task; 0 */
   struct uvs__trace_ring ring[];    /* the loop's, that of all other threads, the runners' */
