@@ -302,7 +302,7 @@ static int link_spans(uvs_t *s, struct uvs__view *v) {
       continue;
     key.id = v->records[x->record].id;
     found = bsearch(&key, list, n, sizeof *list, by_submission_id);
-    if (found != NULL && found->span->at_ns <= x->at_ns)
+    if (found != NULL && !found->span->linked && found->span->at_ns <= x->at_ns)
       x->linked = found->span->linked = true;
   }
   uvs__mem_free(&s->mem, list);

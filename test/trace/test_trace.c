@@ -153,6 +153,25 @@ TEST limits_retries_and_pending_runs_add_up(void) {
   PASS();
 }
 
+/* X2 X5: the new task keeps the id of the old one, and has a first run again. */
+TEST a_task_that_is_replaced_adds_up(void) {
+  struct fixture f;
+
+  CHECK_CALL(open_traced(&f));
+  for (int i = 0; i < 3; i++) {
+    uvs_task_t t = fixture_rate(&f, 'a' + i, UVS_MS(10), UVS_MS(10));
+
+    t.name = "same";
+    t.done = NULL; /* else the new task gets an id of its own */
+    t.flags = UVS_REPLACE;
+    submit(&f, t);
+    fixture_advance_ms(&f, 25);
+  }
+  ASSERT(is_written(&f, "submit=3 run:same=6 end:cancelled=2 arrow=1"));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* X2: a plain task that ends by uvs_finish, and one whose body finishes itself. */
 TEST plain_tasks_that_finish_later_add_up(void) {
   struct fixture f;
@@ -801,6 +820,7 @@ SUITE(contents) {
   RUN_TEST(a_late_run_has_a_lead_in_named_by_its_culprit);
   RUN_TEST(a_deadline_before_the_beginning_of_time_is_not_negative);
   RUN_TEST(limits_retries_and_pending_runs_add_up);
+  RUN_TEST(a_task_that_is_replaced_adds_up);
   RUN_TEST(plain_tasks_that_finish_later_add_up);
   RUN_TEST(a_run_whose_body_was_not_called_is_not_in_the_trace);
   RUN_TEST(a_policy_that_drops_or_runs_here_adds_up);
