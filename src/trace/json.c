@@ -303,9 +303,12 @@ static void json_gauges(struct json *o, uint64_t at_ns, uint64_t waiting, uint64
 }
 
 static void json_span(struct json *o, const struct uvs__trace_span *x, bool lanes) {
-  const struct uvs__trace_record *r = x->record == UVS__NONE ? NULL : &o->v->records[x->record];
-
-  name_track(o, r == NULL ? UVS__TRACK_LOOP : r->track);
+  if (x->record == UVS__NONE) { /* the loop is held up now */
+    name_track(o, UVS__TRACK_LOOP);
+    json_slice(o, x, "held", "loop held up", "");
+    return;
+  }
+  name_track(o, o->v->records[x->record].track);
   switch ((enum uvs__trace_span_kind)x->kind) {
   case UVS__SPAN_RUN:
     json_run(o, x, lanes);
@@ -329,7 +332,7 @@ static void json_span(struct json *o, const struct uvs__trace_span *x, bool lane
     json_end(o, x);
     break;
   case UVS__SPAN_COUNTS:
-    json_gauges(o, x->at_ns, r->id, r->ns);
+    json_gauges(o, x->at_ns, o->v->records[x->record].id, o->v->records[x->record].ns);
     break;
   case UVS__SPAN_NONE:
     break;
