@@ -212,7 +212,7 @@ uint64_t uvs__trace_held_since(const uvs_t *s, uint64_t now_ns) {
 
   if (uvs__clock_replaced(&s->clock) && !s->paused)
     since_ns = uvs__delay_bound(&s->delay);
-  if (at->wake_sent && at->sent_ns != 0 && at->sent_ns < since_ns)
+  if (at->wake_sent && at->sent_ns < since_ns)
     since_ns = at->sent_ns;
   if (since_ns < s->trace->passed_ns)
     since_ns = s->trace->passed_ns;
