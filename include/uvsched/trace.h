@@ -29,7 +29,8 @@ enum {
 /* The trigger: a run started at least late_ns late (reason UVS_TRACE_LATE; ns: how late; id: the
  * task), or the loop was held up for at least held_ns (UVS_TRACE_HELD; ns: how long; id 0). Called
  * on the loop thread, soon after the event. The trigger may call anything; usually it calls
- * uvs_trace_write. There is no further call before quiet_ns has passed. arg: that of the options. */
+ * uvs_trace_write. The next call is not made before quiet_ns has passed. arg: that of the
+ * options. */
 typedef void (*uvs_trace_cb)(uvs_t *s, int reason, int64_t ns, uvs_id_t id, void *arg);
 
 typedef struct {
