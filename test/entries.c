@@ -901,7 +901,7 @@ static int e_trace_close(void) {
 }
 
 static int e_trace_write(void) {
-  int rc = uvs_trace_write(any_scheduler(), any_ns(), chance(70) ? below(2) : any_flags(),
+  int rc = uvs_trace_write(any_scheduler(), any_ns(), chance(70) ? (unsigned)below(2) : any_flags(),
                            chance(5) ? NULL : on_write, NULL);
 
   return rc == 77 ? 0 : rc;

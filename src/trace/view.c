@@ -94,9 +94,9 @@ static size_t spans_of(const struct uvs__trace_record *r, bool runs_only) {
   switch ((enum uvs__trace_kind)r->kind) {
   case UVS__TRACE_FIRST:
   case UVS__TRACE_START:
-    return 1 + (r->ns > 0 && !runs_only);
+    return r->ns > 0 && !runs_only ? 2 : 1;
   case UVS__TRACE_PASS:
-    return !runs_only + (r->ns != 0 && r->at_ns - r->ns >= UVS__HELD_MIN_NS);
+    return (size_t)!runs_only + (r->ns != 0 && r->at_ns - r->ns >= UVS__HELD_MIN_NS ? 1 : 0);
   case UVS__TRACE_SUBMIT:
   case UVS__TRACE_ENDED:
   case UVS__TRACE_CALL:
