@@ -82,6 +82,10 @@ enum uvs__redis_script {
   UVS__REDIS_CRON,
   UVS__REDIS_CRONS,
   UVS__REDIS_LEAVE,
+  UVS__REDIS_MAP,
+  UVS__REDIS_EXPORT,
+  UVS__REDIS_IMPORT,
+  UVS__REDIS_DROP,
   UVS__REDIS_SCRIPTS /* more are added in front of this one */
 };
 struct uvs__redis_script_text {

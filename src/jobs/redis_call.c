@@ -88,13 +88,14 @@ static void add_keys(struct uvs__redis *store, struct uvs__words *w,
       {"due:", ":0"}, {"due:", ":1"}, {"due:", ":2"}, {"lease:", ""}, {"again:", ""},
       {"job:", ""},   {"run:", ""},   {"key:", ""},   {"set:", ""},   {"idle:", ""}};
 
-  uvs__words_int(w, (int64_t)(GLOBAL_KEYS + QUEUE_KEYS * queues->n));
+  uvs__words_int(w, (int64_t)(GLOBAL_KEYS + QUEUE_KEYS * queues->n + 1));
   for (size_t i = 0; i < GLOBAL_KEYS; i++)
     add_key(store, w, globals[i], "", "");
   for (size_t i = 0; i < queues->n; i++) {
     for (size_t j = 0; j < QUEUE_KEYS; j++)
       add_key(store, w, each[j][0], queues->names[i], each[j][1]);
   }
+  add_key(store, w, "outbox", "", "");
 }
 
 void uvs__redis_begin(struct uvs__redis *store, struct uvs__words *w,

@@ -10,6 +10,7 @@
 
 #define VERSION 1
 enum { HAS_NAME = 4, HAS_KEY = 8, HAS_KEEP = 16, HAS_META = 32 }; /* flags of a record */
+enum { END_HAS_KEY = 128 };                                       /* is added to an end's state */
 enum { IS_CLAIMED = 1, IS_HELD = 2, IS_CANCELLED = 4 };           /* flags of a run */
 
 /* ----------------------------------------------------------------- numbers --- */
@@ -204,9 +205,11 @@ int uvs__redis_read_end(struct uvs__arena *a, struct uvs__bytes id, struct uvs__
                         bool whole, uvs_job_info_t *ret, int64_t *ret_number) {
   struct uvs__reader reader = uvs__reader_of(text);
   struct uvs__bytes name, none = {"", 0};
+  int state;
 
   uvs__read_number(&reader, 1);
-  ret->state = (int)uvs__read_number(&reader, 1);
+  state = (int)uvs__read_number(&reader, 1);
+  ret->state = state & ~END_HAS_KEY;
   *ret_number = (int64_t)uvs__read_number(&reader, 7);
   ret->put_ns = read_ns(&reader, 7);
   ret->ended_ns = read_ns(&reader, 7);
@@ -214,6 +217,8 @@ int uvs__redis_read_end(struct uvs__arena *a, struct uvs__bytes id, struct uvs__
   ret->attempts = (uint32_t)uvs__read_number(&reader, 4);
   ret->crashes = (uint32_t)uvs__read_number(&reader, 4);
   name = read_counted(&reader, 1);
+  if (state & END_HAS_KEY)
+    read_counted(&reader, 1);
   if (reader.bad)
     return UV_EIO;
   return copy_names(a, id, name, ret) && copy_blob(a, whole ? uvs__read_rest(&reader) : none,

@@ -19,7 +19,7 @@
 #define QUEUE_BITS 40
 #define IN_QUEUE ((INT64_C(1) << QUEUE_BITS) - 1)
 
-enum { NOTHING, JOBS, DEAD, ENDS };
+enum { NOTHING, JOBS, DEAD, ENDS, IN_OUTBOX };
 
 /* ------------------------------------------------------------------- names --- */
 
@@ -271,6 +271,8 @@ static int read_one(struct uvs__redis_scan *scan, redisReply *const *body, size_
   if (*ret_kind == ENDS && n >= 2)
     return uvs__redis_read_end(scan->arena, id, uvs__redis_bytes(body[1]), scan->whole, &m->info,
                                &m->number);
+  if (*ret_kind == IN_OUTBOX)
+    return UVS__IN_TRANSIT;
   return *ret_kind == NOTHING ? 0 : UV_EIO;
 }
 

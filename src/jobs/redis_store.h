@@ -65,6 +65,13 @@ struct uvs__redis {
   bool knows_offset;
 };
 
+/* While jobs move between servers, a server may also answer this. Only redis_shards.c sees it. */
+enum {
+  UVS__NOT_HERE = 1001, /* only if there: the id, key or cron is not there; nothing was done */
+  UVS__IN_TRANSIT       /* on its way to another server: ask again shortly; nothing was done */
+};
+#define UVS__ONLY_IF_THERE 4 /* is added to key_policy of a put */
+
 /* ---------------------------------------------------------- redis_words.c --- */
 
 struct uvs__words {

@@ -359,6 +359,7 @@ static inline int64_t uvs__cron_last_us(const struct uvs__cron *old, const struc
 struct uvs__cron_request {
   struct uvs__request r;
   struct uvs__cron cron;   /* SET_CRON; REMOVE_CRON: only the name */
+  bool only_if_there;      /* SET_CRON by redis_shards.c, while jobs move between servers */
   struct uvs__cron *crons; /* CRONS, in the arena */
   size_t n;
   int64_t now_us; /* CRONS: the store's now */

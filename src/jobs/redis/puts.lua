@@ -1,8 +1,14 @@
 -- puts: the functions with which PUT and SETTLE put jobs. A job has 10 arguments: the index of its
 -- queue, id, name ('': the queue's), key ('': none), key policy, class, due time, how long its end
 -- is kept, metadata, payload.
+--
+-- ONLY IF THERE. While jobs move between servers, a put of a job that now belongs to another server
+-- first comes here, to the server that it belonged to before. If the id or the key is in use here,
+-- the put is carried out here; if not, the caller puts the job on the other server.
 local PUT_ARGS = 10
 local KEEP, REPLACE = 0, 1 -- UVS_KEY_...
+local ONLY_IF_THERE = 4    -- is added to the key policy
+local ELSEWHERE, IN_TRANSIT = 3, 4
 
 local function note_queue(q)
   if not q.noted and not call('ZSCORE', QUEUES, q.name) then
@@ -36,17 +42,20 @@ local function hold(q, rest, head, due, holder)
   save_run(j)
 end
 
--- Returns 0 (new); or 1 (the id exists) or 2 (the key is in use), and the id of the other job.
+-- Returns 0 (new); 1 (the id exists) or 2 (the key is in use), and the id of the other job; 3
+-- (neither is in use here); or 4 (the job that is to be replaced is on its way to another server).
 local function put_one(q, a)
   local rest, key, policy = ARGV[a + 1], ARGV[a + 3], tonumber(ARGV[a + 4])
+  local only_if_there = policy >= ONLY_IF_THERE
   local field, due = q.name .. '/' .. rest, due_of(ARGV[a + 6])
   local ended = call('HGET', ENDS, field)
   local holder = false
   local head, record
   if call('HEXISTS', q.job, rest) == 1 or call('HEXISTS', DEAD, field) == 1 or
-    (ended and end_until(ended) > now) then
+    (ended and end_until(ended) > now) or in_outbox(field) then
     return 1, rest
   end
+  policy = policy % ONLY_IF_THERE
   if ended then
     forget_end(field, ended)
   end
@@ -55,7 +64,15 @@ local function put_one(q, a)
     if holder and policy ~= REPLACE then
       return policy == KEEP and 1 or 2, holder
     end
+    if holder and in_outbox(q.name .. '/' .. holder) then
+      return IN_TRANSIT
+    end
     holder = holder and find(q, holder)
+  end
+  if only_if_there and not holder then
+    return ELSEWHERE
+  elseif only_if_there then
+    note_stray()
   end
   if holder and not holder.claimed then
     end_job(holder, REPLACED, '')
@@ -91,7 +108,7 @@ local function look_up(from, n)
       ids[q.name .. '/' .. list[i]] = s and true or nil
     end
   end
-  for _, hash in ipairs({DEAD, ENDS}) do
+  for _, hash in ipairs({DEAD, ENDS, OUTBOX}) do
     if call('HLEN', hash) > 0 then
       found = call('HMGET', hash, unpack(fields))
       for i = 1, n do
@@ -137,8 +154,12 @@ local function put_all(from, n, to)
     local a = from + PUT_ARGS * (i - 1)
     local q = queues[tonumber(ARGV[a])]
     if ARGV[a + 3] == '' and not ids[fields[i]] then
-      put_together(q, a)
-      digits[i] = 0
+      if tonumber(ARGV[a + 4]) >= ONLY_IF_THERE then
+        digits[i] = ELSEWHERE
+      else
+        put_together(q, a)
+        digits[i] = 0
+      end
     else
       for _, each in ipairs(queues) do
         write_together(each)
