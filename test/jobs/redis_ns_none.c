@@ -7,9 +7,10 @@ bool redis_ns_is_built(void) {
   return false;
 }
 
-void redis_ns_name(char *name, size_t size) {
+void redis_ns_name(char *name, size_t size, int servers) {
   (void)name;
   (void)size;
+  (void)servers;
   abort(); /* nobody asks */
 }
 
