@@ -109,7 +109,7 @@ local function look_up(from, n)
     end
   end
   for _, hash in ipairs({DEAD, ENDS, OUTBOX}) do
-    if call('HLEN', hash) > 0 then
+    if n > 0 and call('HLEN', hash) > 0 then
       found = call('HMGET', hash, unpack(fields))
       for i = 1, n do
         ids[fields[i]] = ids[fields[i]] or (found[i] and true or nil)
