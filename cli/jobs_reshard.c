@@ -117,12 +117,11 @@ static int run(int argc, char **argv) {
 
   if (!jobs_read_args(&jobs_reshard, argc, argv, options, 3, NULL, 0, 0, NULL, &rc))
     return rc;
-  rc = jobs_check_store(argv[0], store, false);
-  if (rc != 0)
-    return rc;
+  if (store == NULL)
+    return jobs_check_store(argv[0], store, false);
   if (!jobs_is_redis(store))
-    return cli_usage_error(argv[0], "--store is a file: only jobs in Redis can move to other "
-                                    "servers");
+    return cli_usage_error(argv[0], "--store does not begin with redis://: only jobs in Redis can "
+                                    "move to other servers");
   if (to == NULL)
     return cli_usage_error(argv[0], "--to is missing: write all servers that the store is to have, "
                                     "such as --to redis://HOST1,redis://HOST2");

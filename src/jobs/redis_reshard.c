@@ -103,6 +103,18 @@ static struct uvs__reshard_server *find(struct uvs__reshard *m, const char *name
   return NULL;
 }
 
+/* Connects once, so that a server that cannot be reached or refuses the user is an error at once.
+ * Settings that the store does not accept matter only for a new server: jobs may leave another. */
+static int check(struct uvs__reshard_server *s, bool is_new) {
+  char warning[UVS__REDIS_WARNING_MAX], why[200];
+  int rc = uvs__redis_check(s->redis.options, false, warning, sizeof warning, why, sizeof why,
+                            NULL);
+
+  if (rc == 0 || (rc == UV_ENOTSUP && !is_new))
+    return 0;
+  return uvs__reshard_fail(s->move, rc, "%s: %s", s->name, why);
+}
+
 /* Connects to the server, if this was not done yet, and looks at its data and its map. */
 static int meet(struct uvs__reshard *m, const char *name) {
   struct uvs__reshard_server *s = find(m, name);
@@ -112,6 +124,8 @@ static int meet(struct uvs__reshard *m, const char *name) {
   if (s != NULL)
     return 0;
   rc = uvs__reshard_add(m, name, &s);
+  if (rc == 0)
+    rc = check(s, false);
   if (rc == 0)
     rc = look(s);
   if (rc == 0)
@@ -228,14 +242,10 @@ static int check_empty(struct uvs__reshard_server *s) {
 
 /* Looks at a server that is to be added. */
 static int check_new(struct uvs__reshard *m, const char *name) {
-  char warning[UVS__REDIS_WARNING_MAX], why[200];
   struct uvs__reshard_server *s = find(m, name);
-  int rc = uvs__redis_check(s->redis.options, false, warning, sizeof warning, why, sizeof why,
-                            NULL);
+  int rc = check(s, true);
 
-  if (rc != 0)
-    return uvs__reshard_fail(m, rc, "%s: %s", name, why);
-  return s->epoch[0] == '\0' ? 0 : check_empty(s);
+  return rc != 0 || s->epoch[0] == '\0' ? rc : check_empty(s);
 }
 
 /* -------------------------------------------------------------------- write maps --- */

@@ -441,7 +441,62 @@ def kills(options):
               f"letters, {len(want['end'])} ends")
 
 
-SCENARIOS = {"rules": rules, "kills": kills}
+# ----------------------------------------------------------------------- errors
+
+def errors(options):
+    with Scene(options, 4) as scene:
+        a, b, c, d = scene.shards
+        a.init()
+        for name in names_of(lambda s: True)[:40]:
+            a.put("q", name)
+        d.init()
+        d.put("q", "another")
+        gone = "redis://127.0.0.1:1"
+
+        def refused(status, text, *arguments):
+            result = subprocess.run([options.cli, "jobs", "reshard", *arguments],
+                                    capture_output=True, text=True, timeout=60)
+            check(result.returncode == status and text in result.stderr,
+                  f"{arguments}: {result.returncode} {result.stderr}")
+
+        refused(2, "only jobs in Redis can move", "--store", "sqlite:x", "--to", a.url)
+        refused(2, "--to is missing", "--store", a.url)
+        refused(2, "--to does not begin with redis://", "--store", a.url, "--to", "b")
+        refused(2, "the store is missing", "--to", a.url)
+        refused(1, "has no store in this namespace", "--store", b.url, "--to", a.url)
+        refused(1, "the namespaces of store and to differ", "--store", a.url, "--to",
+                b.url + "?ns=other")
+        refused(1, "are the same", "--store", a.url, "--to", f"{b.url},{b.url}")
+        refused(1, "has jobs of another store", "--store", a.url, "--to", scene.urls(0, 3))
+        refused(1, "has jobs of another store", "--store", scene.urls(0, 3), "--to", a.url)
+        refused(1, "127.0.0.1:1", "--store", a.url, "--to", f"{a.url},{gone}")
+        refused(1, "127.0.0.1:1", "--store", gone, "--to", a.url)
+        check(a.meta("epoch").count(".") == 0 and b.meta("epoch") == "", "an error has changed something")
+        c.raw("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+        refused(1, "noeviction", "--store", a.url, "--to", scene.urls(0, 2))
+        c.raw("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        # Nothing to do.
+        check("done: moved 0 jobs" in scene.must(a.url, a.url), "a move to itself")
+        check(a.meta("epoch").count(".") == 0, "a move to itself has made a map")
+        # The new server is full: no batch is made for it. Later the same command goes on.
+        b.raw("CONFIG", "SET", "maxmemory", "1")
+        refused(1, "OOM", "--store", a.url, "--to", scene.urls(0, 1))
+        check(a.ids()["outbox"] == [] and len(a.ids()["job"]) == 40, "a batch for a full server")
+        refused(1, "a move to other servers is under way", "--store", a.url, "--to", scene.urls(0, 2))
+        b.raw("CONFIG", "SET", "maxmemory", "0")
+        lines = [json.loads(line) for line in
+                 scene.must(b.url, scene.urls(1, 0), "--json").splitlines()]
+        check(lines[0]["step"] == "check" and lines[-1]["step"] == "done" and
+              lines[-1]["jobs"] == len(b.ids()["job"]) > 0 and lines[-1]["slots"] == 512 and
+              lines[-1]["generation"] == 2, f"--json: {lines}")
+        check("done: moved 0 jobs" in scene.must(a.url, scene.urls(0, 1)), "a move that is done")
+        # A server that was removed, and is not empty any more.
+        scene.must(a.url, b.url)
+        a.put("q", "stray")
+        refused(1, "is not in the map, but has jobs", "--store", b.url, "--to", scene.urls(0, 1))
+
+
+SCENARIOS = {"rules": rules, "kills": kills, "errors": errors}
 
 
 def main():

@@ -34,8 +34,8 @@ local function add_job(field, s)
   local due, failures, crashes, err, progress, definition, p = unpack_bytes('>i8I4I4Hc0Hc0I4c0', s)
   local record, j = sub(s, p), nil
   note_queue(q)
-  if definition ~= '' then
-    call('HSETNX', CRONS, rest, definition)
+  if definition ~= '' and call('HEXISTS', CRONS, rest) == 0 then
+    call('HSET', CRONS, rest, definition)
   end
   if record == '' then
     return
