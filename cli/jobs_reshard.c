@@ -57,8 +57,8 @@ static void print_line(const uvs_reshard_progress_t *p) {
     break;
   case UVS_RESHARD_WAITING:
     if (p->running > 0)
-      printf("waiting for %llu running jobs, some of them on %s\n",
-             (unsigned long long)p->running, p->server);
+      printf("waiting for %llu running jobs, some of them on %s\n", (unsigned long long)p->running,
+             p->server);
     else
       puts("looking again");
     break;
@@ -145,7 +145,8 @@ const struct jobs_command jobs_reshard = {
     "reshard", run, "move the jobs in Redis to other servers",
     "usage: uvsched jobs reshard --store STORE --to SERVERS [--json]\n"
     "\n"
-    "Moves the jobs of a store in Redis, so that each server in SERVERS has an equal share. As few\n"
+    "Moves the jobs of a store in Redis, so that each server in SERVERS has an equal share. As "
+    "few\n"
     "jobs as possible move. Programs use the store meanwhile; they find the new servers by\n"
     "themselves. The command waits for running jobs that must move. If it is stopped, or fails,\n"
     "the same command goes on; until then the store works, except for at most 200 jobs of each\n"

@@ -195,9 +195,10 @@ int jobs_failed(const struct jobs_store *store, const char *what, int status) {
     break;
   case UVS_EDOWN:
     cli_complain("%s: %.150s did not work in time: %s", what, store->name,
-                 jobs_is_redis(store->name) ? "does the server run, and is the network up?"
-                                       : "is the disk full, or does another program keep the file "
-                                         "locked?");
+                 jobs_is_redis(store->name)
+                     ? "does the server run, and is the network up?"
+                     : "is the disk full, or does another program keep the file "
+                       "locked?");
     break;
   default:
     cli_complain("%s: %s", what, uvs_jobs_strerror(status));

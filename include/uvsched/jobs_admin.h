@@ -141,8 +141,8 @@ enum {
 
 typedef struct {
   size_t size;
-  int step;           /* UVS_RESHARD_... */
-  const char *server; /* its URL, without user and password; NULL */
+  int step;            /* UVS_RESHARD_... */
+  const char *server;  /* its URL, without user and password; NULL */
   uint64_t generation; /* of the newest map that was written */
   uint64_t slots;      /* that change their server */
   /* Moved by this call: jobs that have not ended and crons, dead letters, and records of ends. */

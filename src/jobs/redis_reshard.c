@@ -39,8 +39,7 @@ static int read_meta(void *to, redisReply *const *body, size_t n) {
   version = uvs__redis_bytes(meta->element[0]);
   if (version.size > 0 && strcmp(version.data, UVS__REDIS_FORMAT) != 0)
     return UV_ENOTSUP;
-  snprintf(s->epoch, sizeof s->epoch, "%s",
-           (const char *)uvs__redis_bytes(meta->element[1]).data);
+  snprintf(s->epoch, sizeof s->epoch, "%s", (const char *)uvs__redis_bytes(meta->element[1]).data);
   snprintf(s->id, sizeof s->id, "%s", (const char *)uvs__redis_bytes(meta->element[2]).data);
   s->moved_from = strtoll(uvs__redis_bytes(meta->element[3]).data, NULL, 10);
   return 0;
@@ -107,8 +106,8 @@ static struct uvs__reshard_server *find(struct uvs__reshard *m, const char *name
  * Settings that the store does not accept matter only for a new server: jobs may leave another. */
 static int check(struct uvs__reshard_server *s, bool is_new) {
   char warning[UVS__REDIS_WARNING_MAX], why[200];
-  int rc = uvs__redis_check(s->redis.options, false, warning, sizeof warning, why, sizeof why,
-                            NULL);
+  int rc =
+      uvs__redis_check(s->redis.options, false, warning, sizeof warning, why, sizeof why, NULL);
 
   if (rc == 0 || (rc == UV_ENOTSUP && !is_new))
     return 0;
@@ -136,9 +135,8 @@ static int meet(struct uvs__reshard *m, const char *name) {
   if (m->random[0] == '\0')
     strcpy(m->random, random);
   if (strcmp(m->random, random) != 0)
-    return uvs__reshard_fail(m, UV_EEXIST,
-                             "%s has jobs of another store in this namespace: give an empty one",
-                             name);
+    return uvs__reshard_fail(
+        m, UV_EEXIST, "%s has jobs of another store in this namespace: give an empty one", name);
   return 0;
 }
 
@@ -163,8 +161,8 @@ static void first_map(struct uvs__reshard *m) {
   m->map.generation = 0;
 }
 
-/* Finds the newest map, and meets all its servers. A server may know a newer map; a new server, too,
- * if an earlier call was killed. */
+/* Finds the newest map, and meets all its servers. A server may know a newer map; a new server,
+ * too, if an earlier call was killed. */
 static int look_at_all(struct uvs__reshard *m) {
   int rc = meet_all(m, m->given);
 
@@ -282,8 +280,7 @@ static int read_epoch(void *to, redisReply *const *body, size_t n) {
     return UV_EIO;
   if (uvs__redis_int(reply->element[0]) != 0)
     return UV_EBUSY;
-  snprintf(s->epoch, sizeof s->epoch, "%s",
-           (const char *)uvs__redis_bytes(reply->element[1]).data);
+  snprintf(s->epoch, sizeof s->epoch, "%s", (const char *)uvs__redis_bytes(reply->element[1]).data);
   return 0;
 }
 
@@ -381,7 +378,7 @@ static int read_settings(void *to, redisReply *const *body, size_t n) {
 
 static int ask_settings(struct uvs__reshard_server *s, const char *queue, struct settings *ret) {
   struct uvs__reshard_command c = {UVS__REDIS_NO_SCRIPT, NULL, add_ask_settings, queue,
-                                   read_settings, ret};
+                                   read_settings,        ret};
 
   return uvs__reshard_do(s, &c);
 }

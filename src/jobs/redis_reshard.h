@@ -52,8 +52,7 @@ __attribute__((format(printf, 3, 4))) int uvs__reshard_fail(struct uvs__reshard 
                                                             const char *format, ...);
 
 /* Adds a server, and starts to connect. */
-int uvs__reshard_add(struct uvs__reshard *m, const char *name,
-                     struct uvs__reshard_server **ret);
+int uvs__reshard_add(struct uvs__reshard *m, const char *name, struct uvs__reshard_server **ret);
 /* Closes all connections. */
 void uvs__reshard_close(struct uvs__reshard *m);
 void uvs__reshard_sleep(struct uvs__reshard *m, int ms);

@@ -20,7 +20,8 @@ int uvs__reshard_fail(struct uvs__reshard *m, int status, const char *format, ..
 int uvs__reshard_tell(struct uvs__reshard *m, int step, const char *server) {
   m->progress.step = step;
   m->progress.server = server;
-  if (m->options->on_progress == NULL || m->options->on_progress(&m->progress, m->options->arg) == 0)
+  if (m->options->on_progress == NULL ||
+      m->options->on_progress(&m->progress, m->options->arg) == 0)
     return 0;
   return uvs__reshard_fail(m, UV_ECANCELED, "the callback has stopped the move");
 }

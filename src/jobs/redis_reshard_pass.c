@@ -9,8 +9,8 @@
  * server can have put it there, with an id that nobody else knows. So a chain of such jobs does not
  * keep the move from ending.
  *
- * CLEAN. A job that is put here by mistake during the pass may be missed. Scripts count such puts in
- * `strays`. A server is clean if a pass has found nothing and `strays` is what it was before.
+ * CLEAN. A job that is put here by mistake during the pass may be missed. Scripts count such puts
+ * in `strays`. A server is clean if a pass has found nothing and `strays` is what it was before.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +18,10 @@
 #include "jobs/alloc.h"
 #include "jobs/redis_reshard.h"
 
-#define BATCH 200      /* the most items of a batch */
-#define JOBS_PAGE 500  /* of HSCAN */
-#define ENDS_PAGE 100  /* of HSCAN; an end may have a result of 64 KiB */
-#define DEAD_PAGE 20   /* a dead letter has its payload */
+#define BATCH 200     /* the most items of a batch */
+#define JOBS_PAGE 500 /* of HSCAN */
+#define ENDS_PAGE 100 /* of HSCAN; an end may have a result of 64 KiB */
+#define DEAD_PAGE 20  /* a dead letter has its payload */
 
 /* ---------------------------------------------------------------------- batch --- */
 
@@ -172,7 +172,8 @@ static int has_room(struct uvs__reshard_server *s) {
   return uvs__reshard_do(s, &c);
 }
 
-/* Moves one batch. *ret_looked_at: how many of the ids are done; *ret_moved: how many were moved. */
+/* Moves one batch. *ret_looked_at: how many of the ids are done; *ret_moved: how many were moved.
+ */
 static int move_batch(struct uvs__reshard_server *s, const struct export *e,
                       const struct uvs__queue_names *queues, size_t *ret_looked_at,
                       size_t *ret_moved) {

@@ -180,8 +180,7 @@ int uvs__redis_read_dead(struct uvs__arena *a, struct uvs__bytes id, struct uvs_
                          uvs_job_info_t *ret, int64_t *ret_number);
 /* ret_key: NULL, or unchanged if the job had no key. An info of an end has no key. */
 int uvs__redis_read_end(struct uvs__arena *a, struct uvs__bytes id, struct uvs__bytes text,
-                        bool whole, uvs_job_info_t *ret, int64_t *ret_number,
-                        const char **ret_key);
+                        bool whole, uvs_job_info_t *ret, int64_t *ret_number, const char **ret_key);
 /* A copy of the bytes as a string. NULL: no memory. */
 const char *uvs__redis_string(struct uvs__arena *a, struct uvs__bytes bytes);
 

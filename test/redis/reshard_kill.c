@@ -2,8 +2,8 @@
  *
  *   reshard_kill STORE TO STEP N   moves the jobs, and is killed at the N-th progress of STEP
  *
- * STEP: a number, UVS_RESHARD_...; 0: any step. Prints what uvs_jobs_reshard says. Exit status 0: the
- * move is done. */
+ * STEP: a number, UVS_RESHARD_...; 0: any step. Prints what uvs_jobs_reshard says. Exit status 0:
+ * the move is done. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
