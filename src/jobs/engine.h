@@ -114,6 +114,8 @@ struct uvs__keeper {
   const struct uvs__keeper_rooms *rooms;
   struct uvs__timers timers;
   struct uvs__list asked[3]; /* settle first, claim last */
+  struct uvs__list failed;   /* requests about a part of the store that does not work */
+  struct uvs__timer again;   /* asks the store for these once more */
   size_t in_flight;          /* requests that have no answer yet; a put counts for each job */
   bool in_pass;
   int64_t housekeeping_ns; /* when housekeeping is next due */

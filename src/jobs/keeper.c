@@ -9,6 +9,9 @@
  *
  * A store that fails is asked again after 50 ms, then 100, then each 250 ms. Meanwhile requests
  * wait in their lists. Requests whose time-out has passed are answered with an error.
+ *
+ * If only a part of the store fails, the requests about this part wait in a list of their own, and
+ * are asked again after 100 ms. Nothing else waits.
  */
 #include "jobs/engine.h"
 
@@ -23,6 +26,7 @@
 #define TRIM_BATCH 1000
 #define RETRY_FIRST_NS UVS_MS(50)
 #define RETRY_LONGEST_NS UVS_MS(250)
+#define PART_RETRY_NS UVS_MS(100)
 #define CLAIMS 2               /* index of the list of claims in `asked` */
 #define UNKNOWN_NS UVS_SEC(20) /* well below UVS__REPEAT_US */
 #define BATCH_PUTS 4000        /* most jobs in one transaction: heartbeats must not wait for long */
@@ -76,6 +80,7 @@ static struct uvs__request *take_batch(uvs_jobs_t *jobs, int64_t now_ns) {
       }
       taken += jobs_of(r);
       k->in_flight += jobs_of(r);
+      r->part_only = false;
       r->next = NULL;
       *end = r;
       end = &r->next;
@@ -139,6 +144,33 @@ static bool may_wait(uvs_jobs_t *jobs, const struct uvs__ask *ask, int64_t now_n
   return may_repeat(ask, now_ns) && now_ns - ask->failing_since_ns < jobs->options.put_timeout_ns;
 }
 
+/* ------------------------------------------------ a part of the store that fails --- */
+
+static void on_again(struct uvs__timer *t, int64_t now_ns) {
+  struct uvs__keeper *k = UVS__OWNER(t, struct uvs__keeper, again);
+  struct uvs__request *r = k->failed.first;
+
+  (void)now_ns;
+  k->failed.first = NULL;
+  k->failed.end = &k->failed.first;
+  while (r != NULL) {
+    struct uvs__request *next = r->next;
+
+    append(list_of(k, r->op), r);
+    r = next;
+  }
+}
+
+static void ask_again_later(uvs_jobs_t *jobs, struct uvs__request *r, int64_t now_ns) {
+  struct uvs__keeper *k = &jobs->keeper;
+
+  if (k->failed.first == NULL)
+    uvs__timer_set(&k->timers, &k->again, uvs__later_ns(now_ns, PART_RETRY_NS), on_again);
+  append(&k->failed, r);
+}
+
+/* ------------------------------------------------------------------ answers --- */
+
 static void on_done(struct uvs__request *r) {
   struct uvs__ask *ask = r->owner;
   uvs_jobs_t *jobs = ask->jobs;
@@ -151,14 +183,19 @@ static void on_done(struct uvs__request *r) {
     ask->answered(jobs, ask, r->status);
     return;
   }
-  store_failed(jobs, now_ns);
+  if (r->part_only)
+    jobs->keeper.stats.store_failures++;
+  else
+    store_failed(jobs, now_ns);
   ask->unknown |= r->status == UVS_EUNKNOWN;
   if (ask->failing_since_ns == 0)
     ask->failing_since_ns = now_ns;
-  if (may_wait(jobs, ask, now_ns))
-    append(list_of(&jobs->keeper, r->op), r);
-  else
+  if (!may_wait(jobs, ask, now_ns))
     ask->answered(jobs, ask, ask->unknown ? UVS_EUNKNOWN : UVS_EDOWN);
+  else if (r->part_only)
+    ask_again_later(jobs, r, now_ns);
+  else
+    append(list_of(&jobs->keeper, r->op), r);
 }
 
 void uvs__keeper_ask(uvs_jobs_t *jobs, struct uvs__ask *ask) {
@@ -353,7 +390,8 @@ static bool has_ended(uvs_jobs_t *jobs) {
   struct uvs__keeper *k = &jobs->keeper;
 
   return k->closing && !k->quitting && k->running == 0 && k->in_flight == 0 &&
-         k->asked[0].first == NULL && k->asked[1].first == NULL && k->asked[2].first == NULL;
+         k->failed.first == NULL && k->asked[0].first == NULL && k->asked[1].first == NULL &&
+         k->asked[2].first == NULL;
 }
 
 static void quit(uvs_jobs_t *jobs) {
@@ -441,6 +479,7 @@ int uvs__keeper_open(uvs_jobs_t *jobs, struct uvs__store *store,
   k->rooms = rooms;
   for (int i = 0; i < 3; i++)
     k->asked[i].end = &k->asked[i].first;
+  k->failed.end = &k->failed.first;
   k->to_settle_end = &k->to_settle;
   k->events_seen = UINT64_MAX;
   k->events_last = INT64_MAX;

@@ -151,12 +151,20 @@ struct uvs__redis_reading {
   int64_t now_us, sent_ns, received_ns;
 };
 
+/* What is on the server. */
+struct uvs__redis_found {
+  bool data; /* there is a store of this name */
+  char *map; /* the text of its map, to be freed; NULL: none */
+  size_t map_size;
+  struct uvs__redis_reading clock;
+};
+
 /* Connects once, and checks the server: version at least 7, role, appendonly, appendfsync,
  * no-appendfsync-on-rewrite, maxmemory-policy, min-replicas-to-write. Blocks for at most
- * options->timeout_ns. `existing`: UV_ENOENT if the server has no store of this name. `warning`
- * gets one line about settings that may lose jobs, or "". clock may be NULL. */
-int uvs__redis_check(const struct uvs__redis_options *o, bool existing, char *warning,
-                     size_t warning_size, char *text, size_t size,
-                     struct uvs__redis_reading *clock);
+ * options->timeout_ns. `warning` gets one line about settings that may lose jobs, or "". Returns 0,
+ * or why the server cannot be used: UV_ENOTSUP (its settings), UV_EACCES (the login), UV_ENOMEM; or
+ * another code if it cannot be reached. Then nothing is found. */
+int uvs__redis_check(const struct uvs__redis_options *o, char *warning, size_t warning_size,
+                     char *text, size_t size, struct uvs__redis_found *found);
 
 #endif

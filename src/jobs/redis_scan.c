@@ -31,7 +31,7 @@ static void on_names(void *arg, int status, const redisReply *reply, int64_t sen
   (void)sent_ns;
   (void)received_ns;
   if (status != 0)
-    snprintf(s->base.trouble, sizeof s->base.trouble, "%s", s->link->trouble);
+    snprintf(s->face->trouble, sizeof s->face->trouble, "%s", s->link->trouble);
   else if (reply->type != REDIS_REPLY_ARRAY)
     status = UV_EIO;
   if (status == 0)

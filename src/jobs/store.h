@@ -46,6 +46,12 @@
  * name of a queue (QUEUE_CHANGED), or NULL (DEAD_DROPPED). `text` is the reason of a dead letter,
  * "removed: N" for DEAD_DROPPED, and otherwise "".
  *
+ * PARTS. A store that is divided among several servers has parts. If one of them does not work, a
+ * request about it fails with `part_only`; requests about the others are carried out. A claimed job
+ * knows its part, and the items of a SETTLE are of one part. A put in a SETTLE that belongs to
+ * another part is put before the items are settled, so it may be there although its item answers
+ * UVS_ELOST. COUNT, LIST, REDRIVE, PURGE, SET_QUEUE and CRONS need all parts.
+ *
  * THREADS. All calls come from one thread, the store's. Requests of one batch are carried out in
  * order, in one transaction.
  *
@@ -111,6 +117,7 @@ struct uvs__record {
   int priority;
   struct uvs__when due;
   int64_t keep_us;
+  bool made; /* no caller has given the id: this job is put by one SETTLE or PUT only */
   struct uvs__bytes payload, meta;
 };
 
@@ -137,11 +144,12 @@ enum uvs__op {
 /* The head of each request. status: 0; UV_EAGAIN (the store is busy or down: nothing was done, ask
  * again later); UVS_EUNKNOWN (it may have been done: ask again, no request does harm if it is done
  * twice); UV_ENOSPC, UV_ENOMEM (nothing was done); others: nothing was done, and asking again
- * is of no use. */
+ * is of no use. A PUT and a SETTLE that are asked again must have the same structs as before. */
 struct uvs__request {
   struct uvs__request *next;
   enum uvs__op op;
   int status;
+  bool part_only; /* UV_EAGAIN or UVS_EUNKNOWN, and other parts of the store work */
   void (*done)(struct uvs__request *r); /* called once for each `run`, on the store's thread */
   void *owner;                          /* the requester's */
 };
@@ -155,6 +163,7 @@ struct uvs__request {
 struct uvs__put {
   struct uvs__record job;
   int status;
+  bool answered; /* status is valid although the request has failed; it is not put again */
   const char *there;
   int64_t due_us; /* of a new job */
 };
@@ -173,6 +182,7 @@ struct uvs__claimed {
   const char *queue, *rest, *name, *key;
   struct uvs__bytes payload, meta;
   int priority;
+  int part;    /* of the store; 0: it has no parts */
   int64_t row; /* the store's own handle: makes settling fast; may be 0 */
   uint64_t fence;
   uint32_t failures, crashes;   /* crashes counts this claim too, if an expired lease was claimed */
@@ -244,6 +254,7 @@ enum uvs__settle_op { UVS__ACK = 1, UVS__RETRY, UVS__EXTEND, UVS__RELEASE, UVS__
 #define UVS__SETTLE_CANCELLED 1
 struct uvs__settle {
   const char *queue, *rest;
+  int part; /* all items of a request have the same */
   int64_t row;
   uint64_t fence;
   enum uvs__settle_op op;

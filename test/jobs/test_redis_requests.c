@@ -65,7 +65,7 @@ TEST each_request_is_answered_although_memory_runs_out(void) {
 
   maker.random = test_seed;
   store_init(&f);
-  s = (struct uvs__redis *)(void *)f.first;
+  s = uvs__redis_server_of(f.first, 0);
   before = live;
   for (int i = 0; i < CALLS; i++) {
     size_t n = 1 + below(&maker, 3);
