@@ -202,9 +202,10 @@ int uvs__redis_read_dead(struct uvs__arena *a, struct uvs__bytes id, struct uvs_
 }
 
 int uvs__redis_read_end(struct uvs__arena *a, struct uvs__bytes id, struct uvs__bytes text,
-                        bool whole, uvs_job_info_t *ret, int64_t *ret_number) {
+                        bool whole, uvs_job_info_t *ret, int64_t *ret_number,
+                        const char **ret_key) {
   struct uvs__reader reader = uvs__reader_of(text);
-  struct uvs__bytes name, none = {"", 0};
+  struct uvs__bytes name, key = {"", 0}, none = {"", 0};
   int state;
 
   uvs__read_number(&reader, 1);
@@ -218,9 +219,11 @@ int uvs__redis_read_end(struct uvs__arena *a, struct uvs__bytes id, struct uvs__
   ret->crashes = (uint32_t)uvs__read_number(&reader, 4);
   name = read_counted(&reader, 1);
   if (state & END_HAS_KEY)
-    read_counted(&reader, 1);
+    key = read_counted(&reader, 1);
   if (reader.bad)
     return UV_EIO;
+  if (ret_key != NULL && key.size > 0 && !copy_text(a, key, ret_key))
+    return UV_ENOMEM;
   return copy_names(a, id, name, ret) && copy_blob(a, whole ? uvs__read_rest(&reader) : none,
                                                    &ret->result, &ret->result_size)
              ? 0

@@ -118,7 +118,7 @@ static int add_match(struct uvs__redis_scan *scan, redisReply *const *text) {
     rc = uvs__redis_read_dead(scan->arena, id, uvs__redis_bytes(text[1]), &m->info, &m->number);
   else
     rc = uvs__redis_read_end(scan->arena, id, uvs__redis_bytes(text[1]), false, &m->info,
-                             &m->number);
+                             &m->number, NULL);
   if (rc == 0 && matches(scan, &m->info))
     scan->n++;
   return rc;
@@ -270,7 +270,7 @@ static int read_one(struct uvs__redis_scan *scan, redisReply *const *body, size_
     return uvs__redis_read_dead(scan->arena, id, uvs__redis_bytes(body[1]), &m->info, &m->number);
   if (*ret_kind == ENDS && n >= 2)
     return uvs__redis_read_end(scan->arena, id, uvs__redis_bytes(body[1]), scan->whole, &m->info,
-                               &m->number);
+                               &m->number, NULL);
   if (*ret_kind == IN_OUTBOX)
     return UVS__IN_TRANSIT;
   return *ret_kind == NOTHING ? 0 : UV_EIO;

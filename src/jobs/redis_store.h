@@ -93,6 +93,7 @@ enum {
   UVS__IN_TRANSIT       /* on its way to another server: ask again shortly; nothing was done */
 };
 #define UVS__ONLY_IF_THERE 4 /* is added to key_policy of a put */
+#define UVS__STRAY 8 /* the same, in a settle: a put with a key that belongs to another server */
 
 /* --------------------------------------------------------- redis_server.c --- */
 
@@ -223,8 +224,9 @@ int uvs__redis_read_job(struct uvs__arena *a, const char *queue, struct uvs__byt
                         bool whole, uvs_job_info_t *ret, int64_t *ret_number);
 int uvs__redis_read_dead(struct uvs__arena *a, struct uvs__bytes id, struct uvs__bytes text,
                          uvs_job_info_t *ret, int64_t *ret_number);
+/* ret_key: NULL, or unchanged if the job had no key. An info of an end has no key. */
 int uvs__redis_read_end(struct uvs__arena *a, struct uvs__bytes id, struct uvs__bytes text,
-                        bool whole, uvs_job_info_t *ret, int64_t *ret_number);
+                        bool whole, uvs_job_info_t *ret, int64_t *ret_number, const char **ret_key);
 /* A copy of the bytes as a string. NULL: no memory. */
 const char *uvs__redis_string(struct uvs__arena *a, struct uvs__bytes bytes);
 

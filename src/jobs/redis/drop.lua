@@ -11,10 +11,12 @@ local function drop_key(field, s)
 end
 
 if call('HGET', META, 'batch') == ARGV[arg] then
-  local all = ARGV[arg + 1] == 'job' and call('HGETALL', OUTBOX) or {}
+  local all = call('HGETALL', OUTBOX)
   for i = 1, #all, 2 do
-    drop_key(all[i], all[i + 1])
+    if ARGV[arg + 1] == 'job' then
+      drop_key(all[i], all[i + 1])
+    end
+    call('HDEL', OUTBOX, all[i])
   end
-  call('DEL', OUTBOX)
 end
 return answer({0, 0, 0})

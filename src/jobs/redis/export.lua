@@ -59,7 +59,7 @@ local function take_end(field)
   return s and end_until(s) > now and s or nil
 end
 
-if call('EXISTS', OUTBOX) == 0 then
+if call('HLEN', OUTBOX) == 0 then
   for i = arg + 2, #ARGV do
     local id, text = ARGV[i], nil
     local field = id

@@ -1,10 +1,9 @@
--- import: takes over a batch of another server, unless it was taken over before. The inbox is the
--- key behind the outbox. Arguments: the name of the other server's data, the number of the batch,
--- its kind, then for each item its whole id and its text (export.lua). What is taken over gets a
--- new number, and keeps its time of put. Answer: how many items were taken over; -1: it was done
--- before.
-local INBOX = KEYS[#KEYS]
-local from, batch, kind = ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2]
+-- import: takes over a batch of another server, unless it was taken over before: `meta` has the
+-- number of the last batch of each server. Arguments: the `id` of the other server's data, the number
+-- of the batch, its kind, then for each item its whole id and its text (export.lua). What is taken
+-- over gets a new number, and keeps its time of put. Answer: how many items were taken over; -1: it
+-- was done before.
+local inbox, batch, kind = 'from:' .. ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2]
 local count = 0
 
 -- Gives a record, which begins at p, a new number.
@@ -35,8 +34,8 @@ local function add_job(field, s)
   local due, failures, crashes, err, progress, definition, p = unpack_bytes('>i8I4I4Hc0Hc0I4c0', s)
   local record, j = sub(s, p), nil
   note_queue(q)
-  if definition ~= '' then
-    call('HSETNX', CRONS, rest, definition)
+  if definition ~= '' and call('HEXISTS', CRONS, rest) == 0 then
+    call('HSET', CRONS, rest, definition)
   end
   if record == '' then
     return
@@ -71,7 +70,7 @@ local function add_end(field, s)
   end
 end
 
-if tonumber(call('HGET', INBOX, from) or 0) >= batch then
+if tonumber(call('HGET', META, inbox) or 0) >= batch then
   return answer({0, 0, 0, -1})
 end
 for i = arg + 3, #ARGV, 2 do
@@ -85,5 +84,5 @@ for i = arg + 3, #ARGV, 2 do
   end
   count = count + 1
 end
-call('HSET', INBOX, from, fmt('%.0f', batch))
+call('HSET', META, inbox, fmt('%.0f', batch))
 return answer({0, 0, 0, count})

@@ -8,6 +8,7 @@
 local PUT_ARGS = 10
 local KEEP, REPLACE = 0, 1 -- UVS_KEY_...
 local ONLY_IF_THERE = 4    -- is added to the key policy
+local STRAY = 8            -- the same, by a settle: the job belongs to another server
 local ELSEWHERE, IN_TRANSIT = 3, 4
 
 local function note_queue(q)
@@ -46,7 +47,7 @@ end
 -- (neither is in use here); or 4 (the job that is to be replaced is on its way to another server).
 local function put_one(q, a)
   local rest, key, policy = ARGV[a + 1], ARGV[a + 3], tonumber(ARGV[a + 4])
-  local only_if_there = policy >= ONLY_IF_THERE
+  local only_if_there = band(policy, ONLY_IF_THERE) ~= 0
   local field, due = q.name .. '/' .. rest, due_of(ARGV[a + 6])
   local ended = call('HGET', ENDS, field)
   local holder = false
@@ -55,14 +56,13 @@ local function put_one(q, a)
     (ended and end_until(ended) > now) or in_outbox(field) then
     return 1, rest
   end
-  policy = policy % ONLY_IF_THERE
   if ended then
     forget_end(field, ended)
   end
   if key ~= '' then
     holder = call('HGET', q.key, key)
-    if holder and policy ~= REPLACE then
-      return policy == KEEP and 1 or 2, holder
+    if holder and policy % ONLY_IF_THERE ~= REPLACE then
+      return policy % ONLY_IF_THERE == KEEP and 1 or 2, holder
     end
     if holder and in_outbox(q.name .. '/' .. holder) then
       return IN_TRANSIT
@@ -71,7 +71,7 @@ local function put_one(q, a)
   end
   if only_if_there and not holder then
     return ELSEWHERE
-  elseif only_if_there then
+  elseif policy >= ONLY_IF_THERE then
     note_stray()
   end
   if holder and not holder.claimed then
@@ -109,7 +109,7 @@ local function look_up(from, n)
     end
   end
   for _, hash in ipairs({DEAD, ENDS, OUTBOX}) do
-    if call('HLEN', hash) > 0 then
+    if n > 0 and call('HLEN', hash) > 0 then
       found = call('HMGET', hash, unpack(fields))
       for i = 1, n do
         ids[fields[i]] = ids[fields[i]] or (found[i] and true or nil)
@@ -154,7 +154,7 @@ local function put_all(from, n, to)
     local a = from + PUT_ARGS * (i - 1)
     local q = queues[tonumber(ARGV[a])]
     if ARGV[a + 3] == '' and not ids[fields[i]] then
-      if tonumber(ARGV[a + 4]) >= ONLY_IF_THERE then
+      if band(ARGV[a + 4], ONLY_IF_THERE) ~= 0 then
         digits[i] = ELSEWHERE
       else
         put_together(q, a)

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * redis_reshard: moves jobs between the servers of a store. This header is for the files
+ * redis_reshard*.c only.
+ *
+ *   redis_reshard.c       uvs_jobs_reshard: looks at the servers, writes the maps
+ *   redis_reshard_pass.c  one pass over a server: moves what belongs to other servers
+ *   redis_reshard_call.c  one server: its connection, and commands one at a time
+ *
+ * THE PROMISE. No job is lost, and the move makes no job run twice, even if this process, or a
+ * server that keeps its data, is killed at any moment. A job is either in its places, or in the
+ * outbox of its server. A batch has a number; the other server remembers the last number, and so
+ * takes over a batch only once. A batch is dropped only after it was taken over. Each step may be
+ * repeated, also by another process at the same time. docs/jobs-redis.md has all the rules.
+ */
+#ifndef UVSCHED_JOBS_REDIS_RESHARD_H
+#define UVSCHED_JOBS_REDIS_RESHARD_H
+
+#include "jobs/redis_store.h"
+
+struct uvs__reshard;
+
+struct uvs__reshard_server {
+  struct uvs__reshard *move;
+  char name[UVS__REDIS_SERVER_NAME];
+  struct uvs__redis redis; /* only what commands need */
+  bool other_epoch;        /* the last command was refused, because the data has another epoch */
+  char epoch[64];          /* of the data, when it was looked at; "": there is no data */
+  char id[40];             /* of the data */
+  int64_t moved_from;      /* the number of the newest job when the move began */
+  bool clean;              /* nothing is here any more that belongs to another server */
+};
+
+struct uvs__reshard {
+  uv_loop_t loop;
+  uv_timer_t timer;
+  struct uvs__redis_options *given, *wanted; /* of the old and the new name of the store */
+  struct uvs__reshard_server *servers[2 * UVS__REDIS_SERVERS];
+  size_t n;
+  char random[40]; /* the part of the epoch that is the same everywhere */
+  struct uvs__redis_map map;
+  uvs_reshard_progress_t progress;
+  const uvs_reshard_options_t *options;
+  char *text; /* what is wrong */
+  size_t size;
+};
+
+/* ---------------------------------------------------- redis_reshard_call.c --- */
+
+/* Writes what is wrong. Returns status. */
+__attribute__((format(printf, 3, 4))) int uvs__reshard_fail(struct uvs__reshard *m, int status,
+                                                            const char *format, ...);
+
+/* Adds a server, and starts to connect. */
+int uvs__reshard_add(struct uvs__reshard *m, const char *name, struct uvs__reshard_server **ret);
+/* Closes all connections. */
+void uvs__reshard_close(struct uvs__reshard *m);
+void uvs__reshard_sleep(struct uvs__reshard *m, int ms);
+
+/* A command. */
+struct uvs__reshard_command {
+  enum uvs__redis_script script;
+  const struct uvs__queue_names *queues; /* of a script with common.lua; NULL: neither this nor the
+                                            keys and the epoch come first */
+  /* Adds the words that follow. */
+  void (*add)(struct uvs__reshard_server *s, struct uvs__words *w, const void *from);
+  const void *from;
+  /* Reads the answer: of a script with common.lua, what follows the common part; of another command
+   * its whole reply. Returns 0, or a code. NULL: it does not matter. */
+  int (*read)(void *to, redisReply *const *body, size_t n);
+  void *to;
+};
+/* Sends a command and waits for its answer. Repeats it if it was not answered, for as long as
+ * options->patience_ns. */
+int uvs__reshard_do(struct uvs__reshard_server *s, const struct uvs__reshard_command *c);
+
+/* Tells the caller of uvs_jobs_reshard. Returns UV_ECANCELED if the caller wants to stop. */
+int uvs__reshard_tell(struct uvs__reshard *m, int step, const char *server);
+
+/* ---------------------------------------------------- redis_reshard_pass.c --- */
+
+/* Finishes the batch that an earlier process may have left in the outbox. */
+int uvs__reshard_finish_batch(struct uvs__reshard_server *s);
+/* Moves everything that belongs to another server, and sets s->clean if there was nothing.
+ * *ret_running: jobs that must end before. */
+int uvs__reshard_pass(struct uvs__reshard_server *s, uint64_t *ret_running);
+
+/* The names of all queues of a server, in the arena. */
+struct uvs__reshard_names {
+  struct uvs__arena arena;
+  const char **names;
+  size_t n;
+};
+int uvs__reshard_queues(struct uvs__reshard_server *s, struct uvs__reshard_names *ret);
+
+#endif

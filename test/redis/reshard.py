@@ -1,0 +1,519 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""reshard.py SCENARIO --cli UVSCHED --kill RESHARD_KILL [--node KILL_NODE] [--seed N]
+
+Moves of jobs between servers (`uvsched jobs reshard`), on redis-servers of their own.
+
+  rules   what the scripts answer about jobs that are on their way, and to puts "only if there"
+  kills   the move is killed at each of its steps, and at random times; nothing is lost or doubled
+  errors  what the command refuses, and what it prints
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from scripts import GLOBAL_KEYS, QUEUE_KEYS, texts
+from server import Client, Server
+
+SKIPPED = 77  # meson's
+EXPORTED, IMPORTED, MOVED = 3, 4, 5  # UVS_RESHARD_...
+NEW, EXISTS, IN_USE, ELSEWHERE, IN_TRANSIT = b"0", b"1", b"2", b"3", b"4"
+ONLY_IF_THERE = 4
+KEEP, REPLACE, ERROR = 0, 1, 2
+CRON = "uvs.cron"
+
+
+def check(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+class Shard:
+    """A server, and calls of the scripts on it. The epoch is that of the data."""
+
+    def __init__(self, folder):
+        os.mkdir(folder)
+        self.server = Server(folder)
+        self.server.start()
+        self.url = f"redis://127.0.0.1:{self.server.port}/0"
+        self.client = Client(self.server.port)
+        self.texts = texts()
+
+    def raw(self, *words):
+        return self.client.call(*words)
+
+    def key(self, name):
+        return "{uvsched}:" + name
+
+    def meta(self, field):
+        value = self.raw("HGET", self.key("meta"), field)
+        return value.decode() if value is not None else ""
+
+    def call(self, script, queues, *arguments, epoch=None, outbox=True):
+        keys = [self.key(k) for k in GLOBAL_KEYS]
+        keys += [self.key(k % q) for q in queues for k in QUEUE_KEYS.split()]
+        keys += [self.key("outbox")] if outbox else []
+        epoch = self.meta("epoch") if epoch is None else epoch
+        answer = self.raw("EVAL", self.texts[script], len(keys), *keys, epoch, 0, 0, 0, 20,
+                          len(queues), *queues, *arguments)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def init(self):
+        self.raw("EVAL", self.texts["init"], 2, self.key("meta"), self.key("put:1"), "1",
+                 "%032x" % random.getrandbits(128), "run", self.texts["put"])
+
+    def put(self, queue, rest, key="", policy=KEEP, due="+3600000000", keep=0, payload="x"):
+        """The answer's digit, and the id of the other job."""
+        answer = self.call("put", [queue], 1, rest, "", key, policy, 1, due, keep, "", payload)
+        return answer[3], (answer[4].decode() if len(answer) > 4 else None)
+
+    def claim(self, queue, n=1, lease=60000000):
+        """The fence, and the ids."""
+        answer = self.call("claim", [queue], n, n, 0, lease, "")
+        return answer[4], [rest.decode() for rest in answer[5::4 if queue == CRON else 3]]
+
+    def settle(self, queue, rest, fence, op, when="+0", text=""):
+        return self.call("settle", [queue], 1, rest, fence, op, when, text, 0, 0)[3]
+
+    def ack(self, queue, rest, fence):
+        return self.settle(queue, rest, fence, 1)
+
+    def queues(self):
+        return [q.decode() for q in self.raw("ZRANGE", self.key("queues"), 0, -1)]
+
+    def ids(self):
+        """All ids by place: jobs, letters, ends, crons, and what is in the outbox."""
+        hashes = {"job": [], "dead": [], "end": [], "cron": [], "outbox": []}
+        for queue in self.queues():
+            hashes["job"] += [f"{queue}/{rest.decode()}"
+                              for rest in self.raw("HKEYS", self.key("job:" + queue))]
+        for name, key in (("dead", "dead"), ("end", "end"), ("cron", "crons"),
+                          ("outbox", "outbox")):
+            hashes[name] = [field.decode() for field in self.raw("HKEYS", self.key(key))]
+        return hashes
+
+    def keys_held(self):
+        return {(queue, key.decode()): rest.decode() for queue in self.queues()
+                for key, rest in pairs(self.raw("HGETALL", self.key("key:" + queue)))}
+
+    def check_sets(self):
+        """Each job is in one place, and each place has its job."""
+        for queue in self.queues():
+            jobs = {rest for rest in self.raw("HKEYS", self.key("job:" + queue))}
+            members = []
+            for place in (f"due:{queue}:0", f"due:{queue}:1", f"due:{queue}:2", "lease:" + queue,
+                          "again:" + queue):
+                members += [m[4:] for m in self.raw("ZRANGE", self.key(place), 0, -1)]
+            check(len(members) == len(set(members)), f"{queue}: a job has two places")
+            check(set(members) == jobs, f"{queue}: {len(members)} places, {len(jobs)} jobs")
+        letters = self.raw("HLEN", self.key("dead"))
+        counted = sum(int(n) for _, n in pairs(self.raw("HGETALL", self.key("dead_n"))))
+        check(letters == self.raw("ZCARD", self.key("dead_no")) == counted
+              == self.raw("ZCARD", self.key("dead_at")), "the index of dead letters is wrong")
+        ends = self.raw("HLEN", self.key("end"))
+        check(ends == self.raw("ZCARD", self.key("until")) + self.raw("ZCARD", self.key("kept")),
+              "the index of ends is wrong")
+
+
+def pairs(flat):
+    return list(zip(flat[::2], flat[1::2]))
+
+
+class Scene:
+    def __init__(self, options, n):
+        self.options = options
+        self.seed = options.seed or random.getrandbits(32)
+        print(f"SEED={self.seed}", flush=True)
+        self.choose = random.Random(self.seed)
+        random.seed(self.seed)
+        self.folder = tempfile.TemporaryDirectory(prefix="uvsched-reshard-")
+        self.shards = []
+        for i in range(n):
+            self.shards.append(Shard(f"{self.folder.name}/{i}"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for shard in self.shards:
+            shard.server.stop()
+        self.folder.cleanup()
+
+    def urls(self, *which):
+        return ",".join(self.shards[i].url for i in which)
+
+    def reshard(self, store, to, *more):
+        return subprocess.run([self.options.cli, "jobs", "reshard", "--store", store, "--to", to,
+                               *more], capture_output=True, text=True, timeout=120)
+
+    def must(self, store, to, *more):
+        result = self.reshard(store, to, *more)
+        check(result.returncode == 0, f"reshard fails: {result.stdout}{result.stderr}")
+        return result.stdout
+
+    def killed(self, store, to, step, n):
+        """True if the move was killed at its n-th `step`; False if it has ended before."""
+        result = subprocess.run([self.options.kill, store, to, str(step), str(n)],
+                                capture_output=True, text=True, timeout=120)
+        check(result.returncode in (0, -9), f"reshard_kill fails: {result.stdout}")
+        return result.returncode == -9
+
+
+# ------------------------------------------------------------------------ rules
+
+def set_cron(shard, name, revision=1, what="set"):
+    more = b"\0\0\0\1" + b"\0" * 12 + b"\1q" + b"\1q" + b"\0\0"
+    return shard.call("cron", [CRON], what, name, revision.to_bytes(8, "big"), "0 3 1 1 *", "",
+                      more)[3]
+
+
+def slot(queue, rest, key=""):
+    crc = 0
+    for byte in f"{queue}/{key or rest}".encode():
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = (crc << 1 ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xffff
+    return crc % 1024
+
+
+def names_of(wanted, queue="q", prefix="id"):
+    """Names whose slots `wanted` selects."""
+    return [n for n in (f"{prefix}{i}" for i in range(100000)) if wanted(slot(queue, n))]
+
+
+def moves(a_slot):
+    """From one server to two, the upper half moves."""
+    return a_slot >= 512
+
+
+def rules(options):
+    with Scene(options, 2) as scene:
+        a, b = scene.shards
+        a.init()
+        names = names_of(moves)[:6]
+        keys = names_of(moves, prefix="key")[:4]
+        plain, keyed, holder, dead, ended = names[:5]
+        staying = names_of(lambda s: not moves(s))[0]
+        cron = names_of(moves, CRON, "cron")[0]
+        # A letter and an end are there, too; the holder of a key runs.
+        check(a.put("q", holder, keys[1], due="+0")[0] == NEW, "put")
+        check(a.claim("q", 9)[1] == [holder], "claim of the holder")
+        for rest in (dead, ended):
+            check(a.put("q", rest, "" if rest == ended else keys[2], due="+0", keep=10**10)[0] == NEW,
+                  "put")
+            fence, _ = a.claim("q")
+            check(a.settle("q", rest, fence, 1 if rest == ended else 5, text="why") == b"0", "settle")
+        check(set_cron(a, cron) == 0, "cron")
+        # The move is killed when the first batch is in the outbox: the cron, or the jobs of q.
+        for rest, key in ((plain, ""), (keyed, keys[0]), (staying, "")):
+            check(a.put("q", rest, key)[0] == NEW, "put")
+        check(scene.killed(a.url, scene.urls(0, 1), EXPORTED, 1), "not killed")
+        check(a.meta("moving") == "1" == b.meta("moving"), "the state is not moving")
+        check(sorted(a.ids()["outbox"]) == sorted([f"q/{plain}", f"q/{keyed}"]), "outbox")
+
+        # What is in the outbox exists.
+        flag = ONLY_IF_THERE
+        check(a.put("q", plain, policy=flag) == (EXISTS, plain), "put of an id in the outbox")
+        check(a.put("q", plain) == (EXISTS, plain), "put of an id in the outbox, without the flag")
+        check(a.put("q", "x", keys[0], KEEP + flag) == (EXISTS, keyed), "KEEP, in the outbox")
+        check(a.put("q", "x", keys[0], ERROR + flag) == (IN_USE, keyed), "ERROR, in the outbox")
+        check(a.put("q", "x", keys[0], REPLACE + flag) == (IN_TRANSIT, None), "REPLACE, in the outbox")
+        check(a.call("alter", ["q"], "cancel", plain, "+0")[3] == 3, "cancel in the outbox")
+        check(a.call("get", ["q"], plain)[3] == 4, "get in the outbox")
+        check(a.call("alter", ["q"], "cancel", "no", "+0")[3] == 2, "cancel of nothing")
+        check(a.call("get", ["q"], "no")[3] == 0, "get of nothing")
+        # What is not there belongs to the other server.
+        check(a.put("q", names[5], policy=flag) == (ELSEWHERE, None), "a new id")
+        check(a.put("q", names[5], keys[3], flag) == (ELSEWHERE, None), "a new key")
+        check(a.put("q", dead, policy=flag) == (EXISTS, dead), "the id of a letter")
+        check(a.put("q", ended, policy=flag) == (EXISTS, ended), "the id of an end")
+        strays = a.meta("strays") or "0"
+        check(a.put("q", "new", keys[1], REPLACE + flag) == (NEW, None), "REPLACE of a running job")
+        check(int(a.meta("strays")) == int(strays) + 1, "a put that wrote is not counted")
+        check(a.put("q", "x", keys[1], KEEP + flag)[0] == EXISTS, "KEEP of a running job")
+        # Crons.
+        check(set_cron(a, cron, 2, "set_there") == 0, "a cron that is there")
+        check(set_cron(a, "none", 1, "set_there") == 3, "a cron that is not there")
+        # A letter with a key cannot be put back now.
+        check(a.call("bulk", ["q"], "redrive", 1, dead)[3] == b"1", "redrive while jobs move")
+        # A program that does not know the map is refused.
+        check(a.call("put", ["q"], 1, "f", "", "", 0, 1, "+0", 0, "", "", epoch="",
+                     outbox=False)[0] == 1, "a put without epoch")
+
+        # A batch is taken over once. Only the batch that is there is dropped.
+        batch = a.call("export", ["q"], b.url, "job", "id")
+        number, kind, items = batch[4], batch[6], batch[7:]
+        check(batch[3] == 0, "an export although there is a batch")
+        source = a.meta("id")
+        check(b.call("import", ["q"], source, number, kind, *items)[3] == 2, "import")
+        check(b.call("import", ["q"], source, number, kind, *items)[3] == -1, "import again")
+        check(len(b.ids()["job"]) == 2, "imported twice")
+        b.check_sets()
+        a.call("drop", ["q"], number + 1, kind)
+        check(len(a.ids()["outbox"]) == 2, "the wrong batch was dropped")
+        check(("q", keys[0]) in a.keys_held(), "the key was dropped before its job")
+        a.call("drop", ["q"], number, kind)
+        check(a.ids()["outbox"] == [] and ("q", keys[0]) not in a.keys_held(), "drop")
+        check(a.put("q", plain, policy=flag) == (ELSEWHERE, None), "an id that has moved")
+        check(b.put("q", plain) == (EXISTS, plain), "the same on the other server")
+        check(b.put("q", "x", keys[0]) == (EXISTS, keyed), "its key on the other server")
+
+        # The running job and its successor must move before the end.
+        waiting = subprocess.Popen([options.cli, "jobs", "reshard", "--store", a.url, "--to",
+                                    scene.urls(0, 1), "--json"], stdout=subprocess.PIPE, text=True)
+        for line in waiting.stdout:
+            if json.loads(line)["step"] == "waiting" and json.loads(line)["running"] == 2:
+                break
+        else:
+            check(False, "it does not wait for the running job")
+        fence = int.from_bytes(a.raw("HGET", a.key("run:q"), holder)[2:9], "big")
+        check(a.ack("q", holder, fence) == b"0", "ack of the running job")
+        check(waiting.wait(60) == 0, "the move has failed")
+        waiting.stdout.close()
+        check(sorted(a.ids()["job"]) == [f"q/{staying}"], f"left: {a.ids()}")
+        check(b.keys_held()[("q", keys[1])] == "new", "the successor has not its key")
+        check(b.ids()["cron"] == [cron] and f"{CRON}/{cron}" in b.ids()["job"], "the cron")
+        check(b.put("q", dead)[0] == EXISTS and b.put("q", ended)[0] == EXISTS, "letters and ends")
+        check(b.put("q", holder)[0] == EXISTS, "the end of a job that was waited for")
+        check(b.call("bulk", ["q"], "redrive", 1, dead)[3] == b"0", "redrive after the move")
+        for shard in (a, b):
+            shard.check_sets()
+            check(shard.meta("moving") == "0" and shard.meta("servers") == "2", "the last map")
+
+
+# ------------------------------------------------------------------------ kills
+
+def fill(scene, shard):
+    """Jobs of all kinds. Returns what must be somewhere later: ids by kind, and keys."""
+    shard.init()
+    want = {"job": set(), "dead": set(), "end": set(), "cron": set()}
+    keys = {}
+    for i in range(120):
+        queue, rest = f"q{i % 3}", f"job{i}"
+        key = f"k{i}" if i % 4 == 0 else ""
+        check(shard.put(queue, rest, key, due="+3600000000", keep=10**11,
+                        payload="p" * (i * 7))[0] == NEW, "put")
+        want["job"].add(f"{queue}/{rest}")
+        if key:
+            keys[queue, key] = rest
+    for i in range(60):  # Some have failed or crashed, are dead letters, or have ended.
+        rest, what = f"run{i}", i % 4
+        check(shard.put("runs", rest, f"k{i}" if i % 3 == 0 else "", due="+0", keep=10**11)[0] == NEW,
+              "put")
+        fence, claimed = shard.claim("runs", lease=1 if what == 2 else 60000000)
+        check(claimed == [rest], "claim")
+        if what == 0:
+            check(shard.ack("runs", rest, fence) == b"0", "ack")
+            want["end"].add(f"runs/{rest}")
+            continue
+        if what == 1:
+            check(shard.settle("runs", rest, fence, 5, text="no " * 50) == b"0", "dead")
+            want["dead"].add(f"runs/{rest}")
+            continue
+        if what == 2:  # The lease has ended, and the next run fails: a crash and a failure.
+            time.sleep(0.001)
+            fence, claimed = shard.claim("runs")
+            check(claimed == [rest], "claim of an expired lease")
+        check(shard.settle("runs", rest, fence, 2, "+3600000000", "failed") == b"0", "retry")
+        want["job"].add(f"runs/{rest}")
+        if i % 3 == 0:
+            keys["runs", f"k{i}"] = rest
+    for i in range(6):
+        check(set_cron(shard, f"cron{i}") == 0, "cron")
+        want["cron"].add(f"cron{i}")
+        want["job"].add(f"{CRON}/cron{i}")
+    check(shard.call("alter", [CRON], "cancel", "cron5", "+0")[3] == 0, "cancel of a tick")
+    want["job"].remove(f"{CRON}/cron5")
+    return want, keys
+
+
+def describe(shard, queue, rest):
+    """What a move must not change. The number is left out."""
+    record = shard.raw("HGET", shard.key("job:" + queue), rest)
+    run = shard.raw("HGET", shard.key("run:" + queue), rest)
+    places = []
+    for place in ("due:%s:0", "due:%s:1", "due:%s:2", "again:%s"):
+        for member, score in pairs(shard.raw("ZRANGE", shard.key(place % queue), 0, -1,
+                                             "WITHSCORES")):
+            if member[4:] == rest.encode():
+                places.append((place, score))
+    head = run.rindex(record[9:16]) if run else 0  # the time of put
+    return record[:2] + record[9:], run and run[:head - 9], places
+
+
+def check_all(scene, want, keys, state=""):
+    """Everything is there once; only what is in an outbox may be on the other server, too."""
+    found = [shard.ids() for shard in scene.shards]
+    waiting = {one for ids in found for one in ids["outbox"]}
+    for kind, ids in want.items():
+        places = [one for all_of_them in found for one in all_of_them[kind]]
+        twice = {one for one in places if places.count(one) > 1}
+        check(not twice, f"{state}: {kind} twice: {sorted(twice)[:5]}")
+        lost = ids - set(places) - waiting
+        if kind == "cron":
+            lost = {name for name in lost if f"{CRON}/{name}" not in waiting}
+        check(not lost, f"{state}: {kind} lost: {sorted(lost)[:5]}")
+    for shard in scene.shards:
+        shard.check_sets()
+    if not waiting:
+        held = {}
+        for shard in scene.shards:
+            both = held.keys() & shard.keys_held().keys()
+            check(not both, f"{state}: keys held twice: {both}")
+            held.update(shard.keys_held())
+        check(held == keys, f"{state}: keys are wrong")
+    return waiting
+
+
+def look_at_jobs(scene):
+    return {one: describe(shard, *one.split("/", 1)) for shard in scene.shards
+            for one in shard.ids()["job"]}
+
+
+def check_slots(scene, servers):
+    """Each thing is on the server that the map says."""
+    for i, shard in enumerate(scene.shards):
+        if i not in servers:
+            ids = shard.ids()
+            check(not any(ids[kind] for kind in ("job", "dead", "cron", "outbox")),
+                  f"server {i} is not empty: {ids}")
+            continue
+        owned = set()
+        for line in shard.raw("GET", shard.key("map")).decode().splitlines():
+            if line.startswith(f"server {shard.url} "):
+                for part in line.split(" ")[2].split(","):
+                    low, _, high = part.partition("-")
+                    owned.update(range(int(low), int(high or low) + 1))
+        held = {(queue, rest): key for (queue, key), rest in shard.keys_held().items()}
+        for one in shard.ids()["job"]:
+            queue, rest = one.split("/", 1)
+            check(slot(queue, rest, held.get((queue, rest), "")) in owned,
+                  f"server {i} has {one}, which belongs to another server")
+
+
+def kills(options):
+    rounds = [((0,), (0, 1)), ((0, 1), (0, 1, 2)), ((0, 1, 2), (1, 2)), ((1, 2), (2,)),
+              ((2,), (0, 1)), ((0, 1), (0,))]
+    with Scene(options, 3) as scene:
+        want, keys = fill(scene, scene.shards[0])
+        before = look_at_jobs(scene)
+        stops = 0
+        for old, new in rounds:
+            store, to = scene.urls(*old), scene.urls(*new)
+            n = 1
+            while scene.killed(store, to, 0, n):  # Each call comes a step further, if it can.
+                check_all(scene, want, keys, f"{old} to {new}, killed at step {n}")
+                stops += 1
+                n += 1
+            check(check_all(scene, want, keys, f"{old} to {new}") == set(), "an outbox is not empty")
+            check_slots(scene, new)
+            check(look_at_jobs(scene) == before, f"{old} to {new}: a job has changed")
+        # At random times, with two of them at once.
+        for i in range(options.cycles or 20):
+            old, new = rounds[i % len(rounds)]
+            command = [options.cli, "jobs", "reshard", "--store", scene.urls(*old), "--to",
+                       scene.urls(*new)]
+            for _ in range(3):
+                both = [subprocess.Popen(command, stdout=subprocess.DEVNULL,
+                                         stderr=subprocess.DEVNULL) for _ in range(2)]
+                time.sleep(scene.choose.uniform(0.005, 0.06))
+                for process in both:
+                    process.kill()
+                    process.wait()
+                check_all(scene, want, keys, f"{old} to {new}, killed at random")
+            both = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                    for _ in range(2)]
+            for process in both:
+                process.wait(60)
+            scene.must(scene.urls(*old), scene.urls(*new))
+            check(check_all(scene, want, keys, f"{old} to {new}") == set(), "an outbox is not empty")
+            check_slots(scene, new)
+        check(look_at_jobs(scene) == before, "a job has changed")
+        print(f"{stops} kills at named steps; {len(want['job'])} jobs, {len(want['dead'])} dead "
+              f"letters, {len(want['end'])} ends")
+
+
+# ----------------------------------------------------------------------- errors
+
+def errors(options):
+    with Scene(options, 4) as scene:
+        a, b, c, d = scene.shards
+        a.init()
+        for name in names_of(lambda s: True)[:40]:
+            a.put("q", name)
+        d.init()
+        d.put("q", "another")
+        gone = "redis://127.0.0.1:1"
+
+        def refused(status, text, *arguments):
+            result = subprocess.run([options.cli, "jobs", "reshard", *arguments],
+                                    capture_output=True, text=True, timeout=60)
+            check(result.returncode == status and text in result.stderr,
+                  f"{arguments}: {result.returncode} {result.stderr}")
+
+        refused(2, "only jobs in Redis can move", "--store", "sqlite:x", "--to", a.url)
+        refused(2, "--to is missing", "--store", a.url)
+        refused(2, "--to does not begin with redis://", "--store", a.url, "--to", "b")
+        refused(2, "the store is missing", "--to", a.url)
+        refused(1, "has no store in this namespace", "--store", b.url, "--to", a.url)
+        refused(1, "the namespaces of store and to differ", "--store", a.url, "--to",
+                b.url + "?ns=other")
+        refused(1, "are the same", "--store", a.url, "--to", f"{b.url},{b.url}")
+        refused(1, "has jobs of another store", "--store", a.url, "--to", scene.urls(0, 3))
+        refused(1, "has jobs of another store", "--store", scene.urls(0, 3), "--to", a.url)
+        refused(1, "127.0.0.1:1", "--store", a.url, "--to", f"{a.url},{gone}")
+        refused(1, "127.0.0.1:1", "--store", gone, "--to", a.url)
+        check(a.meta("epoch").count(".") == 0 and b.meta("epoch") == "", "an error has changed something")
+        c.raw("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+        refused(1, "noeviction", "--store", a.url, "--to", scene.urls(0, 2))
+        c.raw("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        # Nothing to do.
+        check("done: moved 0 jobs" in scene.must(a.url, a.url), "a move to itself")
+        check(a.meta("epoch").count(".") == 0, "a move to itself has made a map")
+        # The new server is full: no batch is made for it. Later the same command goes on.
+        b.raw("CONFIG", "SET", "maxmemory", "1")
+        refused(1, "OOM", "--store", a.url, "--to", scene.urls(0, 1))
+        check(a.ids()["outbox"] == [] and len(a.ids()["job"]) == 40, "a batch for a full server")
+        refused(1, "a move to other servers is under way", "--store", a.url, "--to", scene.urls(0, 2))
+        b.raw("CONFIG", "SET", "maxmemory", "0")
+        lines = [json.loads(line) for line in
+                 scene.must(b.url, scene.urls(1, 0), "--json").splitlines()]
+        check(lines[0]["step"] == "check" and lines[-1]["step"] == "done" and
+              lines[-1]["jobs"] == len(b.ids()["job"]) > 0 and lines[-1]["slots"] == 512 and
+              lines[-1]["generation"] == 2, f"--json: {lines}")
+        check("done: moved 0 jobs" in scene.must(a.url, scene.urls(0, 1)), "a move that is done")
+        # A server that was removed, and is not empty any more.
+        scene.must(a.url, b.url)
+        a.put("q", "stray")
+        refused(1, "is not in the map, but has jobs", "--store", b.url, "--to", scene.urls(0, 1))
+
+
+SCENARIOS = {"rules": rules, "kills": kills, "errors": errors}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("scenario", choices=SCENARIOS)
+    parser.add_argument("--cli", required=True)
+    parser.add_argument("--kill")
+    parser.add_argument("--node")
+    parser.add_argument("--cycles", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("SEED", 0)))
+    options = parser.parse_args()
+    if not shutil.which("redis-server"):
+        print("skipped: redis-server is not installed")
+        return SKIPPED
+    SCENARIOS[options.scenario](options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
