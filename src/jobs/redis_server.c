@@ -233,8 +233,8 @@ static void on_written(void *arg, int status, const redisReply *reply, int64_t s
   give_up(s, status);
 }
 
-/* Writes the map to the server, if its map is older. `epoch` is that of its data. `create`: if it has
- * no data, it gets this epoch. */
+/* Writes the map to the server, if its map is older. `epoch` is that of its data. `create`: if it
+ * has no data, it gets this epoch. */
 static void write_map(struct uvs__redis *s, const char *epoch, bool create) {
   const struct uvs__redis_current *map = s->map;
   struct uvs__words w = {0};

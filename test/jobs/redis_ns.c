@@ -71,8 +71,16 @@ long long redis_ns_commands(const char *name) {
   return at == NULL ? 0 : strtoll(at + strlen(start), NULL, 10);
 }
 
+struct redis_server *redis_ns_server(int i) {
+  return servers[i];
+}
+
+void redis_ns_start_again(int i) {
+  redis_server_restart(servers[i]);
+  make_user(servers[i]);
+}
+
 void redis_ns_restart(void) {
   redis_server_kill(servers[0]);
-  redis_server_restart(servers[0]);
-  make_user(servers[0]);
+  redis_ns_start_again(0);
 }

@@ -19,6 +19,8 @@ void redis_ns_flush(void); /* all namespaces */
 /* Sends a command to the first server. Returns its reply if that is a number, else 0. */
 long long redis_ns_ask(const char *command);
 long long redis_ns_commands(const char *name); /* how many it has carried out */
+struct redis_server *redis_ns_server(int i);   /* the i-th; NULL: it was never started */
+void redis_ns_start_again(int i);              /* after it was killed */
 void redis_ns_restart(void); /* kills the server, and starts it again on the same data */
 
 #endif
