@@ -106,9 +106,10 @@ static struct uvs__reshard_server *find(struct uvs__reshard *m, const char *name
  * Settings that the store does not accept matter only for a new server: jobs may leave another. */
 static int check(struct uvs__reshard_server *s, bool is_new) {
   char warning[UVS__REDIS_WARNING_MAX], why[200];
-  int rc =
-      uvs__redis_check(s->redis.options, false, warning, sizeof warning, why, sizeof why, NULL);
+  struct uvs__redis_found found;
+  int rc = uvs__redis_check(s->options, warning, sizeof warning, why, sizeof why, &found);
 
+  uvs__jobs_free(found.map);
   if (rc == 0 || (rc == UV_ENOTSUP && !is_new))
     return 0;
   return uvs__reshard_fail(s->move, rc, "%s: %s", s->name, why);

@@ -23,7 +23,9 @@ struct uvs__reshard;
 struct uvs__reshard_server {
   struct uvs__reshard *move;
   char name[UVS__REDIS_SERVER_NAME];
+  struct uvs__redis_options *options;
   struct uvs__redis redis; /* only what commands need */
+  struct uvs__store face;  /* gets `trouble` */
   bool other_epoch;        /* the last command was refused, because the data has another epoch */
   char epoch[64];          /* of the data, when it was looked at; "": there is no data */
   char id[40];             /* of the data */

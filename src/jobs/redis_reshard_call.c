@@ -45,6 +45,10 @@ static void on_message(void *arg, const char *channel, const char *text, size_t 
   (void)size;
 }
 
+static void on_new_events(void *arg) {
+  (void)arg;
+}
+
 static void on_other_epoch(struct uvs__redis *redis) {
   struct uvs__reshard_server *s =
       (struct uvs__reshard_server *)(void *)((char *)redis -
@@ -55,8 +59,9 @@ static void on_other_epoch(struct uvs__redis *redis) {
 
 int uvs__reshard_add(struct uvs__reshard *m, const char *name, struct uvs__reshard_server **ret) {
   static const struct uvs__redis_link_hooks hooks = {on_up, on_nothing, on_nothing, on_message};
+  static const struct uvs__redis_hooks redis_hooks = {.new_events = on_new_events};
   struct uvs__reshard_server *s = uvs__jobs_alloc(sizeof *s);
-  struct uvs__redis_options *given = m->wanted;
+  const struct uvs__redis_options *given = m->wanted;
   char own[UVS__REDIS_SERVER_NAME], why[200];
   int rc;
 
@@ -66,16 +71,19 @@ int uvs__reshard_add(struct uvs__reshard *m, const char *name, struct uvs__resha
   for (struct uvs__redis_options *o = m->given; o != NULL; o = o->next)
     if (uvs__redis_server_name(o, own) && strcmp(own, name) == 0)
       given = m->given;
-  rc = uvs__redis_server_options(name, given, &s->redis.options, why, sizeof why);
+  rc = uvs__redis_server_options(name, given, &s->options, why, sizeof why);
   if (rc != 0) {
     uvs__jobs_free(s);
     return uvs__reshard_fail(m, rc, "%s: %s", name, why);
   }
   s->move = m;
+  s->redis.options = s->options;
+  s->redis.face = &s->face;
+  s->redis.hooks = &redis_hooks;
   s->redis.ask_epoch = on_other_epoch;
-  s->redis.link = uvs__redis_link_open(&m->loop, s->redis.options, NULL, 0, &hooks, s);
+  s->redis.link = uvs__redis_link_open(&m->loop, s->options, NULL, 0, &hooks, s);
   if (s->redis.link == NULL) {
-    uvs__redis_free_options(s->redis.options);
+    uvs__redis_free_options(s->options);
     uvs__jobs_free(s);
     return uvs__reshard_fail(m, UV_ENOMEM, "no memory");
   }
@@ -90,7 +98,7 @@ void uvs__reshard_close(struct uvs__reshard *m) {
   uv_close((uv_handle_t *)&m->timer, NULL);
   uv_run(&m->loop, UV_RUN_DEFAULT);
   for (size_t i = 0; i < m->n; i++) {
-    uvs__redis_free_options(m->servers[i]->redis.options);
+    uvs__redis_free_options(m->servers[i]->options);
     uvs__jobs_free(m->servers[i]);
   }
   m->n = 0;
@@ -139,7 +147,7 @@ static void on_reply(void *arg, int status, const redisReply *reply, int64_t sen
   (void)sent_ns;
   (void)received_ns;
   if (status != 0)
-    snprintf(redis->base.trouble, sizeof redis->base.trouble, "%s", redis->link->trouble);
+    snprintf(redis->face->trouble, sizeof redis->face->trouble, "%s", redis->link->trouble);
   finish(p, status, &body, 1);
 }
 
@@ -183,8 +191,8 @@ int uvs__reshard_do(struct uvs__reshard_server *s, const struct uvs__reshard_com
                                s->name);
     if ((p.status != UV_EAGAIN && p.status != UVS_EUNKNOWN) || uv_hrtime() >= end_ns)
       return uvs__reshard_fail(s->move, p.status, "%s: %s", s->name,
-                               s->redis.base.trouble[0] == '\0' ? uvs_jobs_strerror(p.status)
-                                                                : s->redis.base.trouble);
+                               s->face.trouble[0] == '\0' ? uvs_jobs_strerror(p.status)
+                                                                : s->face.trouble);
     uvs__reshard_sleep(s->move, PAUSE_MS);
   }
 }
