@@ -9,6 +9,7 @@ Moves of jobs between servers (`uvsched jobs reshard`), on redis-servers of thei
   errors  what the command refuses, and what it prints
   load    nodes (../jobs/kill_node.c) put, cancel and run jobs and a cron while the servers change,
           and the command is killed; history.py says what must hold
+  faults  the same, and nodes and servers are killed, too
 """
 import argparse
 import datetime
@@ -532,23 +533,45 @@ class Many(Cluster):
                                  self.on(to)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                 text=True)
 
-    def move(self, to, kills):
-        """Returns what the last of the commands has printed."""
+    def crash(self):
+        """Kills a server, and starts it again."""
+        server = self.choose.choice(self.servers)
+        fault = self.log.begin("server", "*", self.quota())
+        server.kill()
+        time.sleep(self.choose.uniform(0, 0.5))
+        server.start()
+        self.log.over(fault)
+
+    def move(self, to, kills, faults):
+        """The command is killed `kills` times. `faults`: nodes and servers, too. Returns what the last
+        command has printed."""
         for _ in range(kills):
             mover = self.begin_move(to)
             time.sleep(self.choose.uniform(0.01, 0.3))
             mover.kill()
             mover.communicate()
+            if faults and self.choose.random() < 0.3:
+                self.kill(self.choose.choice(self.nodes))
+                self.start()
         mover = self.begin_move(to)
-        try:
-            out = mover.communicate(timeout=2 * PATIENCE)[0]
-        except subprocess.TimeoutExpired:
-            mover.kill()
-            out = mover.communicate()[0]
+        if faults:
+            time.sleep(self.choose.uniform(0, 0.2))
+            self.crash()
+        out = self.end_move(mover)
+        if mover.returncode != 0 and faults:  # A server was down when it began.
+            mover = self.begin_move(to)
+            out = self.end_move(mover)
         if mover.returncode != 0:
             self.error(f"the move to {to} fails: {out}")
         self.now_on = to
         return out
+
+    def end_move(self, mover):
+        try:
+            return mover.communicate(timeout=2 * PATIENCE)[0]
+        except subprocess.TimeoutExpired:
+            mover.kill()
+            return mover.communicate()[0]
 
 
 def check_ticks(c):
@@ -562,30 +585,37 @@ def check_ticks(c):
             c.error(f"no tick between {one} and {other}")
 
 
-def load(options):
+def load(options, faults=False):
     rounds = [[0, 1], [0, 1, 2], [1, 2], [2], [0, 1]]
-    with Many(options, 3, rate=200, cron=1) as c:
-        nodes = [c.start() for _ in range(4)]
+    with Many(options, 3, rate=200, delay=3000, waiting=1000, cron=0 if faults else 1) as c:
+        for _ in range(4):
+            c.start()
         for to in rounds * (options.cycles or 1):
             time.sleep(c.choose.uniform(0.3, 1))
-            out = c.move(to, c.choose.randrange(6))
-            c.resumed(f"the move to {to}", nodes)
+            out = c.move(to, c.choose.randrange(6), faults)
+            c.resumed(f"the move to {to}")
             c.report.append(f"to {to}: {out.strip().splitlines()[-1] if out else ''}")
             if c.choose.random() < 0.5:  # A node that knows the new list from its start.
-                nodes[0].terminate()
-                nodes[0].wait(PATIENCE)
-                c.nodes.remove(nodes[0])
-                nodes = nodes[1:] + [c.start()]
+                node = c.nodes.pop(0)
+                node.terminate()
+                node.wait(PATIENCE)
+                c.start()
         c.finish()
         for i, server in enumerate(c.servers):
             left = server.call("HLEN", "{faults}:job:work")
             if left and i not in c.now_on:
                 c.error(f"{left} jobs are left on server {i}")
-    check_ticks(c)
+    if not faults:
+        check_ticks(c)
     return c
 
 
-SCENARIOS = {"rules": rules, "kills": kills, "errors": errors, "load": load}
+def load_and_faults(options):
+    return load(options, faults=True)
+
+
+SCENARIOS = {"rules": rules, "kills": kills, "errors": errors, "load": load,
+             "faults": load_and_faults}
 
 
 def main():
