@@ -192,7 +192,7 @@ int uvs__reshard_do(struct uvs__reshard_server *s, const struct uvs__reshard_com
     if ((p.status != UV_EAGAIN && p.status != UVS_EUNKNOWN) || uv_hrtime() >= end_ns)
       return uvs__reshard_fail(s->move, p.status, "%s: %s", s->name,
                                s->face.trouble[0] == '\0' ? uvs_jobs_strerror(p.status)
-                                                                : s->face.trouble);
+                                                          : s->face.trouble);
     uvs__reshard_sleep(s->move, PAUSE_MS);
   }
 }

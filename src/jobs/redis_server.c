@@ -204,23 +204,6 @@ static void read_map(struct uvs__redis *s) {
   ask(s, UVS__REDIS_NO_SCRIPT, &w, on_map);
 }
 
-static void on_written(void *arg, int status, const redisReply *reply, int64_t sent_ns,
-                       int64_t received_ns) {
-  struct uvs__redis *s = arg;
-
-  (void)sent_ns;
-  (void)received_ns;
-  s->asking = false;
-  if (status == 0 && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2))
-    status = UV_EIO;
-  if (status == 0) {
-    s->ask_epoch(s);
-    return;
-  }
-  snprintf(s->face->trouble, sizeof s->face->trouble, "%s", s->link->trouble);
-  give_up(s, status);
-}
-
 static bool make_epoch(char ret[33]) {
   unsigned char random[16];
 
@@ -231,8 +214,28 @@ static bool make_epoch(char ret[33]) {
   return true;
 }
 
-/* The server has an older map than this process. `epoch` is that of its data. */
-static void write_map(struct uvs__redis *s, const char *epoch) {
+static void send_init(struct uvs__redis *s);
+
+static void on_written(void *arg, int status, const redisReply *reply, int64_t sent_ns,
+                       int64_t received_ns) {
+  struct uvs__redis *s = arg;
+
+  (void)sent_ns;
+  (void)received_ns;
+  s->asking = false;
+  if (status == 0 && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2))
+    status = UV_EIO;
+  if (status == 0) {
+    send_init(s);
+    return;
+  }
+  snprintf(s->face->trouble, sizeof s->face->trouble, "%s", s->link->trouble);
+  give_up(s, status);
+}
+
+/* Writes the map to the server, if its map is older. `epoch` is that of its data. `create`: if it
+ * has no data, it gets this epoch. */
+static void write_map(struct uvs__redis *s, const char *epoch, bool create) {
   const struct uvs__redis_current *map = s->map;
   struct uvs__words w = {0};
   char id[33];
@@ -249,7 +252,7 @@ static void write_map(struct uvs__redis *s, const char *epoch) {
   uvs__words_int(&w, map->moving);
   uvs__words_text(&w, s->run_id);
   uvs__words_text(&w, id);
-  uvs__words_text(&w, "0");
+  uvs__words_int(&w, create);
   ask(s, UVS__REDIS_MAP, &w, on_written);
 }
 
@@ -272,7 +275,7 @@ static void on_init(void *arg, int status, const redisReply *reply, int64_t sent
     else if (generation > s->map->generation)
       read_map(s);
     else
-      write_map(s, epoch);
+      write_map(s, epoch, false);
     return;
   }
   if (status == 0) {
@@ -286,13 +289,10 @@ static void on_init(void *arg, int status, const redisReply *reply, int64_t sent
   give_up(s, status);
 }
 
-static void ask_epoch(struct uvs__redis *s) {
+static void send_init(struct uvs__redis *s) {
   struct uvs__words w = {0};
   char epoch[33];
 
-  s->ready = false;
-  if (s->asking)
-    return;
   w.no_memory = !make_epoch(epoch);
   uvs__words_text(&w, "2");
   add_key(s, &w, "meta");
@@ -303,6 +303,21 @@ static void ask_epoch(struct uvs__redis *s) {
   uvs__words_add(&w, uvs__redis_scripts[UVS__REDIS_PUT].text,
                  uvs__redis_scripts[UVS__REDIS_PUT].size);
   ask(s, UVS__REDIS_INIT, &w, on_init);
+}
+
+/* Data on an empty server begin with the map, because `init` would make data without one. */
+static void ask_epoch(struct uvs__redis *s) {
+  char epoch[33] = "";
+
+  s->ready = false;
+  if (s->asking)
+    return;
+  if (s->map->generation == 0)
+    send_init(s);
+  else if (make_epoch(epoch))
+    write_map(s, epoch, true);
+  else
+    give_up(s, UV_EAGAIN);
 }
 
 /* The requests that wait were meant for this server by the map before. */

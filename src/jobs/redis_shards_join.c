@@ -212,6 +212,13 @@ static void events_read(struct uvs__sub *sub) {
   sub->task->more = sub->r->status == 0 ? sub : sub->task->more;
 }
 
+/* A queue is changed on all servers: the event of the first one is enough. */
+static bool tells_of_queues(const struct uvs__shard *shard) {
+  const struct uvs__shards *all = shard->all;
+
+  return all->map == NULL || shard->index == all->of_map[0];
+}
+
 static void take_events(struct uvs__task *t, const struct uvs__sub *sub, bool *more) {
   struct uvs__events_request *r = (struct uvs__events_request *)(void *)t->r;
   const struct uvs__events_request *from = (const struct uvs__events_request *)(void *)sub->r;
@@ -220,11 +227,15 @@ static void take_events(struct uvs__task *t, const struct uvs__sub *sub, bool *m
   if (from->r.status != 0)
     return;
   for (size_t i = 0; i < from->n; i++) {
-    r->events[r->n] = from->events[i];
+    const struct uvs__event *e = &from->events[i];
+
+    shard->events_seen = e->number;
+    if (e->what == UVS_EVENT_QUEUE_CHANGED)
+      uvs__shard_due(shard, e->id, 0);
+    if (e->what == UVS_EVENT_QUEUE_CHANGED && !tells_of_queues(shard))
+      continue;
+    r->events[r->n] = *e;
     r->events[r->n++].number = ++t->all->numbered;
-    if (from->events[i].what == UVS_EVENT_QUEUE_CHANGED)
-      uvs__shard_due(shard, from->events[i].id, 0);
-    shard->events_seen = from->events[i].number;
   }
   if (from->n == 0)
     shard->events_seen = from->last;

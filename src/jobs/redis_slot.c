@@ -2,6 +2,9 @@
 #include "jobs/redis_slot.h"
 
 #include <stddef.h>
+#include <string.h>
+
+#define CRON_KEY "uvs.cron:"
 
 /* CRC16 with the polynomial 0x1021, begun with 0, a byte in one step. */
 static unsigned add_byte(unsigned crc, unsigned char byte) {
@@ -18,7 +21,12 @@ static unsigned add_text(unsigned crc, const char *text) {
 }
 
 unsigned uvs__redis_slot(const char *queue, const char *rest, const char *key) {
-  unsigned crc = add_byte(add_text(0, queue), '/');
+  unsigned crc;
 
+  if (key != NULL && strncmp(key, CRON_KEY, strlen(CRON_KEY)) == 0) {
+    queue = "uvs.cron";
+    key += strlen(CRON_KEY);
+  }
+  crc = add_byte(add_text(0, queue), '/');
   return add_text(crc, key == NULL ? rest : key) % UVS__SLOTS;
 }

@@ -9,7 +9,9 @@
 #define UVS__SLOTS 1024
 
 /* Returns CRC16("QUEUE/KEY") % UVS__SLOTS for a job with a unique key, and CRC16("QUEUE/REST") %
- * UVS__SLOTS for a job without one (key NULL). The CRC is that of Redis Cluster (XMODEM). */
+ * UVS__SLOTS for a job without one (key NULL). The CRC is that of Redis Cluster (XMODEM). A key
+ * "uvs.cron:NAME" has the slot of the cron, which is that of "uvs.cron/NAME": so a cron that skips
+ * occurrences while a job runs has its jobs on the server of its tick. */
 unsigned uvs__redis_slot(const char *queue, const char *rest, const char *key);
 
 #endif

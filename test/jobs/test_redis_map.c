@@ -39,6 +39,7 @@ TEST a_slot_comes_from_the_key_or_else_from_the_id(void) {
   EQ(615, uvs__redis_slot("a", "b", NULL));
   EQ(914, uvs__redis_slot("emails", "x", "user-17"));
   EQ(914, uvs__redis_slot("emails", "y", "user-17"));
+  EQ(uvs__redis_slot("uvs.cron", "c", NULL), uvs__redis_slot("emails", "c@2026", "uvs.cron:c"));
   PASS();
 }
 

@@ -103,7 +103,7 @@ TEST a_server_that_evicts_is_refused_always(void) {
 TEST a_user_who_may_not_read_settings_is_warned(void) {
   struct redis_server *s = redis_server_start(NULL);
 
-  redis_ask(s, "ACL SETUSER u on >p ~* &* +info");
+  redis_ask(s, "ACL SETUSER u on >p ~* &* +info +get");
   EQ(0, check_url("redis://u:p@127.0.0.1:%d", s->port));
   HAS("settings could not be read", warning);
   EQ(UV_ENOTSUP, check_url("redis://u:p@127.0.0.1:%d?strict=1", s->port));
