@@ -7,8 +7,12 @@ Moves of jobs between servers (`uvsched jobs reshard`), on redis-servers of thei
   rules   what the scripts answer about jobs that are on their way, and to puts "only if there"
   kills   the move is killed at each of its steps, and at random times; nothing is lost or doubled
   errors  what the command refuses, and what it prints
+  load    nodes (../jobs/kill_node.c) put, cancel and run jobs and a cron while the servers change,
+          and the command is killed; history.py says what must hold
+  faults  the same, and nodes and servers are killed, too
 """
 import argparse
+import datetime
 import json
 import os
 import random
@@ -18,6 +22,8 @@ import sys
 import tempfile
 import time
 
+from cluster import PATIENCE, REQUEST, Cluster
+from faults import report
 from scripts import GLOBAL_KEYS, QUEUE_KEYS, texts
 from server import Client, Server
 
@@ -496,7 +502,120 @@ def errors(options):
         refused(1, "is not in the map, but has jobs", "--store", b.url, "--to", scene.urls(0, 1))
 
 
-SCENARIOS = {"rules": rules, "kills": kills, "errors": errors}
+# ------------------------------------------------------------------------- load
+
+class Many(Cluster):
+    """A cluster whose store is on several servers."""
+
+    def __init__(self, options, n, **settings):
+        super().__init__(options, **settings)
+        self.now_on = [0]
+        self.servers = [self.server]
+        for i in range(1, n):
+            os.mkdir(f"{self.folder.name}/{i}")
+            self.servers.append(Server(f"{self.folder.name}/{i}"))
+            self.others.append(self.servers[i])
+
+    def __enter__(self):
+        for server in self.servers:
+            server.start()
+        return self
+
+    def store(self, port=None):
+        return self.on(self.now_on)
+
+    def on(self, which):
+        return ",".join(f"redis://127.0.0.1:{self.servers[i].port}" for i in which) + \
+            f"?ns=faults&timeout={int(REQUEST * 1000)}ms"
+
+    def begin_move(self, to):
+        return subprocess.Popen([self.options.cli, "jobs", "reshard", "--store", self.store(), "--to",
+                                 self.on(to)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True)
+
+    def crash(self):
+        """Kills a server, and starts it again."""
+        server = self.choose.choice(self.servers)
+        fault = self.log.begin("server", "*", self.quota())
+        server.kill()
+        time.sleep(self.choose.uniform(0, 0.5))
+        server.start()
+        self.log.over(fault)
+
+    def move(self, to, kills, faults):
+        """The command is killed `kills` times. `faults`: nodes and servers, too. Returns what the last
+        command has printed."""
+        for _ in range(kills):
+            mover = self.begin_move(to)
+            time.sleep(self.choose.uniform(0.01, 0.3))
+            mover.kill()
+            mover.communicate()
+            if faults and self.choose.random() < 0.3:
+                self.kill(self.choose.choice(self.nodes))
+                self.start()
+        mover = self.begin_move(to)
+        if faults:
+            time.sleep(self.choose.uniform(0, 0.2))
+            self.crash()
+        out = self.end_move(mover)
+        if mover.returncode != 0 and faults:  # A server was down when it began.
+            mover = self.begin_move(to)
+            out = self.end_move(mover)
+        if mover.returncode != 0:
+            self.error(f"the move to {to} fails: {out}")
+        self.now_on = to
+        return out
+
+    def end_move(self, mover):
+        try:
+            return mover.communicate(timeout=2 * PATIENCE)[0]
+        except subprocess.TimeoutExpired:
+            mover.kill()
+            return mover.communicate()[0]
+
+
+def check_ticks(c):
+    """Each second between the first and the last one has one job."""
+    seconds = sorted(datetime.datetime.fromisoformat(job.split("@")[1].replace("Z", "+00:00"))
+                     for job in c.log.history.runs if job.startswith("tick/"))
+    if len(seconds) < 5:
+        c.error(f"only {len(seconds)} ticks")
+    for one, other in zip(seconds, seconds[1:]):
+        if (other - one).total_seconds() != 1:
+            c.error(f"no tick between {one} and {other}")
+
+
+def load(options, faults=False):
+    rounds = [[0, 1], [0, 1, 2], [1, 2], [2], [0, 1]]
+    with Many(options, 3, rate=200, delay=3000, waiting=1000, cron=0 if faults else 1) as c:
+        for _ in range(4):
+            c.start()
+        for to in rounds * (options.cycles or 1):
+            time.sleep(c.choose.uniform(0.3, 1))
+            out = c.move(to, c.choose.randrange(6), faults)
+            c.resumed(f"the move to {to}")
+            c.report.append(f"to {to}: {out.strip().splitlines()[-1] if out else ''}")
+            if c.choose.random() < 0.5:  # A node that knows the new list from its start.
+                node = c.nodes.pop(0)
+                node.terminate()
+                node.wait(PATIENCE)
+                c.start()
+        c.finish()
+        for i, server in enumerate(c.servers):
+            left = server.call("HLEN", "{faults}:job:work")
+            if left and i not in c.now_on:
+                c.error(f"{left} jobs are left on server {i}")
+    if not faults:
+        check_ticks(c)
+    return c
+
+
+def load_and_faults(options):
+    return load(options, faults=True)
+
+
+SCENARIOS = {"rules": rules, "kills": kills, "errors": errors, "load": load,
+             "faults": load_and_faults}
 
 
 def main():
@@ -506,13 +625,15 @@ def main():
     parser.add_argument("--kill")
     parser.add_argument("--node")
     parser.add_argument("--cycles", type=int, default=0)
+    parser.add_argument("--log", help="keep all lines in this file")
+    parser.add_argument("--break", dest="broken", choices=("twice", "early"))
     parser.add_argument("--seed", type=int, default=int(os.environ.get("SEED", 0)))
     options = parser.parse_args()
     if not shutil.which("redis-server"):
         print("skipped: redis-server is not installed")
         return SKIPPED
-    SCENARIOS[options.scenario](options)
-    return 0
+    cluster = SCENARIOS[options.scenario](options)
+    return report(cluster.log.history, cluster.report) if cluster else 0
 
 
 if __name__ == "__main__":
