@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""reshard.py SCENARIO --cli UVSCHED --kill RESHARD_KILL [--node KILL_NODE] [--seed N]
+"""reshard.py SCENARIO --cli UVSCHED --kill RESHARD_KILL [--node KILL_NODE]
+           [--keys RESHARD_KEYS] [--seed N]
 
 Moves of jobs between servers (`uvsched jobs reshard`), on redis-servers of their own.
 
   rules   what the scripts answer about jobs that are on their way, and to puts "only if there"
   kills   the move is killed at each of its steps, and at random times; nothing is lost or doubled
   errors  what the command refuses, and what it prints
+  keys    processes put and run jobs with few unique keys; at random times all is stopped: of each key
+          there is one job that is not held
   load    nodes (../jobs/kill_node.c) put, cancel and run jobs and a cron while the servers change,
           and the command is killed; history.py says what must hold
   faults  the same, and nodes and servers are killed, too
@@ -17,9 +20,11 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from cluster import PATIENCE, REQUEST, Cluster
@@ -614,7 +619,111 @@ def load_and_faults(options):
     return load(options, faults=True)
 
 
-SCENARIOS = {"rules": rules, "kills": kills, "errors": errors, "load": load,
+# ------------------------------------------------------------------------- keys
+
+def keys_of_jobs(shard):
+    """Of each job on the server, also in the outbox: its key, and whether it is held."""
+    found = {}
+    for queue in shard.queues():
+        runs = dict(pairs(shard.raw("HGETALL", shard.key("run:" + queue))))
+        for rest, record in pairs(shard.raw("HGETALL", shard.key("job:" + queue))):
+            run = runs.get(rest)
+            found[f"{queue}/{rest.decode()}"] = key_of(record), bool(run and run[1] & 2)
+    if shard.meta("batch_kind") == "job":
+        for field, text in pairs(shard.raw("HGETALL", shard.key("outbox"))):
+            at = 16  # due, failures, crashes; then error, progress, definition of a cron
+            for size in (2, 2, 4):
+                at += size + int.from_bytes(text[at:at + size], "big")
+            found[field.decode()] = key_of(text[at:]), False
+    return found
+
+
+def key_of(record):
+    flags, at = record[1], 16
+    at += 7 if flags & 16 else 0
+    at += 1 + record[at] if flags & 4 else 0
+    return record[at + 1:at + 1 + record[at]].decode() if flags & 8 else ""
+
+
+def check_keys(scene):
+    """All processes are stopped: of each key there is one job that is not held."""
+    jobs = {}
+    for shard in scene.shards:
+        jobs.update(keys_of_jobs(shard))  # One that is in an outbox may be on the other server, too.
+    keys = [key for key, held in jobs.values() if not held]
+    check(len(keys) == len(set(keys)), f"several jobs of one key: {sorted(jobs.items())}")
+    return len(keys)
+
+
+def check_lines(scene, lines):
+    """Two jobs of one key never run at once; no job runs twice; each job that was put has ended."""
+    put, ran, running = set(), set(), {}
+    for line in lines:
+        verb, *words = line.split()
+        check(verb != "error", line)
+        if verb == "put":
+            put.add(words[0])
+        elif verb == "run":
+            check(words[0] not in running, f"{running.get(words[0])} runs, and so does {words}")
+            check(words[1] not in ran, f"{words} runs twice")
+            running[words[0]] = words[1]
+            ran.add(words[1])
+        elif verb == "end":
+            check(running.pop(words[0]) == words[1], line)
+    known = {one for shard in scene.shards for kind in ("job", "end", "outbox")
+             for one in shard.ids()[kind]}
+    check(put <= known, f"lost: {sorted(put - known)[:5]}")
+    check(ran - put <= known, "a job ran that nobody knows")
+    return len(put), len(ran)
+
+
+def keys(options):
+    rounds = [(0, 1), (0, 1, 2), (1, 2), (2,), (0, 1), (0,)]
+    with Scene(options, 3) as scene:
+        read_end, write_end = os.pipe()
+        now_on, counts, lines = (0,), [], []
+
+        def read():
+            with os.fdopen(read_end) as pipe:
+                lines.extend(pipe)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        nodes = [subprocess.Popen([options.keys, scene.urls(0), str(scene.choose.getrandbits(60))],
+                                  stdout=write_end) for _ in range(4)]
+        os.close(write_end)
+        try:
+            time.sleep(0.5)
+            for to in rounds * (options.cycles or 2):
+                command = [options.cli, "jobs", "reshard", "--store", scene.urls(*now_on), "--to",
+                           scene.urls(*to)]
+                for _ in range(3):
+                    mover = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+                    time.sleep(scene.choose.uniform(0.01, 0.15))
+                    for process in [*nodes, mover]:
+                        process.send_signal(signal.SIGSTOP)
+                    time.sleep(0.02)  # The servers carry out what they have.
+                    counts.append(check_keys(scene))
+                    mover.kill()
+                    mover.wait()
+                    for node in nodes:
+                        node.send_signal(signal.SIGCONT)
+                scene.must(scene.urls(*now_on), scene.urls(*to))
+                now_on = to
+        finally:
+            for node in nodes:
+                node.send_signal(signal.SIGCONT)
+                node.terminate()
+            codes = [node.wait(60) for node in nodes]
+            reader.join()
+        check(codes == [0] * len(nodes), f"the processes exit with {codes}: {lines[-3:]}")
+        check_all(scene, {}, {k: v for s in scene.shards for k, v in s.keys_held().items()})
+        check_slots(scene, now_on)
+        print("%d jobs put, %d ran" % check_lines(scene, lines),
+              f"keys in use when all was stopped: {counts}")
+
+
+SCENARIOS = {"keys": keys, "rules": rules, "kills": kills, "errors": errors, "load": load,
              "faults": load_and_faults}
 
 
@@ -624,6 +733,7 @@ def main():
     parser.add_argument("--cli", required=True)
     parser.add_argument("--kill")
     parser.add_argument("--node")
+    parser.add_argument("--keys")
     parser.add_argument("--cycles", type=int, default=0)
     parser.add_argument("--log", help="keep all lines in this file")
     parser.add_argument("--break", dest="broken", choices=("twice", "early"))
