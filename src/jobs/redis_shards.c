@@ -60,8 +60,8 @@ static void send_batches(struct uvs__shards *all) {
   }
 }
 
-/* Takes the EVENTS out of the batch: their numbers are always those of this file's neighbour, so
- * that they stay what they are when there is a map one day. */
+/* Takes the EVENTS out of the batch: which events were read is remembered for the time when there
+ * is a map. */
 static struct uvs__request *take_events(struct uvs__request **at) {
   struct uvs__request *taken = NULL;
 
