@@ -261,11 +261,12 @@ def rules(options):
 
         # A batch is taken over once. Only the batch that is there is dropped.
         batch = a.call("export", ["q"], b.url, "job", "id")
-        number, kind, items = batch[4], batch[6], batch[7:]
+        number, kind, fence, items = batch[4], batch[6], batch[7], batch[8:]
         check(batch[3] == 0, "an export although there is a batch")
         source = a.meta("id")
-        check(b.call("import", ["q"], source, number, kind, *items)[3] == 2, "import")
-        check(b.call("import", ["q"], source, number, kind, *items)[3] == -1, "import again")
+        check(b.call("import", ["q"], source, number, kind, fence, *items)[3] == 2, "import")
+        check(b.call("import", ["q"], source, number, kind, fence, *items)[3] == -1, "import again")
+        check(int(b.meta("fence")) == int(a.meta("fence")) == fence > 0, "fences fall")
         check(len(b.ids()["job"]) == 2, "imported twice")
         b.check_sets()
         a.call("drop", ["q"], number + 1, kind)
@@ -478,8 +479,8 @@ def errors(options):
         refused(1, "the namespaces of store and to differ", "--store", a.url, "--to",
                 b.url + "?ns=other")
         refused(1, "are the same", "--store", a.url, "--to", f"{b.url},{b.url}")
-        refused(1, "has jobs of another store", "--store", a.url, "--to", scene.urls(0, 3))
-        refused(1, "has jobs of another store", "--store", scene.urls(0, 3), "--to", a.url)
+        refused(1, "is not in the map, but has jobs", "--store", a.url, "--to", scene.urls(0, 3))
+        refused(1, "are not one store", "--store", scene.urls(0, 3), "--to", a.url)
         refused(1, "127.0.0.1:1", "--store", a.url, "--to", f"{a.url},{gone}")
         refused(1, "127.0.0.1:1", "--store", gone, "--to", a.url)
         check(a.meta("epoch").count(".") == 0 and b.meta("epoch") == "", "an error has changed something")
