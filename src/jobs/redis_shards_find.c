@@ -52,6 +52,11 @@ static struct uvs__arena *arena_of(struct uvs__request *r) {
   }
 }
 
+static void free_answer(struct uvs__sub *sub) {
+  if (arena_of(sub->r) != NULL)
+    uvs__arena_free(arena_of(sub->r));
+}
+
 static bool is_missing(const struct uvs__request *r) {
   if (r->status == UV_ENOENT || r->status == UVS__NOT_HERE)
     return true;
@@ -95,6 +100,7 @@ static void answered(struct uvs__sub *sub) {
   bool again = uvs__may_try_again(status) || status == UVS__IN_TRANSIT;
 
   if (again) {
+    free_answer(sub);
     uvs__task_fail(t, status);
     if (s->all_must_answer || status == UVS__IN_TRANSIT)
       s->at = s->n;
@@ -211,6 +217,7 @@ static void page_answered(struct uvs__sub *sub) {
   int64_t cursor = *cursor_of(t->r), *next = next_of(t->r);
 
   if (sub->r->status != 0) {
+    free_answer(sub);
     uvs__task_fail(t, sub->r->status);
     return;
   }

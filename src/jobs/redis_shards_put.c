@@ -186,8 +186,13 @@ static bool stays(const struct uvs__shards *all, const struct uvs__shard *shard,
 }
 
 static void note_settled(struct uvs__shard *shard, const struct uvs__settle *item) {
-  if (item->op == UVS__EXTEND)
+  if (item->op == UVS__EXTEND) {
+    int64_t now_us = uvs__redis_now_us(shard->redis), lease_us = item->when.delay_us;
+
+    uvs__shard_due(shard, item->queue,
+                   lease_us < UVS__NEVER_US - now_us ? now_us + lease_us : UVS__NEVER_US);
     return;
+  }
   shard->held -= shard->held > 0;
   if (item->status != UVS_ELOST)
     uvs__shard_due(shard, item->queue, 0);
