@@ -72,8 +72,8 @@ static int read_map(void *to, redisReply *const *body, size_t n) {
   return t->found ? uvs__redis_map_read(text.data, text.size, t->map, t->why, sizeof t->why) : 0;
 }
 
-/* Reads the map of the server into m->map if it is newer. */
-static int look_at_map(struct uvs__reshard_server *s) {
+/* Looks at the map that the server has. `adopt`: it is read into m->map if it is newer. */
+static int look_at_map(struct uvs__reshard_server *s, bool adopt) {
   struct uvs__reshard *m = s->move;
   struct map_text t = {.map = uvs__jobs_alloc(sizeof *t.map)};
   struct uvs__reshard_command c = {UVS__REDIS_NO_SCRIPT, NULL, add_get_map, NULL, read_map, &t};
@@ -84,15 +84,11 @@ static int look_at_map(struct uvs__reshard_server *s) {
   rc = uvs__reshard_do(s, &c);
   if (rc != 0 && t.why[0] != '\0')
     uvs__reshard_fail(m, rc, "%s: %s", s->name, t.why);
-  if (rc == 0 && t.found && t.map->generation > m->map.generation)
+  s->is_owner = rc == 0 && t.found && uvs__redis_map_find(t.map, s->name) < t.map->n;
+  if (rc == 0 && adopt && t.found && t.map->generation > m->map.generation)
     m->map = *t.map;
   uvs__jobs_free(t.map);
   return rc;
-}
-
-/* The random part of an epoch. */
-static void random_of(const char *epoch, char ret[40]) {
-  snprintf(ret, 40, "%.*s", (int)strcspn(epoch, "."), epoch);
 }
 
 static struct uvs__reshard_server *find(struct uvs__reshard *m, const char *name) {
@@ -116,9 +112,8 @@ static int check(struct uvs__reshard_server *s, bool is_new) {
 }
 
 /* Connects to the server, if this was not done yet, and looks at its data and its map. */
-static int meet(struct uvs__reshard *m, const char *name) {
+static int meet(struct uvs__reshard *m, const char *name, bool adopt) {
   struct uvs__reshard_server *s = find(m, name);
-  char random[40];
   int rc;
 
   if (s != NULL)
@@ -129,29 +124,28 @@ static int meet(struct uvs__reshard *m, const char *name) {
   if (rc == 0)
     rc = look(s);
   if (rc == 0)
-    rc = look_at_map(s);
-  if (rc != 0 || s->epoch[0] == '\0')
-    return rc;
-  random_of(s->epoch, random);
-  if (m->random[0] == '\0')
-    strcpy(m->random, random);
-  if (strcmp(m->random, random) != 0)
-    return uvs__reshard_fail(
-        m, UV_EEXIST, "%s has jobs of another store in this namespace: give an empty one", name);
-  return 0;
+    rc = look_at_map(s, adopt);
+  return rc;
 }
 
 /* Calls `meet` for each server of a list. */
-static int meet_all(struct uvs__reshard *m, const struct uvs__redis_options *list) {
+static int meet_all(struct uvs__reshard *m, const struct uvs__redis_options *list, bool adopt) {
   char name[UVS__REDIS_SERVER_NAME];
   int rc = 0;
 
   for (; list != NULL && rc == 0; list = list->next) {
     if (!uvs__redis_server_name(list, name))
       return uvs__reshard_fail(m, UV_EINVAL, "the address of a server is too long");
-    rc = meet(m, name);
+    rc = meet(m, name, adopt);
   }
   return rc;
+}
+
+static bool any_has_data(const struct uvs__reshard *m) {
+  for (size_t i = 0; i < m->n; i++)
+    if (m->servers[i]->epoch[0] != '\0')
+      return true;
+  return false;
 }
 
 /* Makes the map of a store that is on one server and has no map. */
@@ -162,25 +156,22 @@ static void first_map(struct uvs__reshard *m) {
   m->map.generation = 0;
 }
 
-/* Finds the newest map, and meets all its servers. A server may know a newer map; a new server,
- * too, if an earlier call was killed. */
+/* Finds the newest map, and meets all its servers. A server may know a newer map. */
 static int look_at_all(struct uvs__reshard *m) {
-  int rc = meet_all(m, m->given);
+  int rc = meet_all(m, m->given, true);
 
-  if (rc == 0 && m->random[0] == '\0')
+  if (rc == 0 && !any_has_data(m))
     rc = uvs__reshard_fail(m, UV_ENOENT, "%s has no store in this namespace", m->servers[0]->name);
   if (rc == 0 && m->map.generation == 0 && m->n > 1)
     rc = uvs__reshard_fail(m, UV_EINVAL,
                            "these servers have no map, so they are not one store: name one");
-  if (rc == 0)
-    rc = meet_all(m, m->wanted);
   if (rc == 0 && m->map.generation == 0)
     first_map(m);
   for (size_t i = 0; i < m->map.n_all && rc == 0; i++) {
     uint64_t generation = m->map.generation;
     const struct uvs__reshard_server *s;
 
-    rc = meet(m, m->map.servers[i]);
+    rc = meet(m, m->map.servers[i], true);
     s = find(m, m->map.servers[i]);
     if (rc == 0 && s->epoch[0] == '\0')
       rc = uvs__reshard_fail(m, UV_ENOENT, "%s is in the map, but has lost its data", s->name);
@@ -191,12 +182,6 @@ static int look_at_all(struct uvs__reshard *m) {
 }
 
 /* ----------------------------------------------------------------- new servers --- */
-
-static bool has_slots(const struct uvs__redis_map *map, const char *name) {
-  size_t i = uvs__redis_map_find(map, name);
-
-  return i < map->n;
-}
 
 static void add_length(struct uvs__reshard_server *s, struct uvs__words *w, const void *from) {
   const char *const *key = from;
@@ -219,12 +204,15 @@ static int count_hash(struct uvs__reshard_server *s, const char *what, const cha
   return uvs__reshard_do(s, &c);
 }
 
-/* A server that was removed earlier, and is added again, must have been left empty. */
+/* A server that is not in the map must be empty: one that is new, or one that was removed. */
 static int check_empty(struct uvs__reshard_server *s) {
   struct uvs__reshard_names names;
   int64_t count = 0;
-  int rc = uvs__reshard_queues(s, &names);
+  int rc;
 
+  if (s->is_owner)
+    return uvs__reshard_fail(s->move, UV_EEXIST, "%s belongs to another store", s->name);
+  rc = uvs__reshard_queues(s, &names);
   if (rc != 0)
     return rc;
   for (size_t i = 0; i < names.n && rc == 0; i++)
@@ -239,12 +227,24 @@ static int check_empty(struct uvs__reshard_server *s) {
   return rc;
 }
 
-/* Looks at a server that is to be added. */
-static int check_new(struct uvs__reshard *m, const char *name) {
-  struct uvs__reshard_server *s = find(m, name);
-  int rc = check(s, true);
+static bool has_slots(const struct uvs__redis_map *map, const char *name) {
+  return uvs__redis_map_find(map, name) < map->n;
+}
 
-  return rc != 0 || s->epoch[0] == '\0' ? rc : check_empty(s);
+/* Meets the servers that are to be added, and looks at all that are not in the map. */
+static int look_at_others(struct uvs__reshard *m, const char *const *wanted, size_t n) {
+  int rc = meet_all(m, m->wanted, false);
+
+  for (size_t i = 0; i < n && rc == 0; i++)
+    if (!has_slots(&m->map, wanted[i]))
+      rc = check(find(m, wanted[i]), true);
+  for (size_t i = 0; i < m->n && rc == 0; i++) {
+    struct uvs__reshard_server *s = m->servers[i];
+
+    if (s->epoch[0] != '\0' && uvs__redis_map_find(&m->map, s->name) == SIZE_MAX)
+      rc = check_empty(s);
+  }
+  return rc;
 }
 
 /* -------------------------------------------------------------------- write maps --- */
@@ -262,14 +262,14 @@ static void add_map(struct uvs__reshard_server *s, struct uvs__words *w, const v
   uvs__words_text(w, uvs__redis_key(&s->redis, &w->arena, "meta", ""));
   uvs__words_text(w, uvs__redis_key(&s->redis, &w->arena, "map", ""));
   uvs__words_text(w, UVS__REDIS_FORMAT);
-  uvs__words_text(w, m->random);
+  uvs__words_add(w, s->epoch, strcspn(s->epoch, "."));
   uvs__words_int(w, (int64_t)m->map.generation);
   uvs__words_text(w, map->text);
   uvs__words_int(w, (int64_t)m->map.n_all);
   uvs__words_int(w, m->map.moving);
   uvs__words_text(w, s->redis.run_id);
   uvs__words_text(w, map->id);
-  uvs__words_int(w, s->epoch[0] == '\0');
+  uvs__words_text(w, "0");
 }
 
 static int read_epoch(void *to, redisReply *const *body, size_t n) {
@@ -304,31 +304,65 @@ static int write_map_to(struct uvs__reshard_server *s, const char *text) {
 
   if (!make_id(map.id))
     return uvs__reshard_fail(m, UV_EIO, "the system has no random numbers");
-  snprintf(wanted, sizeof wanted, "%s.%llu", m->random, (unsigned long long)m->map.generation);
+  snprintf(wanted, sizeof wanted, "%.*s.%llu", (int)strcspn(s->epoch, "."), s->epoch,
+           (unsigned long long)m->map.generation);
   rc = uvs__reshard_do(s, &c);
   if (rc == UV_EBUSY || (rc == 0 && strcmp(s->epoch, wanted) != 0))
     return uvs__reshard_fail(m, UV_EBUSY, "%s: another `reshard` has changed the map", s->name);
   if (rc != 0)
     return rc;
-  snprintf(s->redis.epoch, sizeof s->redis.epoch, "%.39s", wanted);
+  strcpy(s->redis.epoch, wanted);
   rc = look(s); /* at the id and moved_from */
   return rc != 0 ? rc : uvs__reshard_tell(m, UVS_RESHARD_SWITCHED, s->name);
 }
 
-/* Writes the map to all servers that were met, and that `which` selects. */
-static int write_map(struct uvs__reshard *m, bool (*which)(struct uvs__reshard_server *s)) {
+/* Writes the map to all servers that have data: those of the map, and those that were removed. The
+ * first one, which was there before, decides if two processes want to change the map. */
+static int write_map(struct uvs__reshard *m) {
+  struct uvs__reshard_server *first = find(m, m->map.servers[m->map.from[0]]);
   char *text = uvs__jobs_alloc(UVS__REDIS_MAP_TEXT);
-  int rc = 0;
+  int rc;
 
   if (text == NULL)
     return uvs__reshard_fail(m, UV_ENOMEM, "no memory");
   uvs__redis_map_print(&m->map, text);
   m->progress.generation = m->map.generation;
+  rc = write_map_to(first, text);
   for (size_t i = 0; i < m->n && rc == 0; i++)
-    if (which(m->servers[i]))
+    if (m->servers[i] != first && m->servers[i]->epoch[0] != '\0')
       rc = write_map_to(m->servers[i], text);
   uvs__jobs_free(text);
   return rc;
+}
+
+static void add_init(struct uvs__reshard_server *s, struct uvs__words *w, const void *from) {
+  uvs__words_text(w, "2");
+  uvs__words_text(w, uvs__redis_key(&s->redis, &w->arena, "meta", ""));
+  uvs__words_text(w, uvs__redis_key(&s->redis, &w->arena, "put:" UVS__REDIS_FORMAT, ""));
+  uvs__words_text(w, UVS__REDIS_FORMAT);
+  uvs__words_text(w, from);
+  uvs__words_text(w, s->redis.run_id);
+  uvs__words_add(w, uvs__redis_scripts[UVS__REDIS_PUT].text,
+                 uvs__redis_scripts[UVS__REDIS_PUT].size);
+}
+
+/* Makes data without jobs on the new servers. The data has no map yet. */
+static int make_data(struct uvs__reshard *m) {
+  for (size_t i = 0; i < m->map.n; i++) {
+    struct uvs__reshard_server *s = find(m, m->map.servers[i]);
+    char epoch[33];
+    struct uvs__reshard_command c = {UVS__REDIS_INIT, NULL, add_init, epoch, read_epoch, s};
+    int rc;
+
+    if (s->epoch[0] != '\0')
+      continue;
+    if (!make_id(epoch))
+      return uvs__reshard_fail(m, UV_EIO, "the system has no random numbers");
+    rc = uvs__reshard_do(s, &c);
+    if (rc != 0)
+      return rc;
+  }
+  return 0;
 }
 
 /* The server had slots before this move. */
@@ -337,15 +371,6 @@ static bool is_old(struct uvs__reshard_server *s) {
   size_t i = uvs__redis_map_find(map, s->name);
 
   return i != SIZE_MAX && memchr(map->from, (int)i, sizeof map->from) != NULL;
-}
-
-static bool is_new(struct uvs__reshard_server *s) {
-  return !is_old(s);
-}
-
-static bool is_any(struct uvs__reshard_server *s) {
-  (void)s;
-  return true;
 }
 
 /* -------------------------------------------------------------------- settings --- */
@@ -420,7 +445,7 @@ static int copy_settings(struct uvs__reshard *m) {
   for (size_t i = 0; i < m->map.n && rc == 0; i++) {
     struct uvs__reshard_server *to = find(m, m->map.servers[i]);
 
-    for (size_t j = 0; j < names.n && rc == 0 && is_new(to); j++)
+    for (size_t j = 0; j < names.n && rc == 0 && !is_old(to); j++)
       rc = copy_queue(from, to, names.names[j]);
   }
   uvs__arena_free(&names.arena);
@@ -491,7 +516,6 @@ static bool has_all(const struct uvs__redis_map *map, const char *const *servers
 /* Makes m->map the map of the move. *ret_moves: there is something to move. */
 static int plan(struct uvs__reshard *m, const char *const *wanted, size_t n, bool *ret_moves) {
   struct uvs__redis_map *old;
-  int rc = 0;
 
   *ret_moves = m->map.moving;
   if (has_all(&m->map, wanted, n))
@@ -501,11 +525,6 @@ static int plan(struct uvs__reshard *m, const char *const *wanted, size_t n, boo
                              "a move to other servers is under way: first finish that, with the "
                              "servers of the map of generation %llu",
                              (unsigned long long)m->map.generation);
-  for (size_t i = 0; i < n && rc == 0; i++)
-    if (!has_slots(&m->map, wanted[i]))
-      rc = check_new(m, wanted[i]);
-  if (rc != 0)
-    return rc;
   old = uvs__jobs_alloc(sizeof *old);
   if (old == NULL)
     return uvs__reshard_fail(m, UV_ENOMEM, "no memory");
@@ -521,15 +540,17 @@ static void count_slots(struct uvs__reshard *m) {
     m->progress.slots += m->map.owner[slot] != m->map.from[slot];
 }
 
-/* New servers come first: then no node can find one that has no data. Their settings are copied
- * again, because a node may have changed them while it knew only the old map. */
+/* The new servers get their settings first, and once more after that, because a node may have
+ * changed them while it knew only the old map. */
 static int switch_maps(struct uvs__reshard *m) {
-  int rc = write_map(m, is_new);
+  int rc = make_data(m);
 
+  for (size_t i = 0; i < m->n; i++)
+    strcpy(m->servers[i]->redis.epoch, m->servers[i]->epoch);
   if (rc == 0)
     rc = copy_settings(m);
   if (rc == 0)
-    rc = write_map(m, is_old);
+    rc = write_map(m);
   if (rc == 0)
     rc = copy_settings(m);
   return rc;
@@ -547,6 +568,8 @@ static int reshard(struct uvs__reshard *m, char (*names)[UVS__REDIS_SERVER_NAME]
   if (rc == 0)
     rc = look_at_all(m);
   if (rc == 0)
+    rc = look_at_others(m, wanted, n);
+  if (rc == 0)
     rc = plan(m, wanted, n, &moves);
   if (rc != 0)
     return rc;
@@ -560,7 +583,7 @@ static int reshard(struct uvs__reshard *m, char (*names)[UVS__REDIS_SERVER_NAME]
     uvs__redis_map_finish(&m->map);
   }
   /* Also after an earlier call that had only this left to do. */
-  rc = m->map.generation == 0 ? 0 : write_map(m, is_any);
+  rc = m->map.generation == 0 ? 0 : write_map(m);
   return rc != 0 ? rc : uvs__reshard_tell(m, UVS_RESHARD_DONE, NULL);
 }
 

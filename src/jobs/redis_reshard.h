@@ -28,6 +28,7 @@ struct uvs__reshard_server {
   struct uvs__store face;  /* gets `trouble` */
   bool other_epoch;        /* the last command was refused, because the data has another epoch */
   char epoch[64];          /* of the data, when it was looked at; "": there is no data */
+  bool is_owner;           /* in the map that it has */
   char id[40];             /* of the data */
   int64_t moved_from;      /* the number of the newest job when the move began */
   bool clean;              /* nothing is here any more that belongs to another server */
@@ -39,7 +40,7 @@ struct uvs__reshard {
   struct uvs__redis_options *given, *wanted; /* of the old and the new name of the store */
   struct uvs__reshard_server *servers[2 * UVS__REDIS_SERVERS];
   size_t n;
-  char random[40]; /* the part of the epoch that is the same everywhere */
+
   struct uvs__redis_map map;
   uvs_reshard_progress_t progress;
   const uvs_reshard_options_t *options;

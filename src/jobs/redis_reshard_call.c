@@ -67,6 +67,10 @@ int uvs__reshard_add(struct uvs__reshard *m, const char *name, struct uvs__resha
 
   if (s == NULL)
     return uvs__reshard_fail(m, UV_ENOMEM, "no memory");
+  if (m->n == sizeof m->servers / sizeof *m->servers) {
+    uvs__jobs_free(s);
+    return uvs__reshard_fail(m, UV_E2BIG, "there are too many servers");
+  }
   snprintf(s->name, sizeof s->name, "%s", name);
   for (struct uvs__redis_options *o = m->given; o != NULL; o = o->next)
     if (uvs__redis_server_name(o, own) && strcmp(own, name) == 0)
@@ -162,7 +166,7 @@ static void send_once(struct uvs__reshard_server *s, struct pending *p) {
     uvs__redis_begin(&s->redis, &w, c->queues);
   c->add(s, &w, c->from);
   if (c->queues != NULL) {
-    uvs__redis_send(&p->call, c->script, &w, true);
+    uvs__redis_send(&p->call, c->script, &w, c->script >= UVS__REDIS_MAP);
     return;
   }
   if (!w.no_memory)

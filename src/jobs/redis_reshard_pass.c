@@ -8,9 +8,9 @@
  * key that was put after the move began stays on a server that keeps slots: only a run on that
  * server can have put it there, with an id that nobody else knows. So a chain of such jobs does not
  * keep the move from ending.
- *
- * CLEAN. A job that is put here by mistake during the pass may be missed. Scripts count such puts
- * in `strays`. A server is clean if a pass has found nothing and `strays` is what it was before.
+ * CLEAN. A job that is put during the pass may be missed. Scripts count in `strays` what they put
+ * here although it belongs to another server. A server is clean if a pass has found nothing, and
+ * `strays` is what it was before. A server that keeps no slots must have got no new job at all.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@
 
 struct batch {
   struct uvs__arena arena;
-  int64_t looked_at, number;
+  int64_t looked_at, number, fence;
   const char *to, *kind;
   struct uvs__bytes *items; /* id and text of each */
   size_t n;                 /* of items: two for each */
@@ -36,18 +36,19 @@ struct batch {
 static int read_batch(void *to, redisReply *const *body, size_t n) {
   struct batch *b = to;
 
-  if (n < 4 || (n - 4) % 2 != 0)
+  if (n < 5 || (n - 5) % 2 != 0)
     return UV_EIO;
   b->looked_at = uvs__redis_int(body[0]);
   b->number = uvs__redis_int(body[1]);
   b->to = uvs__redis_string(&b->arena, uvs__redis_bytes(body[2]));
   b->kind = uvs__redis_string(&b->arena, uvs__redis_bytes(body[3]));
-  b->n = n - 4;
+  b->fence = uvs__redis_int(body[4]);
+  b->n = n - 5;
   b->items = uvs__arena_alloc(&b->arena, (b->n + 1) * sizeof *b->items);
   if (b->to == NULL || b->kind == NULL || b->items == NULL)
     return UV_ENOMEM;
   for (size_t i = 0; i < b->n; i++) {
-    struct uvs__bytes bytes = uvs__redis_bytes(body[4 + i]);
+    struct uvs__bytes bytes = uvs__redis_bytes(body[5 + i]);
 
     b->items[i].data = uvs__redis_string(&b->arena, bytes);
     b->items[i].size = bytes.size;
@@ -88,6 +89,7 @@ static void add_import(struct uvs__reshard_server *s, struct uvs__words *w, cons
   uvs__words_text(w, import->from);
   uvs__words_int(w, import->batch->number);
   uvs__words_text(w, import->batch->kind);
+  uvs__words_int(w, import->batch->fence);
   for (size_t i = 0; i < import->batch->n; i++)
     uvs__words_add(w, import->batch->items[i].data, import->batch->items[i].size);
 }
@@ -482,21 +484,32 @@ int uvs__reshard_queues(struct uvs__reshard_server *s, struct uvs__reshard_names
   return rc;
 }
 
-static void add_strays(struct uvs__reshard_server *s, struct uvs__words *w, const void *from) {
+/* How often something was put that a pass may miss. */
+struct puts {
+  int64_t strays, number;
+};
+
+static void add_ask_puts(struct uvs__reshard_server *s, struct uvs__words *w, const void *from) {
   (void)from;
-  uvs__words_text(w, "HGET");
+  uvs__words_text(w, "HMGET");
   uvs__words_text(w, uvs__redis_key(&s->redis, &w->arena, "meta", ""));
   uvs__words_text(w, "strays");
+  uvs__words_text(w, "number");
 }
 
-static int read_strays(void *to, redisReply *const *body, size_t n) {
+static int read_puts(void *to, redisReply *const *body, size_t n) {
+  struct puts *puts = to;
+
   (void)n;
-  *(int64_t *)to = strtoll(uvs__redis_bytes(body[0]).data, NULL, 10);
+  if (body[0]->type != REDIS_REPLY_ARRAY || body[0]->elements != 2)
+    return UV_EIO;
+  puts->strays = strtoll(uvs__redis_bytes(body[0]->element[0]).data, NULL, 10);
+  puts->number = strtoll(uvs__redis_bytes(body[0]->element[1]).data, NULL, 10);
   return 0;
 }
 
-static int ask_strays(struct uvs__reshard_server *s, int64_t *ret) {
-  struct uvs__reshard_command c = {UVS__REDIS_NO_SCRIPT, NULL, add_strays, NULL, read_strays, ret};
+static int ask_puts(struct uvs__reshard_server *s, struct puts *ret) {
+  struct uvs__reshard_command c = {UVS__REDIS_NO_SCRIPT, NULL, add_ask_puts, NULL, read_puts, ret};
 
   return uvs__reshard_do(s, &c);
 }
@@ -523,16 +536,17 @@ static int walk_all(struct pass *p) {
 
 int uvs__reshard_pass(struct uvs__reshard_server *s, uint64_t *ret_running) {
   struct pass p = {.server = s, .self = uvs__redis_map_find(&s->move->map, s->name)};
-  int64_t before = 0, after = 0;
+  struct puts before, after;
   int rc = uvs__reshard_finish_batch(s);
 
   if (rc == 0)
-    rc = ask_strays(s, &before);
+    rc = ask_puts(s, &before);
   if (rc == 0)
     rc = walk_all(&p);
   if (rc == 0)
-    rc = ask_strays(s, &after);
-  s->clean = rc == 0 && p.moved == 0 && p.running == 0 && before == after;
+    rc = ask_puts(s, &after);
+  s->clean = rc == 0 && p.moved == 0 && p.running == 0 && before.strays == after.strays &&
+             (stays(&p) || before.number == after.number);
   *ret_running = p.running;
   if (rc == UV_ENOMEM)
     return uvs__reshard_fail(s->move, rc, "no memory");

@@ -261,11 +261,12 @@ def rules(options):
 
         # A batch is taken over once. Only the batch that is there is dropped.
         batch = a.call("export", ["q"], b.url, "job", "id")
-        number, kind, items = batch[4], batch[6], batch[7:]
+        number, kind, fence, items = batch[4], batch[6], batch[7], batch[8:]
         check(batch[3] == 0, "an export although there is a batch")
         source = a.meta("id")
-        check(b.call("import", ["q"], source, number, kind, *items)[3] == 2, "import")
-        check(b.call("import", ["q"], source, number, kind, *items)[3] == -1, "import again")
+        check(b.call("import", ["q"], source, number, kind, fence, *items)[3] == 2, "import")
+        check(b.call("import", ["q"], source, number, kind, fence, *items)[3] == -1, "import again")
+        check(int(b.meta("fence")) == int(a.meta("fence")) == fence > 0, "fences fall")
         check(len(b.ids()["job"]) == 2, "imported twice")
         b.check_sets()
         a.call("drop", ["q"], number + 1, kind)
@@ -410,6 +411,26 @@ def check_slots(scene, servers):
                   f"server {i} has {one}, which belongs to another server")
 
 
+def rivals(scene, want, keys):
+    """Two commands want different servers at once: one of them wins, the other one changes nothing."""
+    scene.must(scene.urls(0, 1, 2), scene.urls(0))
+    for i in range(8):
+        both = [subprocess.Popen([scene.options.cli, "jobs", "reshard", "--store", scene.urls(0),
+                                  "--to", to], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                 text=True)
+                for to in (scene.urls(0, 1), scene.urls(0, 2))]
+        errors = [process.communicate(timeout=60)[1] for process in both]
+        codes = [process.returncode for process in both]
+        check(0 in codes, f"both have failed: {errors}")
+        if codes == [0, 0]:  # One after the other.
+            continue
+        check("another `reshard`" in "".join(errors) or "under way" in "".join(errors), f"{errors}")
+        winner = (0, 1) if codes[0] == 0 else (0, 2)
+        check(check_all(scene, want, keys, "rivals") == set(), "an outbox is not empty")
+        check_slots(scene, winner)
+        scene.must(scene.urls(0), scene.urls(0))
+
+
 def kills(options):
     rounds = [((0,), (0, 1)), ((0, 1), (0, 1, 2)), ((0, 1, 2), (1, 2)), ((1, 2), (2,)),
               ((2,), (0, 1)), ((0, 1), (0,))]
@@ -448,6 +469,7 @@ def kills(options):
             check(check_all(scene, want, keys, f"{old} to {new}") == set(), "an outbox is not empty")
             check_slots(scene, new)
         check(look_at_jobs(scene) == before, "a job has changed")
+        rivals(scene, want, keys)
         print(f"{stops} kills at named steps; {len(want['job'])} jobs, {len(want['dead'])} dead "
               f"letters, {len(want['end'])} ends")
 
@@ -478,8 +500,8 @@ def errors(options):
         refused(1, "the namespaces of store and to differ", "--store", a.url, "--to",
                 b.url + "?ns=other")
         refused(1, "are the same", "--store", a.url, "--to", f"{b.url},{b.url}")
-        refused(1, "has jobs of another store", "--store", a.url, "--to", scene.urls(0, 3))
-        refused(1, "has jobs of another store", "--store", scene.urls(0, 3), "--to", a.url)
+        refused(1, "is not in the map, but has jobs", "--store", a.url, "--to", scene.urls(0, 3))
+        refused(1, "are not one store", "--store", scene.urls(0, 3), "--to", a.url)
         refused(1, "127.0.0.1:1", "--store", a.url, "--to", f"{a.url},{gone}")
         refused(1, "127.0.0.1:1", "--store", gone, "--to", a.url)
         check(a.meta("epoch").count(".") == 0 and b.meta("epoch") == "", "an error has changed something")
@@ -593,6 +615,8 @@ def check_ticks(c):
 def load(options, faults=False):
     rounds = [[0, 1], [0, 1, 2], [1, 2], [2], [0, 1]]
     with Many(options, 3, rate=200, delay=3000, waiting=1000, cron=0 if faults else 1) as c:
+        if faults:
+            c.now_on = [0, 1]  # The nodes make the first map.
         for _ in range(4):
             c.start()
         for to in rounds * (options.cycles or 1):

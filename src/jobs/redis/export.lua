@@ -2,8 +2,8 @@
 -- batch. While the outbox has a batch, it takes nothing. Arguments: the name of the other server;
 -- 'job' (pending jobs of the queue; crons without a tick, too), 'dead' or 'end'; then for each its
 -- id, which is whole for 'dead' and 'end'. Jobs that are running or held stay. Answer: how many of
--- the ids were looked at, the number of the batch, the server, the kind, and for each item of the
--- outbox the whole id and the text, which docs/jobs-redis.md describes.
+-- the ids were looked at, the number of the batch, the server, the kind, the last fence, and for
+-- each item of the outbox the whole id and the text, which docs/jobs-redis.md describes.
 local BYTES = 1048576
 local to, kind = ARGV[arg], ARGV[arg + 1]
 local looked_at, bytes = 0, 0
@@ -83,7 +83,7 @@ if call('HLEN', OUTBOX) == 0 then
   end
 end
 local batch = call('HMGET', META, 'batch', 'batch_to', 'batch_kind')
-local reply = {0, 0, 0, looked_at, tonumber(batch[1] or 0), batch[2] or '', batch[3] or ''}
+local reply = {0, 0, 0, looked_at, tonumber(batch[1] or 0), batch[2] or '', batch[3] or '', fence}
 for _, s in ipairs(call('HGETALL', OUTBOX)) do
   reply[#reply + 1] = s
 end

@@ -1,8 +1,8 @@
 -- import: takes over a batch of another server, unless it was taken over before: `meta` has the
 -- number of the last batch of each server. Arguments: the `id` of the other server's data, the number
--- of the batch, its kind, then for each item its whole id and its text (export.lua). What is taken
--- over gets a new number, and keeps its time of put. Answer: how many items were taken over; -1: it
--- was done before.
+-- of the batch, its kind, the last fence there, then for each item its whole id and its text (export.lua). What is taken
+-- over gets a new number, and keeps its time of put. The next fence is higher than any that a job had
+-- on the other server. Answer: how many items were taken over; -1: it was done before.
 local inbox, batch, kind = 'from:' .. ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2]
 local count = 0
 
@@ -73,7 +73,8 @@ end
 if tonumber(call('HGET', META, inbox) or 0) >= batch then
   return answer({0, 0, 0, -1})
 end
-for i = arg + 3, #ARGV, 2 do
+fence = math.max(fence, tonumber(ARGV[arg + 3]))
+for i = arg + 4, #ARGV, 2 do
   local field, s = ARGV[i], ARGV[i + 1]
   if kind == 'job' then
     add_job(field, s)

@@ -3,7 +3,7 @@
 -- random part of the epoch, the generation and the text of the map, how many servers jobs are
 -- claimed from, '1' if jobs move, the run id of the server, a random name for this data, '1' if
 -- `meta` is made where there is none. Answer: 0, the epoch; 1, another version; 2, '' (there is no
--- data); or 3, the epoch of other data.
+-- data); 3, the epoch of other data; or 4, the epoch (there is another map of this generation).
 local m = redis.call('HMGET', KEYS[1], 'version', 'epoch', 'number', 'id')
 if not m[1] and ARGV[9] ~= '1' then
   return {2, ''}
@@ -20,7 +20,10 @@ local random, generation = string.match(m[2], '^([^.]*)%.?(%d*)$')
 if random ~= ARGV[2] then
   return {3, m[2]}
 end
-if (tonumber(generation) or 0) >= tonumber(ARGV[3]) then
+generation = tonumber(generation) or 0
+if generation == tonumber(ARGV[3]) and redis.call('GET', KEYS[2]) ~= ARGV[4] then
+  return {4, m[2]}
+elseif generation >= tonumber(ARGV[3]) then
   return {0, m[2]}
 end
 local epoch = random .. '.' .. ARGV[3]
