@@ -61,8 +61,9 @@
  * is sorted only within a page, a page may be longer than its limit, a cursor is not the number of
  * a job, and a job that exists all the time comes at least once. A claim may return fewer jobs than
  * max if they are large; then next_us is now_us. Old records of ends are removed by any request,
- * and TRIM does not count them. A claim that takes part in leading a queue (docs/jobs-redis.md) has
- * a later next_us; the store wakes the worker earlier if need be.
+ * and TRIM does not count them. A job that moves to another server gets a new number there. A claim
+ * that takes part in leading a queue (docs/jobs-redis.md) has a later next_us; the store wakes the
+ * worker earlier if need be.
  */
 #ifndef UVSCHED_JOBS_STORE_H
 #define UVSCHED_JOBS_STORE_H
