@@ -91,13 +91,6 @@ static int look_at_map(struct uvs__reshard_server *s, bool adopt) {
   return rc;
 }
 
-static struct uvs__reshard_server *find(struct uvs__reshard *m, const char *name) {
-  for (size_t i = 0; i < m->n; i++)
-    if (strcmp(m->servers[i]->name, name) == 0)
-      return m->servers[i];
-  return NULL;
-}
-
 /* Connects once, so that a server that cannot be reached or refuses the user is an error at once.
  * Settings that the store does not accept matter only for a new server: jobs may leave another. */
 static int check(struct uvs__reshard_server *s, bool is_new) {
@@ -113,7 +106,7 @@ static int check(struct uvs__reshard_server *s, bool is_new) {
 
 /* Connects to the server, if this was not done yet, and looks at its data and its map. */
 static int meet(struct uvs__reshard *m, const char *name, bool adopt) {
-  struct uvs__reshard_server *s = find(m, name);
+  struct uvs__reshard_server *s = uvs__reshard_find(m, name);
   int rc;
 
   if (s != NULL)
@@ -172,7 +165,7 @@ static int look_at_all(struct uvs__reshard *m) {
     const struct uvs__reshard_server *s;
 
     rc = meet(m, m->map.servers[i], true);
-    s = find(m, m->map.servers[i]);
+    s = uvs__reshard_find(m, m->map.servers[i]);
     if (rc == 0 && s->epoch[0] == '\0')
       rc = uvs__reshard_fail(m, UV_ENOENT, "%s is in the map, but has lost its data", s->name);
     if (m->map.generation != generation)
@@ -237,7 +230,7 @@ static int look_at_others(struct uvs__reshard *m, const char *const *wanted, siz
 
   for (size_t i = 0; i < n && rc == 0; i++)
     if (!has_slots(&m->map, wanted[i]))
-      rc = check(find(m, wanted[i]), true);
+      rc = check(uvs__reshard_find(m, wanted[i]), true);
   for (size_t i = 0; i < m->n && rc == 0; i++) {
     struct uvs__reshard_server *s = m->servers[i];
 
@@ -319,7 +312,7 @@ static int write_map_to(struct uvs__reshard_server *s, const char *text) {
 /* Writes the map to all servers that have data: those of the map, and those that were removed. The
  * first one, which was there before, decides if two processes want to change the map. */
 static int write_map(struct uvs__reshard *m) {
-  struct uvs__reshard_server *first = find(m, m->map.servers[m->map.from[0]]);
+  struct uvs__reshard_server *first = uvs__reshard_find(m, m->map.servers[m->map.from[0]]);
   char *text = uvs__jobs_alloc(UVS__REDIS_MAP_TEXT);
   int rc;
 
@@ -349,7 +342,7 @@ static void add_init(struct uvs__reshard_server *s, struct uvs__words *w, const 
 /* Makes data without jobs on the new servers. The data has no map yet. */
 static int make_data(struct uvs__reshard *m) {
   for (size_t i = 0; i < m->map.n; i++) {
-    struct uvs__reshard_server *s = find(m, m->map.servers[i]);
+    struct uvs__reshard_server *s = uvs__reshard_find(m, m->map.servers[i]);
     char epoch[33];
     struct uvs__reshard_command c = {UVS__REDIS_INIT, NULL, add_init, epoch, read_epoch, s};
     int rc;
@@ -422,7 +415,7 @@ static void add_settings(struct uvs__reshard_server *s, struct uvs__words *w, co
 static int copy_queue(struct uvs__reshard_server *from, struct uvs__reshard_server *to,
                       const char *queue) {
   struct uvs__queue_names queues = {{queue}, 1};
-  struct settings settings, there;
+  struct settings settings = {{""}}, there = {{""}};
   struct uvs__reshard_command c = {UVS__REDIS_QUEUE, &queues, add_settings, &settings, NULL, NULL};
   int rc = ask_settings(from, queue, &settings);
 
@@ -436,14 +429,14 @@ static int copy_queue(struct uvs__reshard_server *from, struct uvs__reshard_serv
 
 /* All servers have the same settings, so those of one old server are copied to the new ones. */
 static int copy_settings(struct uvs__reshard *m) {
-  struct uvs__reshard_server *from = find(m, m->map.servers[m->map.from[0]]);
+  struct uvs__reshard_server *from = uvs__reshard_find(m, m->map.servers[m->map.from[0]]);
   struct uvs__reshard_names names;
   int rc = uvs__reshard_queues(from, &names);
 
   if (rc != 0)
     return rc;
   for (size_t i = 0; i < m->map.n && rc == 0; i++) {
-    struct uvs__reshard_server *to = find(m, m->map.servers[i]);
+    struct uvs__reshard_server *to = uvs__reshard_find(m, m->map.servers[i]);
 
     for (size_t j = 0; j < names.n && rc == 0 && !is_old(to); j++)
       rc = copy_queue(from, to, names.names[j]);

@@ -5,6 +5,7 @@
  *
  *   redis_reshard.c       uvs_jobs_reshard: looks at the servers, writes the maps
  *   redis_reshard_pass.c  one pass over a server: moves what belongs to other servers
+ *   redis_reshard_batch.c moves one batch
  *   redis_reshard_call.c  one server: its connection, and commands one at a time
  *
  * THE PROMISE. No job is lost, and the move makes no job run twice, even if this process, or a
@@ -17,6 +18,8 @@
 #define UVSCHED_JOBS_REDIS_RESHARD_H
 
 #include "jobs/redis_store.h"
+
+#define UVS__RESHARD_SERVERS (2 * UVS__REDIS_SERVERS) /* old and new ones */
 
 struct uvs__reshard;
 
@@ -38,7 +41,7 @@ struct uvs__reshard {
   uv_loop_t loop;
   uv_timer_t timer;
   struct uvs__redis_options *given, *wanted; /* of the old and the new name of the store */
-  struct uvs__reshard_server *servers[2 * UVS__REDIS_SERVERS];
+  struct uvs__reshard_server *servers[UVS__RESHARD_SERVERS];
   size_t n;
 
   struct uvs__redis_map map;
@@ -56,6 +59,8 @@ __attribute__((format(printf, 3, 4))) int uvs__reshard_fail(struct uvs__reshard 
 
 /* Adds a server, and starts to connect. */
 int uvs__reshard_add(struct uvs__reshard *m, const char *name, struct uvs__reshard_server **ret);
+/* NULL: it was not added. */
+struct uvs__reshard_server *uvs__reshard_find(struct uvs__reshard *m, const char *name);
 /* Closes all connections. */
 void uvs__reshard_close(struct uvs__reshard *m);
 void uvs__reshard_sleep(struct uvs__reshard *m, int ms);
@@ -80,10 +85,24 @@ int uvs__reshard_do(struct uvs__reshard_server *s, const struct uvs__reshard_com
 /* Tells the caller of uvs_jobs_reshard. Returns UV_ECANCELED if the caller wants to stop. */
 int uvs__reshard_tell(struct uvs__reshard *m, int step, const char *server);
 
-/* ---------------------------------------------------- redis_reshard_pass.c --- */
+/* --------------------------------------------------- redis_reshard_batch.c --- */
 
+/* What is to be moved: ids of one kind and queue for one server. */
+struct uvs__reshard_export {
+  const char *to, *kind; /* "job", "dead" or "end" */
+  const char *const *ids;
+  size_t n;
+};
+/* Moves a batch of the first of these. *ret_looked_at: how many of the ids are done; *ret_moved:
+ * how many things were moved. */
+int uvs__reshard_move(struct uvs__reshard_server *s, const struct uvs__reshard_export *e,
+                      const struct uvs__queue_names *queues, size_t *ret_looked_at,
+                      size_t *ret_moved);
 /* Finishes the batch that an earlier process may have left in the outbox. */
 int uvs__reshard_finish_batch(struct uvs__reshard_server *s);
+
+/* ---------------------------------------------------- redis_reshard_pass.c --- */
+
 /* Moves everything that belongs to another server, and sets s->clean if there was nothing.
  * *ret_running: jobs that must end before. */
 int uvs__reshard_pass(struct uvs__reshard_server *s, uint64_t *ret_running);

@@ -67,7 +67,7 @@ int uvs__reshard_add(struct uvs__reshard *m, const char *name, struct uvs__resha
 
   if (s == NULL)
     return uvs__reshard_fail(m, UV_ENOMEM, "no memory");
-  if (m->n == sizeof m->servers / sizeof *m->servers) {
+  if (m->n == UVS__RESHARD_SERVERS) {
     uvs__jobs_free(s);
     return uvs__reshard_fail(m, UV_E2BIG, "there are too many servers");
   }
@@ -94,6 +94,13 @@ int uvs__reshard_add(struct uvs__reshard *m, const char *name, struct uvs__resha
   m->servers[m->n++] = s;
   *ret = s;
   return 0;
+}
+
+struct uvs__reshard_server *uvs__reshard_find(struct uvs__reshard *m, const char *name) {
+  for (size_t i = 0; i < m->n; i++)
+    if (strcmp(m->servers[i]->name, name) == 0)
+      return m->servers[i];
+  return NULL;
 }
 
 void uvs__reshard_close(struct uvs__reshard *m) {

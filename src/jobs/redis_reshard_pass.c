@@ -18,186 +18,9 @@
 #include "jobs/alloc.h"
 #include "jobs/redis_reshard.h"
 
-#define BATCH 200     /* the most items of a batch */
 #define JOBS_PAGE 500 /* of HSCAN */
 #define ENDS_PAGE 100 /* of HSCAN; an end may have a result of 64 KiB */
 #define DEAD_PAGE 20  /* a dead letter has its payload */
-
-/* ---------------------------------------------------------------------- batch --- */
-
-struct batch {
-  struct uvs__arena arena;
-  int64_t looked_at, number, fence;
-  const char *to, *kind;
-  struct uvs__bytes *items; /* id and text of each */
-  size_t n;                 /* of items: two for each */
-};
-
-static int read_batch(void *to, redisReply *const *body, size_t n) {
-  struct batch *b = to;
-
-  if (n < 5 || (n - 5) % 2 != 0)
-    return UV_EIO;
-  b->looked_at = uvs__redis_int(body[0]);
-  b->number = uvs__redis_int(body[1]);
-  b->to = uvs__redis_string(&b->arena, uvs__redis_bytes(body[2]));
-  b->kind = uvs__redis_string(&b->arena, uvs__redis_bytes(body[3]));
-  b->fence = uvs__redis_int(body[4]);
-  b->n = n - 5;
-  b->items = uvs__arena_alloc(&b->arena, (b->n + 1) * sizeof *b->items);
-  if (b->to == NULL || b->kind == NULL || b->items == NULL)
-    return UV_ENOMEM;
-  for (size_t i = 0; i < b->n; i++) {
-    struct uvs__bytes bytes = uvs__redis_bytes(body[5 + i]);
-
-    b->items[i].data = uvs__redis_string(&b->arena, bytes);
-    b->items[i].size = bytes.size;
-    if (b->items[i].data == NULL)
-      return UV_ENOMEM;
-  }
-  return 0;
-}
-
-/* The queue of a batch of jobs. Other batches name none. False: no memory. */
-static bool queue_of(struct batch *b, struct uvs__queue_names *ret) {
-  const char *id, *name;
-
-  ret->n = 0;
-  if (strcmp(b->kind, "job") != 0)
-    return true;
-  id = b->items[0].data;
-  name = uvs__redis_string(&b->arena, (struct uvs__bytes){id, strcspn(id, "/")});
-  return name != NULL && uvs__queue_index(ret, name) > 0;
-}
-
-static struct uvs__reshard_server *find_server(struct uvs__reshard *m, const char *name) {
-  for (size_t i = 0; i < m->n; i++)
-    if (strcmp(m->servers[i]->name, name) == 0)
-      return m->servers[i];
-  return NULL;
-}
-
-struct import {
-  const char *from;
-  const struct batch *batch;
-};
-
-static void add_import(struct uvs__reshard_server *s, struct uvs__words *w, const void *from) {
-  const struct import *import = from;
-
-  (void)s;
-  uvs__words_text(w, import->from);
-  uvs__words_int(w, import->batch->number);
-  uvs__words_text(w, import->batch->kind);
-  uvs__words_int(w, import->batch->fence);
-  for (size_t i = 0; i < import->batch->n; i++)
-    uvs__words_add(w, import->batch->items[i].data, import->batch->items[i].size);
-}
-
-static void add_drop(struct uvs__reshard_server *s, struct uvs__words *w, const void *from) {
-  const struct batch *b = from;
-
-  (void)s;
-  uvs__words_int(w, b->number);
-  uvs__words_text(w, b->kind);
-}
-
-static void count(struct uvs__reshard *m, const struct batch *b) {
-  uint64_t n = b->n / 2;
-
-  if (strcmp(b->kind, "dead") == 0)
-    m->progress.dead += n;
-  else if (strcmp(b->kind, "end") == 0)
-    m->progress.ends += n;
-  else
-    m->progress.jobs += n;
-}
-
-/* The other server takes the batch over, and then it is dropped here. */
-static int deliver(struct uvs__reshard_server *s, struct batch *b) {
-  struct uvs__reshard *m = s->move;
-  struct uvs__reshard_server *to = find_server(m, b->to);
-  struct uvs__queue_names queues;
-  struct import import = {s->id, b};
-  struct uvs__reshard_command take = {UVS__REDIS_IMPORT, &queues, add_import, &import, NULL, NULL},
-                              drop = {UVS__REDIS_DROP, &queues, add_drop, b, NULL, NULL};
-  int rc;
-
-  if (to == NULL)
-    return uvs__reshard_fail(m, UV_EINVAL, "%s: a batch is for %s, which is not in the map",
-                             s->name, b->to);
-  if (!queue_of(b, &queues))
-    return uvs__reshard_fail(m, UV_ENOMEM, "no memory");
-  rc = uvs__reshard_tell(m, UVS_RESHARD_EXPORTED, s->name);
-  if (rc == 0)
-    rc = uvs__reshard_do(to, &take);
-  if (rc == 0)
-    rc = uvs__reshard_tell(m, UVS_RESHARD_IMPORTED, to->name);
-  if (rc == 0)
-    rc = uvs__reshard_do(s, &drop);
-  if (rc != 0)
-    return rc;
-  count(m, b);
-  return uvs__reshard_tell(m, UVS_RESHARD_MOVED, s->name);
-}
-
-/* ---------------------------------------------------------------------- export --- */
-
-/* What is to be moved: ids of one kind and queue for one server. */
-struct export {
-  const char *to, *kind;
-  const char *const *ids;
-  size_t n;
-};
-
-static void add_export(struct uvs__reshard_server *s, struct uvs__words *w, const void *from) {
-  const struct export *e = from;
-
-  (void)s;
-  uvs__words_text(w, e->to);
-  uvs__words_text(w, e->kind);
-  for (size_t i = 0; i < e->n && i < BATCH; i++)
-    uvs__words_text(w, e->ids[i]);
-}
-
-static void add_nothing(struct uvs__reshard_server *s, struct uvs__words *w, const void *from) {
-  (void)s;
-  (void)w;
-  (void)from;
-}
-
-/* A put of no jobs is refused if the server is full. Then no batch is made for it. */
-static int has_room(struct uvs__reshard_server *s) {
-  struct uvs__queue_names none = {.n = 0};
-  struct uvs__reshard_command c = {UVS__REDIS_PUT, &none, add_nothing, NULL, NULL, NULL};
-
-  return uvs__reshard_do(s, &c);
-}
-
-/* Moves one batch. *ret_looked_at: how many of the ids are done; *ret_moved: how many were moved.
- */
-static int move_batch(struct uvs__reshard_server *s, const struct export *e,
-                      const struct uvs__queue_names *queues, size_t *ret_looked_at,
-                      size_t *ret_moved) {
-  struct batch b = {.n = 0};
-  struct uvs__reshard_command c = {UVS__REDIS_EXPORT, queues, add_export, e, read_batch, &b};
-  int rc = uvs__reshard_do(s, &c);
-
-  if (rc == 0 && b.n > 0)
-    rc = deliver(s, &b);
-  *ret_looked_at = (size_t)b.looked_at;
-  *ret_moved = b.n / 2;
-  uvs__arena_free(&b.arena);
-  return rc;
-}
-
-int uvs__reshard_finish_batch(struct uvs__reshard_server *s) {
-  struct uvs__queue_names none = {.n = 0};
-  struct export nothing = {"", "", NULL, 0};
-  size_t looked_at, moved;
-
-  return move_batch(s, &nothing, &none, &looked_at, &moved);
-}
 
 /* ------------------------------------------------------------------------ page --- */
 
@@ -253,7 +76,7 @@ static int make_room(struct pass *p, size_t n) {
 static int move_to(struct pass *p, size_t to, const char **ids) {
   struct uvs__reshard *m = p->server->move;
   struct uvs__queue_names queues = {.n = 0};
-  struct export e = {m->map.servers[to], p->kind, ids, 0};
+  struct uvs__reshard_export e = {m->map.servers[to], p->kind, ids, 0};
   int rc = 0;
 
   for (size_t i = 0; i < p->n; i++)
@@ -266,9 +89,7 @@ static int move_to(struct pass *p, size_t to, const char **ids) {
   while (e.n > 0 && rc == 0) {
     size_t looked_at = 0, moved = 0;
 
-    rc = has_room(find_server(m, e.to));
-    if (rc == 0)
-      rc = move_batch(p->server, &e, &queues, &looked_at, &moved);
+    rc = uvs__reshard_move(p->server, &e, &queues, &looked_at, &moved);
     p->moved += moved;
     e.ids += looked_at;
     e.n -= looked_at;
@@ -430,6 +251,12 @@ static int read_crons(void *to, redisReply *const *body, size_t n) {
   return rc;
 }
 
+static void add_nothing(struct uvs__reshard_server *s, struct uvs__words *w, const void *from) {
+  (void)s;
+  (void)w;
+  (void)from;
+}
+
 static int walk_crons(struct pass *p) {
   struct uvs__queue_names queues = {{UVS__CRON_QUEUE}, 1};
   struct uvs__reshard_command c = {UVS__REDIS_CRONS, &queues, add_nothing, NULL, read_crons, p};
@@ -536,7 +363,7 @@ static int walk_all(struct pass *p) {
 
 int uvs__reshard_pass(struct uvs__reshard_server *s, uint64_t *ret_running) {
   struct pass p = {.server = s, .self = uvs__redis_map_find(&s->move->map, s->name)};
-  struct puts before, after;
+  struct puts before = {0, 0}, after = {0, 0};
   int rc = uvs__reshard_finish_batch(s);
 
   if (rc == 0)
