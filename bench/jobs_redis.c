@@ -249,9 +249,10 @@ static void on_request(struct uvs__request *r) {
   batch.left--;
 }
 
-static void on_wake(void *arg, const char *queue) {
+static void on_wake(void *arg, const char *queue, int64_t due_us) {
   (void)arg;
   (void)queue;
+  (void)due_us;
 }
 
 static void on_store_event(void *arg, int what, const char *text) {
@@ -280,8 +281,12 @@ static bool next_batch(uint32_t size) {
                                               .items = batch.items};
   memset(batch.items, 0, sizeof batch.items);
   for (struct uvs__claimed *c = batch.held; c != NULL; c = c->next)
-    batch.items[batch.settle.n++] = (struct uvs__settle){
-        .queue = c->queue, .rest = c->rest, .row = c->row, .fence = c->fence, .op = UVS__ACK};
+    batch.items[batch.settle.n++] = (struct uvs__settle){.queue = c->queue,
+                                                         .rest = c->rest,
+                                                         .part = c->part,
+                                                         .row = c->row,
+                                                         .fence = c->fence,
+                                                         .op = UVS__ACK};
   batch.claim = (struct uvs__claim_request){.r = {.op = UVS__CLAIM, .done = on_request},
                                             .queue = QUEUE,
                                             .max = size,

@@ -58,7 +58,8 @@ UVS_API int uvs_jobs_purge(uvs_jobs_t *jobs, const uvs_job_filter_t *f, uvs_jobs
 typedef struct {
   size_t size;
   const char *name;
-  int paused;          /* 1: nothing is claimed */
+  int paused; /* 1: nothing is claimed */
+  /* Of a store on several servers, each server bounds its share, rounded up. */
   int64_t concurrency; /* jobs that may run at once, in all processes; 0: no bound */
   int64_t rate;        /* claims per rate_ns at most, in all processes; 0: no bound */
   int64_t rate_ns;     /* default 1 s */

@@ -60,41 +60,33 @@ static void send_batches(struct uvs__shards *all) {
   }
 }
 
-/* Takes the EVENTS out of the batch: their numbers are always those of this file's neighbour, so
- * that they stay what they are when there is a map one day. */
-static struct uvs__request *take_events(struct uvs__request **at) {
-  struct uvs__request *taken = NULL;
+/* Without a map, requests go to the server as they are. Only of EVENTS it is remembered which ones
+ * were read, for the time when there is a map. */
+static void pass_on(struct uvs__shards *all, struct uvs__request *r) {
+  struct uvs__shard *shard = all->shards[0];
 
-  while (*at != NULL) {
-    struct uvs__request *r = *at;
-
-    if (r->op != UVS__EVENTS) {
-      at = &r->next;
-      continue;
-    }
-    *at = r->next;
-    r->next = taken;
-    taken = r;
+  if (r->op == UVS__EVENTS) {
+    carry_out(all, r);
+    return;
   }
-  return taken;
+  r->next = NULL;
+  *shard->end = r;
+  shard->end = &r->next;
 }
 
 void uvs__shards_run(struct uvs__store *store, struct uvs__request *first) {
   struct uvs__shards *all = (struct uvs__shards *)store;
-  struct uvs__request *divided = first;
 
   store->trouble[0] = '\0';
-  if (all->map == NULL) {
-    divided = take_events(&first);
-    if (first != NULL)
-      uvs__redis_run(all->shards[0]->redis, first);
-  }
   all->dividing = true;
-  while (divided != NULL) {
-    struct uvs__request *next = divided->next;
+  while (first != NULL) {
+    struct uvs__request *next = first->next;
 
-    carry_out(all, divided);
-    divided = next;
+    if (all->map == NULL)
+      pass_on(all, first);
+    else
+      carry_out(all, first);
+    first = next;
   }
   all->dividing = false;
   send_batches(all);

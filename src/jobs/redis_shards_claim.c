@@ -150,7 +150,7 @@ static void answered(struct uvs__sub *sub) {
   } else {
     r->now_us = uvs__redis_now_us(shard->redis);
     uvs__shard_due(shard, r->queue, r->now_us + AFTER_FAILURE_US);
-    if (!uvs__may_try_again(sub->r->status) || !uvs__shards_work(t->all))
+    if (!uvs__shards_work(t->all))
       uvs__task_fail(t, sub->r->status);
   }
   r->next_us = next_claim_us(t->all, q, r->now_us);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Requests that all servers answer: SET_QUEUE, COUNT, CRONS, EVENTS and TRIM. The numbers of events
- * are given here, in the order in which the events were read.
+ * Requests that all servers answer: SET_QUEUE, COUNT, CRONS, EVENTS and TRIM. With a map, the
+ * numbers of events are given here, in the order in which the events are read.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -261,10 +261,32 @@ static void all_events(struct uvs__task *t) {
   uvs__task_end(t);
 }
 
+/* One server without a map: the numbers are those of the server. */
+static void fill_same(struct uvs__sub *sub) {
+  uvs__copy_request(sub->r, sub->task->r, sizeof(struct uvs__events_request));
+  ((struct uvs__events_request *)(void *)sub->r)->arena = (struct uvs__arena){NULL};
+}
+
+static void take_same(struct uvs__sub *sub) {
+  struct uvs__events_request *r = (struct uvs__events_request *)(void *)sub->task->r;
+  struct uvs__events_request *from = (struct uvs__events_request *)(void *)sub->r;
+
+  uvs__arena_join(&from->arena, &r->arena);
+  uvs__copy_request(&r->r, sub->r, sizeof *r);
+  note_status(sub);
+  if (from->r.status == 0) /* if there is a map one day */
+    sub->shard->events_seen = from->n == 0 ? from->last : from->events[from->n - 1].number;
+}
+
 void uvs__shards_events(struct uvs__task *t) {
   struct uvs__events_request *r = (struct uvs__events_request *)(void *)t->r;
 
   r->n = 0;
+  if (t->all->map == NULL) {
+    t->all->events_began |= r->after == INT64_MAX;
+    ask_all(t, sizeof *r, fill_same, take_same, uvs__task_end);
+    return;
+  }
   if (r->after == INT64_MAX) { /* the caller wants those that are new from now on */
     t->all->events_began = true;
     for (size_t i = 0; i < t->all->n; i++)

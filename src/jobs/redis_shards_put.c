@@ -249,13 +249,44 @@ static bool copy_item(struct uvs__task *t, const struct uvs__settle *item, struc
   return to->puts != NULL;
 }
 
+static void free_extended(struct uvs__sub *sub) {
+  uvs__arena_free(&((struct uvs__settle_request *)(void *)sub->r)->arena);
+}
+
+/* The puts wait for another server. Meanwhile the leases must not end: the jobs would run again. */
+static void extend_items(struct uvs__task *t) {
+  struct uvs__settle_request *r = (struct uvs__settle_request *)(void *)t->r, *to;
+  struct uvs__sub *sub;
+
+  uvs__task_begin(t, uvs__task_end);
+  sub = uvs__sub_new(t, shard_of_claim(t->all, r->items[0].part), sizeof *r, UVS__SETTLE,
+                     free_extended);
+  to = sub == NULL ? NULL : (struct uvs__settle_request *)(void *)sub->r;
+  if (to != NULL)
+    to->items = uvs__arena_alloc(&t->arena, r->n * sizeof *to->items);
+  if (to != NULL && to->items != NULL) {
+    for (size_t i = 0; i < r->n; i++) {
+      struct uvs__settle *item = &to->items[i];
+
+      *item = r->items[i];
+      item->op = UVS__EXTEND;
+      item->when = (struct uvs__when){item->lease_us, 0};
+      item->n_puts = 0;
+      to->n += item->lease_us > 0;
+    }
+    if (to->n == r->n)
+      uvs__sub_send(sub);
+  }
+  uvs__task_sent(t);
+}
+
 static void send_items(struct uvs__task *t) {
   struct uvs__settle_request *r = (struct uvs__settle_request *)(void *)t->r, *to;
   struct uvs__sub *sub;
   bool good;
 
   if (t->status != 0) {
-    uvs__task_end(t);
+    extend_items(t);
     return;
   }
   uvs__task_begin(t, uvs__task_end);

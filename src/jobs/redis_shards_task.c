@@ -53,12 +53,12 @@ void uvs__shard_retire(struct uvs__shard *shard) {
     uvs__redis_stop(shard->redis);
 }
 
-/* A request to the server has failed, and the connection is lost. */
+/* The server cannot be used. */
 static void note_failure(struct uvs__shard *shard) {
   struct uvs__shards *all = shard->all;
   char text[UVS__REDIS_SERVER_NAME + sizeof all->base.trouble + 2];
 
-  if (is_up(shard) || !shard->in_map)
+  if (!shard->in_map)
     return;
   shard->down = true;
   if (shard->told_down || all->map == NULL)
@@ -130,7 +130,8 @@ static void on_done(struct uvs__request *r) {
   struct uvs__shard *shard = sub->shard;
 
   shard->in_flight--;
-  if (uvs__may_try_again(r->status))
+  /* While it gets a new map, it is not ready, although the connection works. */
+  if (uvs__may_try_again(r->status) ? !is_up(shard) : r->status < 0 && !shard->redis->ready)
     note_failure(shard);
   sub->answered(sub);
   uvs__task_sent(sub->task);

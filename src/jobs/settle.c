@@ -131,6 +131,7 @@ static void fill(struct uvs__run *run, struct uvs__settle *item) {
   item->part = run->claimed->part;
   item->row = run->claimed->row;
   item->fence = run->claimed->fence;
+  item->lease_us = run->lease_us;
   run->extend_wanted = false;
 }
 

@@ -265,6 +265,7 @@ struct uvs__settle {
   struct uvs__put *puts; /* each gets its status, as in PUT */
   size_t n_puts;
   int64_t tick_last_us; /* of a tick: the newest occurrence; 0: no new one */
+  int64_t lease_us;     /* while the puts wait for another part, the lease is extended by this */
   int status;           /* 0; UVS_ELOST; UVS__SETTLE_CANCELLED */
 };
 struct uvs__settle_request {

@@ -152,6 +152,7 @@ static enum greatest_test_res with_one_server_gone(struct shards_test *t, bool k
   PASS();
 }
 
+/* Q66 */
 TEST a_server_that_is_killed_does_not_stop_the_others(void) {
   static struct shards_test t;
 
@@ -160,6 +161,7 @@ TEST a_server_that_is_killed_does_not_stop_the_others(void) {
   PASS();
 }
 
+/* Q66 */
 TEST a_server_that_is_stopped_does_not_stop_the_others(void) {
   static struct shards_test t;
 

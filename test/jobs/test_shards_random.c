@@ -248,6 +248,7 @@ static enum greatest_test_res compare_with(const char *name) {
   return rc;
 }
 
+/* Q67 */
 TEST two_servers_answer_as_memory_does(void) {
   return compare_with("redis2");
 }

@@ -73,6 +73,7 @@ TEST jobs_are_on_the_servers_that_own_their_slots(void) {
   PASS();
 }
 
+/* Q67 */
 TEST a_job_with_a_key_is_found_by_its_key_and_by_its_id(void) {
   struct store_fixture f;
   int elsewhere = 0;
@@ -140,6 +141,48 @@ TEST jobs_that_a_job_puts_are_on_its_server_or_on_that_of_their_slot(void) {
     EQ(0, store_get(&f, queue, made));
   }
   EQ(36, store_count(&f, queue)->pending);
+  store_close(&f);
+  PASS();
+}
+
+/* The lease is extended meanwhile. */
+TEST a_job_whose_put_waits_for_another_server_keeps_its_lease(void) {
+  struct store_fixture f;
+  struct uvs__put put = {.status = 0};
+  struct uvs__settle s;
+  int64_t end_ns;
+  int own, other, rc, i = 0;
+
+  store_init(&f);
+  put.job = store_job("q", "next");
+  put.job.key = "key";
+  other = owner_of(&f, uvs__redis_slot("q", "next", "key"));
+  while (owner_of(&f, uvs__redis_slot("q", rest_of(i), NULL)) == other)
+    i++;
+  own = owner_of(&f, uvs__redis_slot("q", rests[i], NULL));
+  EQ(0, store_put_simple(&f, "q", rests[i]));
+  SAYS(rests[i], store_claim(&f, "q", 1));
+  EQ(0, store_get(&f, "q", rests[i]));
+  end_ns = f.infos[0].due_ns;
+  s = store_settlement(&f, 0, UVS__ACK);
+  s.puts = &put;
+  s.n_puts = 1;
+  s.lease_us = 30 * SEC;
+  redis_server_kill(redis_ns_server(other));
+  do /* the connection may not be lost yet */
+    rc = store_settle(&f, &s);
+  while (rc == UVS_EUNKNOWN);
+  EQ(UV_EAGAIN, rc);
+  ASSERT(is_on(&f, own, rests[i]));
+  EQ(0, store_get(&f, "q", rests[i]));
+  ASSERT(f.infos[0].due_ns > end_ns);
+  redis_ns_start_again(other);
+  do
+    rc = store_settle(&f, &s);
+  while (rc == UV_EAGAIN);
+  EQ(0, rc);
+  EQ(0, put.status);
+  ASSERT(is_on(&f, other, "next") && !is_on(&f, own, rests[i]));
   store_close(&f);
   PASS();
 }
@@ -279,6 +322,7 @@ static void set_map(int server, const char *ns, int first, int second, int gener
   redis_ask(redis_ns_server(server), "SET {%s}:map %s", ns, text);
 }
 
+/* Q68 */
 TEST servers_that_do_not_belong_together_are_refused(void) {
   struct store_fixture f;
 
@@ -305,6 +349,7 @@ TEST servers_that_do_not_belong_together_are_refused(void) {
   PASS();
 }
 
+/* Q68 */
 TEST one_server_of_the_map_is_enough_to_find_the_others(void) {
   struct store_fixture f;
   char name[400];
@@ -399,6 +444,7 @@ SUITE(jobs) {
   RUN_TEST(jobs_are_on_the_servers_that_own_their_slots);
   RUN_TEST(a_job_with_a_key_is_found_by_its_key_and_by_its_id);
   RUN_TEST(jobs_that_a_job_puts_are_on_its_server_or_on_that_of_their_slot);
+  RUN_TEST(a_job_whose_put_waits_for_another_server_keeps_its_lease);
   RUN_TEST(a_settle_of_another_claim_is_lost_on_each_server);
   RUN_TEST(a_cron_is_on_one_server_and_so_are_its_jobs);
   RUN_TEST(each_server_has_its_share_of_the_bounds_of_a_queue);
