@@ -29,14 +29,15 @@ static int move_all(struct uvs__reshard *m) {
 
     for (size_t i = 0; i < m->n; i++) {
       uint64_t running = 0;
-      int rc = m->servers[i]->clean ? 0 : uvs__reshard_pass(m->servers[i], &running);
+      struct uvs__reshard_server *s = m->servers[i];
+      int rc = s->clean || s->epoch[0] == '\0' ? 0 : uvs__reshard_pass(s, &running);
 
       if (rc != 0)
         return rc;
-      clean = clean && m->servers[i]->clean;
+      clean = clean && (s->clean || s->epoch[0] == '\0');
       all += running;
       if (running > 0)
-        waits_for = m->servers[i]->name;
+        waits_for = s->name;
     }
     m->progress.running = all;
     if (clean)

@@ -35,6 +35,7 @@ struct uvs__reshard_server {
   char epoch[64];          /* of the data, when it was looked at; "": there is no data */
   bool is_owner;           /* in the map that it has */
   char id[40];             /* of the data */
+  int64_t clock_us;        /* of the server, less the monotonic one; 0: unknown */
   int64_t moved_from;      /* the number of the newest job when the move began */
   bool clean;              /* nothing is here any more that belongs to another server */
 };

@@ -9,6 +9,8 @@
 #include "jobs/alloc.h"
 #include "jobs/redis_reshard.h"
 
+#define CLOCKS_US 5000000 /* the most by which clocks may differ */
+
 /* ----------------------------------------------------------------------- look --- */
 
 static void add_meta(struct uvs__reshard_server *s, struct uvs__words *w, const void *from) {
@@ -92,6 +94,8 @@ static int check(struct uvs__reshard_server *s, bool is_new) {
   int rc = uvs__redis_check(s->options, warning, sizeof warning, why, sizeof why, &found);
 
   uvs__jobs_free(found.map);
+  if (rc == 0 && found.clock.now_us > 0)
+    s->clock_us = found.clock.now_us - found.clock.received_ns / 1000;
   if (rc == 0 || (rc == UV_ENOTSUP && !is_new))
     return 0;
   return uvs__reshard_fail(s->move, rc, "%s: %s", s->name, why);
@@ -112,6 +116,27 @@ static int meet(struct uvs__reshard *m, const char *name, bool adopt) {
   if (rc == 0)
     rc = look_at_map(s, adopt);
   return rc;
+}
+
+/* Two names of one server would make it move jobs to itself. And records of ends and due times move
+ * as they are, so the clocks must agree. */
+static int compare(struct uvs__reshard *m) {
+  for (size_t i = 0; i < m->n; i++) {
+    const struct uvs__reshard_server *a = m->servers[i];
+
+    for (size_t j = 0; j < i; j++) {
+      const struct uvs__reshard_server *b = m->servers[j];
+      int64_t us = a->clock_us == 0 || b->clock_us == 0 ? 0 : a->clock_us - b->clock_us;
+
+      if (strcmp(a->redis.run_id, b->redis.run_id) == 0 && a->options->db == b->options->db)
+        return uvs__reshard_fail(m, UV_EINVAL, "%s and %s are the same server", b->name, a->name);
+      if (us > CLOCKS_US || us < -CLOCKS_US)
+        return uvs__reshard_fail(m, UV_EINVAL,
+                                 "the clocks of %s and %s differ by %lld s: set them first",
+                                 b->name, a->name, (long long)((us < 0 ? -us : us) / 1000000));
+    }
+  }
+  return 0;
 }
 
 /* Calls `meet` for each server of a list. */
@@ -217,6 +242,8 @@ static int check_empty(struct uvs__reshard_server *s) {
 int uvs__reshard_look_at_others(struct uvs__reshard *m, const char *const *wanted, size_t n) {
   int rc = meet_all(m, m->wanted, false);
 
+  if (rc == 0)
+    rc = compare(m);
   for (size_t i = 0; i < n && rc == 0; i++)
     if (!uvs__reshard_has_slots(&m->map, wanted[i]))
       rc = check(uvs__reshard_find(m, wanted[i]), true);
