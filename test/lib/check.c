@@ -6,8 +6,10 @@
  * is compared with these numbers. If all members of a list say that they are in it, and the list
  * has as many members as there are such tasks, then no such task is missing in it.
  *
- * A small scheduler is checked at every unlock, a large one at every 1024th, since a check looks at
- * everything. UVS__CHECKS is 1, or a factor by which both kinds of checks become rarer.
+ * A small scheduler is checked at every unlock. A check looks at everything, so a large scheduler
+ * is checked at every 1024th unlock, and a very large one more rarely still: all checks together
+ * look at about four slots per unlock. UVS__CHECKS is 1, or a factor by which all checks become
+ * rarer.
  */
 #ifdef UVS__CHECKS
 
@@ -16,6 +18,7 @@
 
 #define SMALL 256 /* slots and lanes together */
 #define NOW_AND_THEN 1024
+#define SLOTS_PER_UNLOCK 4
 
 #define PLACES (UVS__WITH_CALLER + 1)
 
@@ -222,7 +225,8 @@ static void check_delay(const uvs_t *s, const struct tally *n) {
 
 /* Checks that the tasks from `first` to `last` are linked both ways and are all at this place.
  * Returns their number. The walk ends: in a cycle, one task would have two predecessors. */
-static uint64_t check_list(const uvs_t *s, uint32_t first, uint32_t last, enum uvs__place place) {
+static uint64_t check_task_list(const uvs_t *s, uint32_t first, uint32_t last,
+                                enum uvs__place place) {
   uint32_t previous = UVS__NONE;
   uint64_t count = 0;
 
@@ -241,8 +245,8 @@ static void check_lists(const uvs_t *s, const struct tally *n) {
   const struct uvs__list *owed = &s->at.owed;
   const struct uvs__list *arrivals = &s->at.arrivals;
 
-  UVS_ASSERT(check_list(s, owed->first, owed->last, UVS__IN_OWED) == n->place[UVS__IN_OWED]);
-  UVS_ASSERT(check_list(s, arrivals->first, arrivals->last, UVS__IN_ARRIVALS) ==
+  UVS_ASSERT(check_task_list(s, owed->first, owed->last, UVS__IN_OWED) == n->place[UVS__IN_OWED]);
+  UVS_ASSERT(check_task_list(s, arrivals->first, arrivals->last, UVS__IN_ARRIVALS) ==
              n->place[UVS__IN_ARRIVALS]);
 }
 
@@ -286,7 +290,7 @@ static void check_gate_tasks(const uvs_t *s, const struct uvs__gate *g,
 
 /* Returns the number of tasks that wait in the gate. */
 static uint64_t check_gate_waiting(const uvs_t *s, const struct uvs__gate *g) {
-  uint64_t count = check_list(s, g->first_waiting, g->last_waiting, UVS__IN_GATE);
+  uint64_t count = check_task_list(s, g->first_waiting, g->last_waiting, UVS__IN_GATE);
 
   for (uint32_t slot = g->first_waiting; slot != UVS__NONE;
        slot = uvs__link_at(&s->table, slot)->b) {
@@ -400,12 +404,16 @@ static void check_wanting(const uvs_t *s) {
 
 /* ---- the whole check ---- */
 
-static bool is_small(const uvs_t *s) {
+/* A check after how many unlocks? */
+static uint64_t interval(const uvs_t *s) {
   uint64_t size = s->table.tasks.made;
 
   for (const struct uvs__gate *g = s->gates; g != NULL && size <= SMALL; g = g->next_gate)
     size++;
-  return size <= SMALL;
+  if (size <= SMALL)
+    return 1;
+  size /= SLOTS_PER_UNLOCK;
+  return size < NOW_AND_THEN ? NOW_AND_THEN : size;
 }
 
 /* Counts the calls of all schedulers together. The count only makes the checks rarer. */
@@ -413,7 +421,7 @@ static bool is_time(const uvs_t *s) {
   static _Atomic uint32_t calls;
   uint32_t n = uvs__locked_add(&calls, 1, relaxed); /* a count */
 
-  return n % UVS__CHECKS == 0 && (n % (UVS__CHECKS * NOW_AND_THEN) == 0 || is_small(s));
+  return n % UVS__CHECKS == 0 && n % (UVS__CHECKS * interval(s)) == 0;
 }
 
 void uvs__check_now(uvs_t *s) {

@@ -54,6 +54,7 @@ local function add_job(field, s)
     end
     return
   end
+  note_size(q, #record)
   call('HSET', q.job, rest, record)
   if j.key then
     call('HSET', q.key, j.key, rest)

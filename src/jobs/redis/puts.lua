@@ -21,6 +21,7 @@ end
 local function make_record(q, a)
   local name, key, meta = ARGV[a + 2], ARGV[a + 3], ARGV[a + 8]
   local head
+  note_size(q, #ARGV[a + 9])
   number = number + 1
   head = make_head(tonumber(ARGV[a + 5]), number, tonumber(ARGV[a + 7]),
     name ~= '' and name ~= q.name and name, key ~= '' and key, meta ~= '')
