@@ -3,7 +3,9 @@
  * redis_reshard: moves jobs between the servers of a store. This header is for the files
  * redis_reshard*.c only.
  *
- *   redis_reshard.c       uvs_jobs_reshard: looks at the servers, writes the maps
+ *   redis_reshard.c       uvs_jobs_reshard
+ *   redis_reshard_look.c  looks at the servers
+ *   redis_reshard_map.c   writes the maps
  *   redis_reshard_pass.c  one pass over a server: moves what belongs to other servers
  *   redis_reshard_batch.c moves one batch
  *   redis_reshard_call.c  one server: its connection, and commands one at a time
@@ -33,6 +35,7 @@ struct uvs__reshard_server {
   char epoch[64];          /* of the data, when it was looked at; "": there is no data */
   bool is_owner;           /* in the map that it has */
   char id[40];             /* of the data */
+  int64_t clock_us;        /* of the server, less the monotonic one; 0: unknown */
   int64_t moved_from;      /* the number of the newest job when the move began */
   bool clean;              /* nothing is here any more that belongs to another server */
 };
@@ -114,5 +117,26 @@ struct uvs__reshard_names {
   size_t n;
 };
 int uvs__reshard_queues(struct uvs__reshard_server *s, struct uvs__reshard_names *ret);
+
+/* ---------------------------------------------------- redis_reshard_look.c --- */
+
+/* Reads `epoch`, `id` and `moved_from` of the server. */
+int uvs__reshard_look(struct uvs__reshard_server *s);
+/* Finds the newest map, and all its servers. Without a map, it makes that of one server, with
+ * generation 0. */
+int uvs__reshard_look_at_all(struct uvs__reshard *m);
+/* Looks at the n servers that are wanted: those that are not in the map must be empty. */
+int uvs__reshard_look_at_others(struct uvs__reshard *m, const char *const *wanted, size_t n);
+
+static inline bool uvs__reshard_has_slots(const struct uvs__redis_map *map, const char *name) {
+  return uvs__redis_map_find(map, name) < map->n;
+}
+
+/* ----------------------------------------------------- redis_reshard_map.c --- */
+
+/* Writes m->map to all servers that have data: those of the map, and those that were removed. */
+int uvs__reshard_write_map(struct uvs__reshard *m);
+/* Makes the new servers ready, and writes m->map, which is of state moving. */
+int uvs__reshard_switch(struct uvs__reshard *m);
 
 #endif

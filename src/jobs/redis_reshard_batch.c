@@ -14,7 +14,7 @@
 struct batch {
   struct uvs__arena arena;
   int64_t looked_at, number, fence;
-  const char *to, *kind;
+  const char *to, *kind, *from;
   struct uvs__bytes *items; /* id and text of each */
   size_t n;                 /* of items: two for each */
 };
@@ -22,19 +22,20 @@ struct batch {
 static int read_batch(void *to, redisReply *const *body, size_t n) {
   struct batch *b = to;
 
-  if (n < 5 || (n - 5) % 2 != 0)
+  if (n < 6 || (n - 6) % 2 != 0)
     return UV_EIO;
   b->looked_at = uvs__redis_int(body[0]);
   b->number = uvs__redis_int(body[1]);
   b->to = uvs__redis_string(&b->arena, uvs__redis_bytes(body[2]));
   b->kind = uvs__redis_string(&b->arena, uvs__redis_bytes(body[3]));
-  b->fence = uvs__redis_int(body[4]);
-  b->n = n - 5;
+  b->from = uvs__redis_string(&b->arena, uvs__redis_bytes(body[4]));
+  b->fence = uvs__redis_int(body[5]);
+  b->n = n - 6;
   b->items = uvs__arena_alloc(&b->arena, (b->n + 1) * sizeof *b->items);
-  if (b->to == NULL || b->kind == NULL || b->items == NULL)
+  if (b->to == NULL || b->kind == NULL || b->from == NULL || b->items == NULL)
     return UV_ENOMEM;
   for (size_t i = 0; i < b->n; i++) {
-    struct uvs__bytes bytes = uvs__redis_bytes(body[5 + i]);
+    struct uvs__bytes bytes = uvs__redis_bytes(body[6 + i]);
 
     b->items[i].data = uvs__redis_string(&b->arena, bytes);
     b->items[i].size = bytes.size;
@@ -56,21 +57,16 @@ static bool queue_of(struct batch *b, struct uvs__queue_names *ret) {
   return name != NULL && uvs__queue_index(ret, name) > 0;
 }
 
-struct import {
-  const char *from;
-  const struct batch *batch;
-};
-
 static void add_import(struct uvs__reshard_server *s, struct uvs__words *w, const void *from) {
-  const struct import *import = from;
+  const struct batch *b = from;
 
   (void)s;
-  uvs__words_text(w, import->from);
-  uvs__words_int(w, import->batch->number);
-  uvs__words_text(w, import->batch->kind);
-  uvs__words_int(w, import->batch->fence);
-  for (size_t i = 0; i < import->batch->n; i++)
-    uvs__words_add(w, import->batch->items[i].data, import->batch->items[i].size);
+  uvs__words_text(w, b->from);
+  uvs__words_int(w, b->number);
+  uvs__words_text(w, b->kind);
+  uvs__words_int(w, b->fence);
+  for (size_t i = 0; i < b->n; i++)
+    uvs__words_add(w, b->items[i].data, b->items[i].size);
 }
 
 static void add_drop(struct uvs__reshard_server *s, struct uvs__words *w, const void *from) {
@@ -97,8 +93,7 @@ static int deliver(struct uvs__reshard_server *s, struct batch *b) {
   struct uvs__reshard *m = s->move;
   struct uvs__reshard_server *to = uvs__reshard_find(m, b->to);
   struct uvs__queue_names queues;
-  struct import import = {s->id, b};
-  struct uvs__reshard_command take = {UVS__REDIS_IMPORT, &queues, add_import, &import, NULL, NULL},
+  struct uvs__reshard_command take = {UVS__REDIS_IMPORT, &queues, add_import, b, NULL, NULL},
                               drop = {UVS__REDIS_DROP, &queues, add_drop, b, NULL, NULL};
   int rc;
 
@@ -125,7 +120,7 @@ static int deliver(struct uvs__reshard_server *s, struct batch *b) {
 static void add_export(struct uvs__reshard_server *s, struct uvs__words *w, const void *from) {
   const struct uvs__reshard_export *e = from;
 
-  (void)s;
+  uvs__words_text(w, s->redis.run_id);
   uvs__words_text(w, e->to);
   uvs__words_text(w, e->kind);
   for (size_t i = 0; i < e->n && i < BATCH; i++)

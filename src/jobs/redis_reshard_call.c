@@ -61,7 +61,7 @@ int uvs__reshard_add(struct uvs__reshard *m, const char *name, struct uvs__resha
   static const struct uvs__redis_link_hooks hooks = {on_up, on_nothing, on_nothing, on_message};
   static const struct uvs__redis_hooks redis_hooks = {.new_events = on_new_events};
   struct uvs__reshard_server *s = uvs__jobs_alloc(sizeof *s);
-  const struct uvs__redis_options *given = m->wanted;
+  const struct uvs__redis_options *given = m->given;
   char own[UVS__REDIS_SERVER_NAME], why[200];
   int rc;
 
@@ -72,9 +72,9 @@ int uvs__reshard_add(struct uvs__reshard *m, const char *name, struct uvs__resha
     return uvs__reshard_fail(m, UV_E2BIG, "there are too many servers");
   }
   snprintf(s->name, sizeof s->name, "%s", name);
-  for (struct uvs__redis_options *o = m->given; o != NULL; o = o->next)
+  for (struct uvs__redis_options *o = m->wanted; o != NULL; o = o->next)
     if (uvs__redis_server_name(o, own) && strcmp(own, name) == 0)
-      given = m->given;
+      given = m->wanted;
   rc = uvs__redis_server_options(name, given, &s->options, why, sizeof why);
   if (rc != 0) {
     uvs__jobs_free(s);

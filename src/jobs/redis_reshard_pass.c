@@ -304,7 +304,6 @@ int uvs__reshard_queues(struct uvs__reshard_server *s, struct uvs__reshard_names
   struct uvs__reshard_command c = {UVS__REDIS_NO_SCRIPT, NULL, add_names, NULL, read_names, ret};
   int rc;
 
-  memset(ret, 0, sizeof *ret);
   rc = uvs__reshard_do(s, &c);
   if (rc != 0)
     uvs__arena_free(&ret->arena);
@@ -344,7 +343,7 @@ static int ask_puts(struct uvs__reshard_server *s, struct puts *ret) {
 /* Ticks move with their crons, as jobs of UVS__CRON_QUEUE. Jobs come before dead letters and ends,
  * because a job may become one of these meanwhile. */
 static int walk_all(struct pass *p) {
-  struct uvs__reshard_names names;
+  struct uvs__reshard_names names = {.n = 0};
   int rc = uvs__reshard_queues(p->server, &names);
 
   if (rc != 0)

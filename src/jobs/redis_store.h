@@ -93,6 +93,8 @@ enum {
   UVS__IN_TRANSIT       /* on its way to another server: ask again shortly; nothing was done */
 };
 #define UVS__ONLY_IF_THERE 4 /* is added to key_policy of a put */
+#define UVS__STRAY \
+  8 /* the same, in a settle: the put has a key whose slot moves to another server */
 
 /* --------------------------------------------------------- redis_server.c --- */
 

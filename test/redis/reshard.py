@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 
-from cluster import PATIENCE, REQUEST, Cluster
+from cluster import PATIENCE, REQUEST, Clock, Cluster
 from faults import report
 from scripts import GLOBAL_KEYS, QUEUE_KEYS, texts
 from server import Client, Server
@@ -48,9 +48,9 @@ def check(condition, text):
 class Shard:
     """A server, and calls of the scripts on it. The epoch is that of the data."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, env=None):
         os.mkdir(folder)
-        self.server = Server(folder)
+        self.server = Server(folder, env)
         self.server.start()
         self.url = f"redis://127.0.0.1:{self.server.port}/0"
         self.client = Client(self.server.port)
@@ -260,10 +260,9 @@ def rules(options):
                      outbox=False)[0] == 1, "a put without epoch")
 
         # A batch is taken over once. Only the batch that is there is dropped.
-        batch = a.call("export", ["q"], b.url, "job", "id")
-        number, kind, fence, items = batch[4], batch[6], batch[7], batch[8:]
+        batch = a.call("export", ["q"], "run", b.url, "job", "id")
+        number, kind, source, fence, items = batch[4], batch[6], batch[7], batch[8], batch[9:]
         check(batch[3] == 0, "an export although there is a batch")
-        source = a.meta("id")
         check(b.call("import", ["q"], source, number, kind, fence, *items)[3] == 2, "import")
         check(b.call("import", ["q"], source, number, kind, fence, *items)[3] == -1, "import again")
         check(int(b.meta("fence")) == int(a.meta("fence")) == fence > 0, "fences fall")
@@ -295,6 +294,15 @@ def rules(options):
         check(b.ids()["cron"] == [cron] and f"{CRON}/{cron}" in b.ids()["job"], "the cron")
         check(b.put("q", dead)[0] == EXISTS and b.put("q", ended)[0] == EXISTS, "letters and ends")
         check(b.put("q", holder)[0] == EXISTS, "the end of a job that was waited for")
+        # A server that has lost its last batch uses the number for another one.
+        a.raw("HINCRBY", a.key("meta"), "batch", -1)
+        number = int(a.meta("batch")) + 1
+        answer = a.call("export", ["q"], "another run", b.url, "job", staying)
+        check(answer[4] == number and answer[7] != source, "a number is used again")
+        check(b.call("import", ["q"], answer[7], number, "job", answer[8], *answer[9:])[3] == 1,
+              "a batch of another run is not taken over")
+        a.call("drop", ["q"], number, "job")
+        check(b.put("q", staying)[0] == EXISTS, "a job is lost")
         check(b.call("bulk", ["q"], "redrive", 1, dead)[3] == b"0", "redrive after the move")
         for shard in (a, b):
             shard.check_sets()
@@ -523,6 +531,26 @@ def errors(options):
               lines[-1]["jobs"] == len(b.ids()["job"]) > 0 and lines[-1]["slots"] == 512 and
               lines[-1]["generation"] == 2, f"--json: {lines}")
         check("done: moved 0 jobs" in scene.must(a.url, scene.urls(0, 1)), "a move that is done")
+        # One server under two names; clocks that differ.
+        refused(1, "are the same server", "--store", b.url, "--to",
+                f"{b.url},redis://localhost:{b.server.port}")
+        if options.shim:
+            clock = Clock(options.shim, 60)
+            late = Shard(f"{scene.folder.name}/late", clock.env)
+            scene.shards.append(late)
+            refused(1, "differ by 60 s", "--store", b.url, "--to", f"{b.url},{late.url}")
+        # The dead letter of a queue that the new server does not know can be put back and moved.
+        a.put("letters", "one", due="+0")
+        fence, claimed = a.claim("letters")
+        where = a if claimed else b
+        if not claimed:
+            check(b.put("letters", "one", due="+0")[0] == NEW, "put")
+            fence, claimed = b.claim("letters")
+        check(where.settle("letters", "one", fence, 5, text="no") == b"0", "dead")
+        scene.must(b.url, c.url)
+        check(c.call("bulk", ["letters"], "redrive", 1, "one")[3] == b"0", "redrive")
+        scene.must(c.url, scene.urls(0, 1))
+        check("letters/one" in a.ids()["job"] + b.ids()["job"], "a job that was put back is lost")
         # A server that was removed, and is not empty any more.
         scene.must(a.url, b.url)
         a.put("q", "stray")
@@ -763,6 +791,7 @@ def main():
     parser.add_argument("--kill")
     parser.add_argument("--node")
     parser.add_argument("--keys")
+    parser.add_argument("--shim", help="the library of clock_shim.c")
     parser.add_argument("--cycles", type=int, default=0)
     parser.add_argument("--log", help="keep all lines in this file")
     parser.add_argument("--break", dest="broken", choices=("twice", "early"))

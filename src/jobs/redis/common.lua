@@ -153,6 +153,14 @@ local function answer(list)
   return list
 end
 
+-- Notes the size of a payload or a record. Claims of a queue with large ones look at sizes first.
+local function note_size(q, size)
+  if size > 4096 and not q.large then
+    call('HSET', q.set, 'large', '1')
+    q.large = true
+  end
+end
+
 -- Is this job, dead letter or end on its way to another server?
 local function in_outbox(field)
   return OUTBOX and call('HEXISTS', OUTBOX, field) == 1

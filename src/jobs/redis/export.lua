@@ -1,11 +1,13 @@
 -- export: takes what belongs to another server out of its places, and puts it into the outbox: a
--- batch. While the outbox has a batch, it takes nothing. Arguments: the name of the other server;
+-- batch. While the outbox has a batch, it takes nothing. Arguments: the run id of this server (a
+-- server that was started again may have lost the last batches, and then uses their numbers for
+-- others); the name of the other server;
 -- 'job' (pending jobs of the queue; crons without a tick, too), 'dead' or 'end'; then for each its
 -- id, which is whole for 'dead' and 'end'. Jobs that are running or held stay. Answer: how many of
--- the ids were looked at, the number of the batch, the server, the kind, the last fence, and for
--- each item of the outbox the whole id and the text, which docs/jobs-redis.md describes.
+-- the ids were looked at, the number of the batch, the other server, the kind, the source (the `id`
+-- of this data and the run that made the batch), the last fence, and for each item of the outbox the whole id and the text, which docs/jobs-redis.md describes.
 local BYTES = 1048576
-local to, kind = ARGV[arg], ARGV[arg + 1]
+local run, to, kind = ARGV[arg], ARGV[arg + 1], ARGV[arg + 2]
 local looked_at, bytes = 0, 0
 
 local function take_definition(name)
@@ -60,7 +62,7 @@ local function take_end(field)
 end
 
 if call('HLEN', OUTBOX) == 0 then
-  for i = arg + 2, #ARGV do
+  for i = arg + 3, #ARGV do
     local id, text = ARGV[i], nil
     local field = id
     if bytes > BYTES then
@@ -79,11 +81,12 @@ if call('HLEN', OUTBOX) == 0 then
   end
   if bytes > 0 then
     call('HINCRBY', META, 'batch', 1)
-    call('HSET', META, 'batch_to', to, 'batch_kind', kind)
+    call('HSET', META, 'batch_to', to, 'batch_kind', kind, 'batch_run', run)
   end
 end
-local batch = call('HMGET', META, 'batch', 'batch_to', 'batch_kind')
-local reply = {0, 0, 0, looked_at, tonumber(batch[1] or 0), batch[2] or '', batch[3] or '', fence}
+local batch = call('HMGET', META, 'batch', 'batch_to', 'batch_kind', 'id', 'batch_run')
+local reply = {0, 0, 0, looked_at, tonumber(batch[1] or 0), batch[2] or '', batch[3] or '',
+  (batch[4] or '') .. ':' .. (batch[5] or ''), fence}
 for _, s in ipairs(call('HGETALL', OUTBOX)) do
   reply[#reply + 1] = s
 end

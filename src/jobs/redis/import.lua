@@ -1,6 +1,5 @@
 -- import: takes over a batch of another server, unless it was taken over before: `meta` has the
--- number of the last batch of each server. Arguments: the `id` of the other server's data, the number
--- of the batch, its kind, the last fence there, then for each item its whole id and its text (export.lua). What is taken
+-- number of the last batch of each source. Arguments: the source of the batch, its number, its kind, the last fence there, then for each item its whole id and its text (export.lua). What is taken
 -- over gets a new number, and keeps its time of put. The next fence is higher than any that a job had
 -- on the other server. Answer: how many items were taken over; -1: it was done before.
 local inbox, batch, kind = 'from:' .. ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2]
@@ -25,6 +24,7 @@ end
 local function add_letter(field, s)
   local ended, _, _, _, _, p = select(2, unpack_bytes(DEAD_HEAD, s))
   s = renumber(s, p)
+  note_queue({name = string.match(field, '^[^/]*')}) -- it may be put back
   call('HSET', DEAD, field, s)
   index_dead(field, number, ended)
 end
@@ -54,6 +54,7 @@ local function add_job(field, s)
     end
     return
   end
+  note_size(q, #record)
   call('HSET', q.job, rest, record)
   if j.key then
     call('HSET', q.key, j.key, rest)

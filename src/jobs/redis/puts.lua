@@ -8,6 +8,7 @@
 local PUT_ARGS = 10
 local KEEP, REPLACE = 0, 1 -- UVS_KEY_...
 local ONLY_IF_THERE = 4    -- is added to the key policy
+local STRAY = 8            -- the same, in a settle: the job belongs to another server by now
 local ELSEWHERE, IN_TRANSIT = 3, 4
 
 local function note_queue(q)
@@ -20,10 +21,7 @@ end
 local function make_record(q, a)
   local name, key, meta = ARGV[a + 2], ARGV[a + 3], ARGV[a + 8]
   local head
-  if #ARGV[a + 9] > 4096 and not q.large then -- claims of this queue then look at sizes first
-    call('HSET', q.set, 'large', '1')
-    q.large = true
-  end
+  note_size(q, #ARGV[a + 9])
   number = number + 1
   head = make_head(tonumber(ARGV[a + 5]), number, tonumber(ARGV[a + 7]),
     name ~= '' and name ~= q.name and name, key ~= '' and key, meta ~= '')
@@ -50,7 +48,7 @@ end
 -- (neither is in use here); or 4 (the job that is to be replaced is on its way to another server).
 local function put_one(q, a)
   local rest, key, policy = ARGV[a + 1], ARGV[a + 3], tonumber(ARGV[a + 4])
-  local only_if_there = policy >= ONLY_IF_THERE
+  local only_if_there = band(policy, ONLY_IF_THERE) ~= 0
   local field, due = q.name .. '/' .. rest, due_of(ARGV[a + 6])
   local ended = call('HGET', ENDS, field)
   local holder = false
@@ -74,7 +72,7 @@ local function put_one(q, a)
   end
   if only_if_there and not holder then
     return ELSEWHERE
-  elseif only_if_there then
+  elseif policy >= ONLY_IF_THERE then
     note_stray()
   end
   if holder and not holder.claimed then
@@ -157,7 +155,7 @@ local function put_all(from, n, to)
     local a = from + PUT_ARGS * (i - 1)
     local q = queues[tonumber(ARGV[a])]
     if ARGV[a + 3] == '' and not ids[fields[i]] then
-      if tonumber(ARGV[a + 4]) >= ONLY_IF_THERE then
+      if band(ARGV[a + 4], ONLY_IF_THERE) ~= 0 then
         digits[i] = ELSEWHERE
       else
         put_together(q, a)
