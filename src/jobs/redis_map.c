@@ -207,7 +207,7 @@ void uvs__redis_map_first(struct uvs__redis_map *ret, const char *const *servers
 
 /* Gives each slot whose old owner is full or gone to a server that is not full. */
 static void give_slots(struct uvs__redis_map *map) {
-  size_t left[UVS__REDIS_SERVERS], next = 0;
+  size_t left[UVS__REDIS_SERVERS] = {0}, next = 0;
 
   /* The servers that had most keep the larger shares, if 1024 cannot be divided by n. */
   size_t had[2 * UVS__REDIS_SERVERS] = {0}, larger = UVS__SLOTS % map->n;
@@ -247,7 +247,7 @@ static void give_slots(struct uvs__redis_map *map) {
 
 void uvs__redis_map_change(struct uvs__redis_map *ret, const struct uvs__redis_map *old,
                            const char *const *servers, size_t n) {
-  uint8_t index[2 * UVS__REDIS_SERVERS]; /* of the old servers */
+  uint8_t index[2 * UVS__REDIS_SERVERS] = {0}; /* of the old servers */
 
   memset(ret, 0, sizeof *ret);
   ret->generation = old->generation + 1;

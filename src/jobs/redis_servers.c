@@ -175,7 +175,7 @@ int uvs__redis_server_options(const char *server, const struct uvs__redis_option
 
   if (rc != 0)
     return rc;
-  for (const struct uvs__redis_options *o = given; o != NULL; o = o->next)
+  for (const struct uvs__redis_options *o = given->next; o != NULL; o = o->next)
     if (uvs__redis_server_name(o, name) && strcmp(name, server) == 0)
       user = o;
   (*ret)->user = user->user;

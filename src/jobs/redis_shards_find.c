@@ -80,7 +80,7 @@ static void note_done(struct uvs__shard *shard, const struct uvs__request *r) {
 /* Makes the answer of a server that of the request. */
 static void take_answer(struct uvs__sub *sub, size_t size) {
   struct uvs__request *r = sub->task->r;
-  struct uvs__arena *to = arena_of(r), *from = arena_of(sub->r), all;
+  struct uvs__arena *to = arena_of(r), *from = arena_of(sub->r), all = {NULL};
 
   if (to != NULL) {
     all = *to;

@@ -124,8 +124,11 @@ static void all_counted(struct uvs__task *t) {
   for (const struct uvs__sub *sub = t->subs; sub != NULL && t->status == 0; sub = sub->next)
     n += stats_of(sub)->n_queues;
   queues = uvs__arena_alloc(&r->arena, (n + 1) * sizeof *queues);
-  if (queues == NULL)
+  if (queues == NULL) {
     uvs__task_fail(t, UV_ENOMEM);
+    uvs__task_end(t);
+    return;
+  }
   n = 0;
   for (const struct uvs__sub *sub = t->subs; sub != NULL && t->status == 0; sub = sub->next) {
     const uvs_jobs_stats_t *s = stats_of(sub);
@@ -175,8 +178,11 @@ static void all_crons(struct uvs__task *t) {
   for (const struct uvs__sub *sub = t->subs; sub != NULL && t->status == 0; sub = sub->next)
     n += crons_of(sub)->n;
   r->crons = uvs__arena_alloc(&r->arena, (n + 1) * sizeof *r->crons);
-  if (r->crons == NULL)
+  if (r->crons == NULL) {
     uvs__task_fail(t, UV_ENOMEM);
+    uvs__task_end(t);
+    return;
+  }
   n = 0;
   for (const struct uvs__sub *sub = t->subs; sub != NULL && t->status == 0; sub = sub->next)
     for (size_t i = 0; i < crons_of(sub)->n; i++)

@@ -72,7 +72,7 @@ static struct uvs__sub *make_sub(struct uvs__task *t, struct uvs__shard *shard, 
     return NULL;
   r = (struct uvs__put_request *)(void *)sub->r;
   r->puts = uvs__arena_alloc(&t->arena, n * sizeof *r->puts);
-  sub->puts = uvs__arena_alloc(&t->arena, n * sizeof *sub->puts);
+  sub->puts = uvs__arena_alloc(&t->arena, n * sizeof(struct uvs__put *));
   if (r->puts != NULL && sub->puts != NULL)
     return sub;
   uvs__task_fail(t, UV_ENOMEM);
@@ -133,7 +133,7 @@ static void at_owners(struct uvs__task *t) {
   uvs__task_sent(t);
 }
 
-/* Carries out the puts that `wanted` says, of n. */
+/* Carries out n puts, and then calls `then`. */
 static void carry_out(struct uvs__task *t, struct uvs__put **puts, size_t n,
                       struct uvs__arena *answers, void (*then)(struct uvs__task *t)) {
   struct putting *p = uvs__arena_alloc(&t->arena, sizeof *p);
@@ -326,7 +326,7 @@ void uvs__shards_settle(struct uvs__task *t) {
     for (size_t j = 0; j < r->items[i].n_puts; j++) {
       struct uvs__put *put = &r->items[i].puts[j];
 
-      if (!put->answered && !stays(t->all, shard, put))
+      if (puts != NULL && !put->answered && !stays(t->all, shard, put))
         puts[n++] = put;
     }
   if (n == 0)
