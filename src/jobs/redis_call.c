@@ -159,6 +159,13 @@ static bool is_common(const redisReply *reply) {
          reply->element[0]->type == REDIS_REPLY_INTEGER;
 }
 
+void uvs__redis_note_events(struct uvs__redis *s, uint64_t last) {
+  if (last == s->events)
+    return;
+  s->events = last;
+  s->hooks->new_events(s->arg);
+}
+
 /* Reads the elements that are common to all scripts. */
 static int read_common(struct uvs__redis_call *call, const redisReply *reply, int64_t sent_ns,
                        int64_t received_ns) {

@@ -307,7 +307,7 @@ static void send_init(struct uvs__redis *s) {
 
 /* Data on an empty server begin with the map, because `init` would make data without one. */
 static void ask_epoch(struct uvs__redis *s) {
-  char epoch[33] = "";
+  char epoch[33];
 
   s->ready = false;
   if (s->asking)
@@ -328,13 +328,6 @@ void uvs__redis_new_map(struct uvs__redis *s) {
     ask_epoch(s);
   snprintf(s->face->trouble, sizeof s->face->trouble, "the servers have a new map");
   give_up(s, UV_EAGAIN);
-}
-
-void uvs__redis_note_events(struct uvs__redis *s, uint64_t last) {
-  if (last == s->events)
-    return;
-  s->events = last;
-  s->hooks->new_events(s->arg);
 }
 
 void uvs__redis_run(struct uvs__redis *s, struct uvs__request *first) {

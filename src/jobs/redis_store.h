@@ -116,7 +116,6 @@ void uvs__redis_stop(struct uvs__redis *s);
 void uvs__redis_free(struct uvs__redis *s); /* after the handles were closed */
 /* *s->map has changed. */
 void uvs__redis_new_map(struct uvs__redis *s);
-void uvs__redis_note_events(struct uvs__redis *s, uint64_t last);
 /* For tests: the i-th server of a store. */
 struct uvs__redis *uvs__redis_server_of(struct uvs__store *store, size_t i);
 
@@ -184,6 +183,8 @@ void *uvs__redis_call_new(struct uvs__redis_op *op, size_t size,
                           void (*answered)(struct uvs__redis_call *call, int status,
                                            redisReply *const *body, size_t n));
 
+/* The number of the newest event is known. */
+void uvs__redis_note_events(struct uvs__redis *s, uint64_t last);
 /* The server's clock was read between two monotonic times. */
 void uvs__redis_note_clock(struct uvs__redis *store, struct uvs__redis_reading reading);
 int64_t uvs__redis_now_us(struct uvs__redis *store);
