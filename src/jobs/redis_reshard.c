@@ -17,6 +17,21 @@
 
 /* ------------------------------------------------------------------------- move --- */
 
+/* A server that was started again may have lost the last writes, so it may have things again. */
+static bool is_clean(const struct uvs__reshard_server *s) {
+  return s->epoch[0] == '\0' || (s->clean && strcmp(s->clean_run, s->redis.run_id) == 0);
+}
+
+/* Also after the last pass: an outbox may have come back in the same way. */
+static int finish_batches(struct uvs__reshard *m) {
+  int rc = 0;
+
+  for (size_t i = 0; i < m->n && rc == 0; i++)
+    if (m->servers[i]->epoch[0] != '\0')
+      rc = uvs__reshard_finish_batch(m->servers[i]);
+  return rc;
+}
+
 /* Passes over all servers until all are clean. That stays so: a server that has nothing of another
  * one gets nothing of another one. */
 static int move_all(struct uvs__reshard *m) {
@@ -30,11 +45,11 @@ static int move_all(struct uvs__reshard *m) {
     for (size_t i = 0; i < m->n; i++) {
       uint64_t running = 0;
       struct uvs__reshard_server *s = m->servers[i];
-      int rc = s->clean || s->epoch[0] == '\0' ? 0 : uvs__reshard_pass(s, &running);
+      int rc = is_clean(s) ? 0 : uvs__reshard_pass(s, &running);
 
       if (rc != 0)
         return rc;
-      clean = clean && (s->clean || s->epoch[0] == '\0');
+      clean = clean && is_clean(s);
       all += running;
       if (running > 0)
         waits_for = s->name;
@@ -132,6 +147,8 @@ static int reshard(struct uvs__reshard *m, char (*names)[UVS__REDIS_SERVER_NAME]
   }
   /* Also after an earlier call that had only this left to do. */
   rc = m->map.generation == 0 ? 0 : uvs__reshard_write_map(m);
+  if (rc == 0 && m->map.generation > 0)
+    rc = finish_batches(m);
   return rc != 0 ? rc : uvs__reshard_tell(m, UVS_RESHARD_DONE, NULL);
 }
 

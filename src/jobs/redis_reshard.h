@@ -38,6 +38,7 @@ struct uvs__reshard_server {
   int64_t clock_us;        /* of the server, less the monotonic one; 0: unknown */
   int64_t moved_from;      /* the number of the newest job when the move began */
   bool clean;              /* nothing is here any more that belongs to another server */
+  char clean_run[60];      /* the run id of the server then */
 };
 
 struct uvs__reshard {

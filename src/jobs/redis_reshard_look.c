@@ -32,7 +32,8 @@ static int read_meta(void *to, redisReply *const *body, size_t n) {
   if (meta->type != REDIS_REPLY_ARRAY || meta->elements != 4)
     return UV_EIO;
   version = uvs__redis_bytes(meta->element[0]);
-  if (version.size > 0 && strcmp(version.data, UVS__REDIS_FORMAT) != 0)
+  if (version.size > 0 && strcmp(version.data, UVS__REDIS_FORMAT) != 0 &&
+      strcmp(version.data, "2") != 0)
     return UV_ENOTSUP;
   snprintf(s->epoch, sizeof s->epoch, "%s", (const char *)uvs__redis_bytes(meta->element[1]).data);
   snprintf(s->id, sizeof s->id, "%s", (const char *)uvs__redis_bytes(meta->element[2]).data);
@@ -131,9 +132,9 @@ static int compare(struct uvs__reshard *m) {
       if (strcmp(a->redis.run_id, b->redis.run_id) == 0 && a->options->db == b->options->db)
         return uvs__reshard_fail(m, UV_EINVAL, "%s and %s are the same server", b->name, a->name);
       if (us > CLOCKS_US || us < -CLOCKS_US)
-        return uvs__reshard_fail(m, UV_EINVAL,
-                                 "the clocks of %s and %s differ by %lld s: set them first",
-                                 b->name, a->name, (long long)((us < 0 ? -us : us) / 1000000));
+        return uvs__reshard_fail(
+            m, UV_EINVAL, "the clocks of %s and %s differ by %lld s: set them first", b->name,
+            a->name, (long long)(((us < 0 ? -us : us) + 500000) / 1000000));
     }
   }
   return 0;

@@ -373,6 +373,7 @@ int uvs__reshard_pass(struct uvs__reshard_server *s, uint64_t *ret_running) {
     rc = ask_puts(s, &after);
   s->clean = rc == 0 && p.moved == 0 && p.running == 0 && before.strays == after.strays &&
              (stays(&p) || before.number == after.number);
+  strcpy(s->clean_run, s->redis.run_id);
   *ret_running = p.running;
   if (rc == UV_ENOMEM)
     return uvs__reshard_fail(s->move, rc, "no memory");

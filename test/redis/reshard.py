@@ -307,6 +307,13 @@ def rules(options):
         for shard in (a, b):
             shard.check_sets()
             check(shard.meta("moving") == "0" and shard.meta("servers") == "2", "the last map")
+            check(shard.meta("version") == "2", "programs without maps are not kept out")
+        # A batch that comes back, because a server has lost its last write, is finished later.
+        check(a.put("q", "back") == (NEW, None), "put")
+        a.call("export", ["q"], "run", b.url, "job", "back")
+        check(a.ids()["outbox"] == ["q/back"], "export")
+        scene.must(a.url, scene.urls(0, 1))
+        check(a.ids()["outbox"] == [] and "q/back" in b.ids()["job"], "a batch stays for ever")
 
 
 # ------------------------------------------------------------------------ kills

@@ -13,7 +13,7 @@ if not m[1] then
   redis.call('HSET', KEYS[1], 'version', ARGV[1], 'run_id', ARGV[7], 'number', '0', 'fence', '0',
     'event', '0')
 end
-if m[1] ~= ARGV[1] then
+if m[1] ~= ARGV[1] and m[1] ~= '2' then
   return {1, m[1]}
 end
 local random, generation = string.match(m[2], '^([^.]*)%.?(%d*)$')
@@ -27,7 +27,8 @@ elseif generation >= tonumber(ARGV[3]) then
   return {0, m[2]}
 end
 local epoch = random .. '.' .. ARGV[3]
-redis.call('HSET', KEYS[1], 'epoch', epoch, 'servers', ARGV[5], 'moving', ARGV[6], 'moved_from',
+-- Version 2: programs that know no maps stay out.
+redis.call('HSET', KEYS[1], 'version', '2', 'epoch', epoch, 'servers', ARGV[5], 'moving', ARGV[6], 'moved_from',
   m[3], 'id', m[4] or ARGV[8])
 redis.call('SET', KEYS[2], ARGV[4])
 -- Nodes that know the map before look at once.
