@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 DESTDIR ?=
 # The lines that `make contract` requires: single lines or whole chapters, e.g. REQUIRE='S1-S11 L'.
-REQUIRE ?= S F P D T R J L K Q
+REQUIRE ?= S F P D T R J L K Q X
 
 .PHONY: all test demo demo-jobs bench bench-full bench-node bench-calendar bench-jobs bench-amqp proof proof-model soak coverage mutants install uninstall \
   amalgamation symbols docs contract format portability ci clean
@@ -35,9 +35,10 @@ with-tests: build/build.ninja
 test: with-tests
 	@MESON_TESTTHREADS=$$((2 * $$(getconf _NPROCESSORS_ONLN))) .ci/test --node build
 
+# TRACE=FILE also writes what happened, for https://ui.perfetto.dev.
 demo: build/build.ninja
 	@meson compile -C build demos
-	@build/examples/demo
+	@build/examples/demo $(if $(TRACE),--trace '$(TRACE)')
 	@test ! -x build/examples/orders || { echo; build/examples/orders; }
 
 # The second part of `make demo`: orders survive the death of the shop. Needs the jobs library.
@@ -77,6 +78,11 @@ bench-jobs: build/build.ninja
 bench-amqp: build/build.ninja
 	@meson compile -C build bench-amqp
 	@cd build && ../bench/amqp bench/bench-amqp
+
+# The flight recorder: what it costs while none is open, and while one is. A minute.
+bench-trace: build/build.ninja
+	@ninja -C build bench/bench-trace bench/libuvsched-bench.so bench/libuvsched-untraced.so
+	@build/bench/bench-trace build/bench
 
 # Costs of single operations on this machine: make bench-stats, make bench-dispose.
 bench-%: build/build.ninja

@@ -25,6 +25,7 @@
 #include "uvsched/outcome.h"
 #include "uvsched/settings.h"
 #include "uvsched/stats.h"
+#include "uvsched/trace.h"
 #include "uvsched/executor.h"
 #include "uvsched/lane.h"
 #include "uvsched/queue.h"
@@ -802,6 +803,7 @@ static int e_any_with(void) {
   return rc
 #define uvs_info_t_fill uvs_info_init
 #define uvs_counts_t_fill uvs_counts_init
+#define uvs_name_stats_t_fill uvs_name_stats_init
 #define uvs_histogram_t_fill uvs_histogram_init
 
 static int e_info(void) {
@@ -822,6 +824,23 @@ static int e_each(void) {
   return rc == 77 ? 0 : rc;
 }
 
+static int e_name_stats(void) {
+  FILLS(uvs_name_stats_t, uvs_name_stats(any_scheduler(), any_name(), chance(5) ? NULL : b.at));
+}
+
+static int on_each_name(uvs_t *s, const uvs_name_stats_t *stats, void *arg) {
+  (void)s, (void)arg;
+  if (stats->name[0] == '\0')
+    fail("uvs_each_name", 0);
+  return chance(5) ? 77 : 0;
+}
+
+static int e_each_name(void) {
+  int rc = uvs_each_name(any_scheduler(), chance(5) ? NULL : on_each_name, NULL);
+
+  return rc == 77 ? 0 : rc;
+}
+
 static FILE *nowhere;
 
 static int e_dump(void) {
@@ -834,6 +853,76 @@ static int e_stats_write(void) {
   return rc == 77 ? 0 : rc;
 }
 
+/* The two have no name, so they cannot be on one page. */
+static int e_stats_write_all(void) {
+  uvs_t *list[2] = {any_scheduler(), w.other};
+  int rc =
+      uvs_stats_write_all(chance(5) ? NULL : list, below(3), chance(5) ? NULL : on_write, NULL);
+
+  return rc == 77 ? 0 : rc;
+}
+
+static void on_trigger(uvs_t *s, int reason, int64_t ns, uvs_id_t id, void *arg) {
+  (void)s, (void)id, (void)arg;
+  if (reason < UVS_TRACE_LATE || reason > UVS_TRACE_HELD || ns <= 0)
+    fail("on_trigger", reason);
+}
+
+static int e_trace_open(void) {
+  uvs_trace_options_t o;
+  struct block b;
+  int rc;
+
+  uvs_trace_options_init(&o);
+  o.bytes = (size_t)64 << 10;
+  for (size_t k = below(3); k > 0; k--) {
+    switch (below(4)) {
+    case 0:
+      o.bytes = PICK(size_t, 0, 1, 65535, 65537, SIZE_MAX);
+      break;
+    case 1:
+      o.on_trigger = on_trigger;
+      break;
+    case 2:
+      o.late_ns = any_ns();
+      break;
+    default:
+      o.held_ns = any_ns();
+    }
+  }
+  b = block_of(&o, sizeof o);
+  rc = uvs_trace_open(any_scheduler(), chance(10) ? NULL : b.at);
+  free(b.at);
+  return rc;
+}
+
+static int e_trace_close(void) {
+  return uvs_trace_close(any_scheduler());
+}
+
+static int e_trace_write(void) {
+  int rc = uvs_trace_write(any_scheduler(), any_ns(), chance(70) ? below(2) : any_flags(),
+                           chance(5) ? NULL : on_write, NULL);
+
+  return rc == 77 ? 0 : rc;
+}
+
+static int e_trace_runs(void) {
+  uvs_trace_run_t run;
+  struct block b;
+  size_t count;
+  int rc;
+
+  uvs_trace_run_init(&run);
+  b = block_of(&run, sizeof run);
+  rc = uvs_trace_runs(any_scheduler(), any_ns(), chance(5) ? NULL : b.at, below(2),
+                      chance(5) ? NULL : &count);
+  if (rc == 0 && count > 1)
+    fail("more runs than there is room", (long long)count);
+  free(b.at);
+  return rc;
+}
+
 static int is_text(const char *text) {
   return text == NULL || text[0] == '\0' ? INT_MIN : 0;
 }
@@ -844,6 +933,10 @@ static int e_state_name(void) {
 
 static int e_outcome_name(void) {
   return is_text(uvs_outcome_name(any_int()));
+}
+
+static int e_name(void) {
+  return strcmp(uvs_name(w.s), "") == 0 ? 0 : INT_MIN;
 }
 
 static int e_late_name(void) {
@@ -1550,6 +1643,7 @@ static const struct entry table[] = {
     {"uvs_data", e_data, 0, {0}},
     {"uvs_dump", e_dump, 0, {0}},
     {"uvs_each", e_each, 0, {0}},
+    {"uvs_each_name", e_each_name, 0, {0}},
     {"uvs_execute", e_execute, 0, {UV_EAGAIN}},
     {"uvs_find", e_find, 0, {UV_ENOENT}},
     {"uvs_finish", e_finish, 0, {UV_ENOENT}},
@@ -1572,6 +1666,8 @@ static const struct entry table[] = {
     {"uvs_lane_submit", e_lane_submit, 0, {UV_ENOENT, UV_ECANCELED, UV_EAGAIN}},
     {"uvs_late_name", e_late_name, 0, {0}},
     {"uvs_loop", e_loop, 0, {0}},
+    {"uvs_name", e_name, 0, {0}},
+    {"uvs_name_stats", e_name_stats, 0, {UV_ENOENT}},
     {"uvs_next_due", e_next_due, 0, {0}},
     {"uvs_next_runs", e_next_runs, 0, {UV_ENOENT}},
     {"uvs_now", e_now, 0, {0}},
@@ -1631,6 +1727,7 @@ static const struct entry table[] = {
     {"uvs_shutdown_within", e_shutdown_within, ENDS, {0}},
     {"uvs_state_name", e_state_name, 0, {0}},
     {"uvs_stats_write", e_stats_write, 0, {0}},
+    {"uvs_stats_write_all", e_stats_write_all, 0, {0}},
     {"uvs_strerror", e_strerror, 0, {0}},
     {"uvs_submit", e_submit, 0, {UV_EAGAIN, UV_ECANCELED, UV_ENOENT}},
     {"uvs_submit_many", e_submit_many, 0, {UV_EAGAIN, UV_ECANCELED, UV_ENOENT}},
@@ -1639,6 +1736,10 @@ static const struct entry table[] = {
     {"uvs_threads_open", e_threads_open, 0, {0}},
     {"uvs_threads_resize", e_threads_resize, 0, {0}},
     {"uvs_threads_size", e_threads_size, 0, {0}},
+    {"uvs_trace_close", e_trace_close, 0, {UV_ENOENT}},
+    {"uvs_trace_open", e_trace_open, 0, {UV_EALREADY}},
+    {"uvs_trace_runs", e_trace_runs, 0, {UV_ENOENT}},
+    {"uvs_trace_write", e_trace_write, 0, {UV_ENOENT}},
     {"uvs_unref", e_unref, 0, {UV_ENOENT}},
     {"uvs_version", e_version, 0, {0}},
     {"uvs_version_string", e_version_string, 0, {0}},

@@ -9,6 +9,7 @@
  */
 #include "pool/runner.h"
 
+#include "core/trace.h"
 #include "core/wake.h"
 
 #include <sched.h>
@@ -28,7 +29,7 @@ void uvs__record_start(uvs_t *s, struct uvs__started *st, struct uvs__cell *cell
 
 void uvs__call_body(uvs_t *s, struct uvs__started *st, struct uvs__run_end *ret) {
   uvs_run_t *run = &st->run;
-  struct uvs__frame frame = {s, (uint32_t)run->id & UVS__SLOT_MASK, uvs__thread.frame};
+  struct uvs__frame frame = {s, (uint32_t)run->id & UVS__SLOT_MASK, uvs__thread.frame, run->runner};
 
   *ret = (struct uvs__run_end){.status = 0};
   if (st->expired) {
@@ -63,6 +64,8 @@ void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_e
   struct uvs__task *t = uvs__task(s, slot);
 
   if (st->expired) {
+    if (uvs__is_traced(s))
+      uvs__trace_put_end(s, &st->run, UVS__TRACE_UNBEGUN, e->end_ns);
     uvs__time_out_started(s, slot, e->end_ns);
     return;
   }
@@ -72,6 +75,8 @@ void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_e
     t->flags |= UVS__PENDING;
     if (!uvs__has(t, UVS__FINISHED)) {
       t->ready_ns = (uint64_t)st->run.start_ns; /* uvs_finish needs it */
+      if (uvs__is_traced(s))
+        uvs__trace_put_end(s, &st->run, UVS__TRACE_END, e->end_ns);
       return;
     }
     e->status = t->status;
@@ -79,6 +84,8 @@ void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_e
   e->status = uvs__status_of(e->status);
   uvs__cell_end(cell, e->end_ns - (uint64_t)st->run.start_ns);
   uvs__name_ended(s, st->context.extra, e->end_ns - (uint64_t)st->run.start_ns);
+  if (uvs__is_traced(s))
+    uvs__trace_put_last(s, t, &st->run, e);
   uvs__body_returned(s, slot, e);
 }
 
