@@ -114,6 +114,14 @@ static bool event_has(const struct shards_test *t, const char *what, int server)
   return at != NULL && strstr(at, redis_ns_server(server)->socket) != NULL;
 }
 
+/* Does each event of this kind name a server? One that does not is about the whole store. */
+static bool all_name_a_server(const struct shards_test *t, const char *what) {
+  for (const char *at = t->f->events; (at = strstr(at, what)) != NULL; at++)
+    if (strncmp(at + strlen(what), " redis+unix://", 14) != 0)
+      return false;
+  return true;
+}
+
 /* The jobs of the other server run, puts to the dead one end with UVS_EDOWN, and all works again
  * after the restart. */
 static enum greatest_test_res with_one_server_gone(struct shards_test *t, bool killed) {
@@ -135,6 +143,7 @@ static enum greatest_test_res with_one_server_gone(struct shards_test *t, bool k
   EQ(2 * JOBS - second, t->put_ok);
   EQ(second, t->down);
   ASSERT(event_has(t, "store down", 1));
+  ASSERT(all_name_a_server(t, "store down"));
   ASSERT_FALSE(event_has(t, "store down", 0));
   if (killed)
     redis_ns_start_again(1);
