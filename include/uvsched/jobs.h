@@ -355,9 +355,9 @@ UVS_API int uvs_job_error(uvs_job_t *job, const char *text);
  * fails, nothing is put. (A store on several Redis servers puts a job with an id or a key of yours
  * first, if it belongs to another server; then it stays, although the lease is lost.) If the id or
  * the key of the other job is in use, this job still ends as done, and the other one is put only if
- * its key_policy is UVS_KEY_REPLACE and its id is new. Returns 0; UV_EINVAL; UV_E2BIG (also: more
- * than UVS_JOBS_PUT_BYTES_MAX of payload in one run); UV_EAGAIN (more than UVS_JOBS_PUT_MAX jobs in
- * one run); UV_ENOMEM. */
+ * its key_policy is UVS_KEY_REPLACE and its id is new.
+ * Returns 0; UV_EINVAL; UV_E2BIG (also: more than UVS_JOBS_PUT_BYTES_MAX of payload in one run);
+ * UV_EAGAIN (more than UVS_JOBS_PUT_MAX jobs in one run); UV_ENOMEM. */
 UVS_API int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec);
 
 /* Extend the lease so that it ends lease_ns from now or later, and wait until the store has done
