@@ -281,8 +281,12 @@ static bool next_batch(uint32_t size) {
                                               .items = batch.items};
   memset(batch.items, 0, sizeof batch.items);
   for (struct uvs__claimed *c = batch.held; c != NULL; c = c->next)
-    batch.items[batch.settle.n++] = (struct uvs__settle){
-        .queue = c->queue, .rest = c->rest, .row = c->row, .fence = c->fence, .op = UVS__ACK};
+    batch.items[batch.settle.n++] = (struct uvs__settle){.queue = c->queue,
+                                                         .rest = c->rest,
+                                                         .part = c->part,
+                                                         .row = c->row,
+                                                         .fence = c->fence,
+                                                         .op = UVS__ACK};
   batch.claim = (struct uvs__claim_request){.r = {.op = UVS__CLAIM, .done = on_request},
                                             .queue = QUEUE,
                                             .max = size,

@@ -52,6 +52,7 @@ class Server:
     def __init__(self, fsync, hz):
         self.folder = tempfile.mkdtemp(prefix="bench-redis-")
         self.path = self.folder + "/s"
+        self.store = "redis+unix://" + self.path
         self.process = subprocess.Popen(
             ["redis-server", "--port", "0", "--unixsocket", self.path, "--dir", self.folder, "--save", "", "--hz", str(hz),
              "--appendonly", "yes", "--appendfsync", fsync, "--auto-aof-rewrite-percentage", "0", "--loglevel", "warning"],

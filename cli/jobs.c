@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 static const struct jobs_command *const commands[] = {
-    &jobs_put,     &jobs_run,   &jobs_ls,    &jobs_show,   &jobs_cancel, &jobs_move,  &jobs_dead,
-    &jobs_redrive, &jobs_purge, &jobs_pause, &jobs_resume, &jobs_queue,  &jobs_stats, &jobs_cron,
+    &jobs_put,    &jobs_run,   &jobs_ls,      &jobs_show,  &jobs_cancel,
+    &jobs_move,   &jobs_dead,  &jobs_redrive, &jobs_purge, &jobs_pause,
+    &jobs_resume, &jobs_queue, &jobs_stats,   &jobs_cron,  &jobs_reshard,
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 

@@ -34,6 +34,7 @@ extern const struct jobs_command jobs_pause, jobs_resume, jobs_queue; /* jobs_qu
 extern const struct jobs_command jobs_stats;
 extern const struct jobs_command jobs_cron;
 extern const struct jobs_command jobs_run;
+extern const struct jobs_command jobs_reshard;
 
 /* libuv aborts when it closes a handle whose descriptor is 0, 1 or 2. If one of these is closed,
  * our files and pipes would get its number. So this function opens /dev/null under each missing
@@ -77,6 +78,9 @@ struct jobs_store {
   bool answered;
   int status;
 };
+
+/* Is this the name of a store in Redis? */
+bool jobs_is_redis(const char *name);
 
 /* Checks the name of a store. If `make` is false, the file must exist already, so that a wrong name
  * does not create an empty store. Returns 0, or an exit status after a message to the user. */

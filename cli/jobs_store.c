@@ -15,7 +15,7 @@ static bool begins(const char *name, const char *prefix) {
   return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-static bool is_redis(const char *name) {
+bool jobs_is_redis(const char *name) {
   return begins(name, "redis://") || begins(name, "rediss://") || begins(name, "redis+");
 }
 
@@ -38,7 +38,7 @@ int jobs_check_store(const char *command, const char *name, bool make) {
   if (name == NULL)
     return cli_usage_error(command, "the store is missing: write --store sqlite:FILE, or --store "
                                     "redis://HOST");
-  if (is_redis(name))
+  if (jobs_is_redis(name))
     return 0; /* the library looks at the rest */
   if (!begins(name, "sqlite:")) {
     show_name(name, shown, sizeof shown); /* it may be a mistyped redis:// with a password */
@@ -119,7 +119,7 @@ int jobs_open(struct jobs_store *store, const char *command, const char *name, b
   if (rc == 0)
     return 0;
   store->jobs = NULL;
-  if (rc == UV_ENOENT && !make && is_redis(name))
+  if (rc == UV_ENOENT && !make && jobs_is_redis(name))
     cli_complain("there is no store in %.400s: if the server and the namespace are right, `uvsched "
                  "jobs put` makes one",
                  store->name);
@@ -196,9 +196,10 @@ int jobs_failed(const struct jobs_store *store, const char *what, int status) {
     break;
   case UVS_EDOWN:
     cli_complain("%s: %.150s did not work in time: %s", what, store->name,
-                 is_redis(store->name) ? "does the server run, and is the network up?"
-                                       : "is the disk full, or does another program keep the file "
-                                         "locked?");
+                 jobs_is_redis(store->name)
+                     ? "does the server run, and is the network up?"
+                     : "is the disk full, or does another program keep the file "
+                       "locked?");
     break;
   default:
     cli_complain("%s: %s", what, uvs_jobs_strerror(status));

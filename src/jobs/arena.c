@@ -48,6 +48,15 @@ int uvs__arena_string(struct uvs__arena *a, const char *text, const char **ret) 
   return text == NULL || *ret != NULL;
 }
 
+void uvs__arena_join(struct uvs__arena *a, struct uvs__arena *from) {
+  struct uvs__chunk **end = &a->chunks;
+
+  while (*end != NULL)
+    end = &(*end)->next;
+  *end = from->chunks;
+  from->chunks = NULL;
+}
+
 void uvs__arena_free(struct uvs__arena *a) {
   while (a->chunks != NULL) {
     struct uvs__chunk *next = a->chunks->next;

@@ -18,6 +18,8 @@ void *uvs__arena_alloc(struct uvs__arena *a, size_t size);
 void *uvs__arena_copy(struct uvs__arena *a, const void *data, size_t size);
 /* A copy of a string; *ret is NULL for NULL. False: no memory. */
 int uvs__arena_string(struct uvs__arena *a, const char *text, const char **ret);
+/* Moves all that is in `from` to *a. */
+void uvs__arena_join(struct uvs__arena *a, struct uvs__arena *from);
 void uvs__arena_free(struct uvs__arena *a);
 
 #endif

@@ -18,10 +18,12 @@ static bool put_answered(struct uvs__call *c) {
     struct uvs__put *p = &c->put.puts[i];
     uvs_put_result_t *result = &c->results[i];
 
-    if (c->status == 0 && p->status == UVS_JOB_EXISTS && c->ask.unknown && c->made[i] &&
+    bool answered = c->status == 0 || p->answered;
+
+    if (answered && p->status == UVS_JOB_EXISTS && c->ask.unknown && c->made[i] &&
         strcmp(p->there, p->job.rest) == 0)
       p->status = 0; /* an earlier try of this call has put it */
-    result->status = c->status != 0 ? c->status : p->status;
+    result->status = answered ? p->status : c->status;
     if (result->status == 0) {
       stats->put++;
       uvs__worker_due(c->jobs, p->job.queue, p->due_us);

@@ -16,6 +16,7 @@
  * through callbacks.
  *
  *   tell                hands an event to the user's loop
+ *   asked               the requests that wait for the store
  *   keeper              the keeper's thread: passes, and a store that fails
  *   due                 when a worker asks for jobs
  *   nudge               calls that make the keeper look
@@ -114,6 +115,8 @@ struct uvs__keeper {
   const struct uvs__keeper_rooms *rooms;
   struct uvs__timers timers;
   struct uvs__list asked[3]; /* settle first, claim last */
+  struct uvs__list failed;   /* requests about a part of the store that does not work */
+  struct uvs__timer again;   /* asks the store for these once more */
   size_t in_flight;          /* requests that have no answer yet; a put counts for each job */
   bool in_pass;
   int64_t housekeeping_ns; /* when housekeeping is next due */
@@ -193,6 +196,22 @@ uint64_t uvs__random(uvs_jobs_t *jobs);
 unsigned uvs__bucket_of_id(const char *queue, const char *rest);
 /* now_ns + ns, but not more than UVS_NEVER. */
 int64_t uvs__later_ns(int64_t now_ns, int64_t ns);
+
+/* ------------------------------------------------------------------ asked --- */
+
+/* Keeper's thread. */
+void uvs__asked_init(struct uvs__keeper *k);
+void uvs__asked_add(struct uvs__keeper *k, struct uvs__request *r);
+/* The request is about a part of the store that does not work: adds it after a pause. */
+void uvs__asked_add_later(uvs_jobs_t *jobs, struct uvs__request *r, int64_t now_ns);
+bool uvs__asked_is_empty(const struct uvs__keeper *k);
+/* Takes the requests for one batch, as a list, and counts them in k->in_flight. */
+struct uvs__request *uvs__asked_take(uvs_jobs_t *jobs, int64_t now_ns);
+/* How much a request counts there. */
+size_t uvs__asked_jobs_of(const struct uvs__request *r);
+/* May a request be tried again? A put that may have been written must not be repeated after a
+ * while: by then its job may have run, and its record may be gone. */
+bool uvs__asked_may_repeat(const struct uvs__ask *ask, int64_t now_ns);
 
 /* ----------------------------------------------------------------- keeper --- */
 

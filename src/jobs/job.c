@@ -161,6 +161,7 @@ int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec) {
   if (rc == 0 && (put == NULL || !uvs__copy_spec(&s, made, &run->notes, &put->record)))
     rc = UV_ENOMEM;
   if (rc == 0) {
+    put->record.made = s.id == NULL;
     *run->puts_end = put;
     run->puts_end = &put->next;
     run->n_puts++;

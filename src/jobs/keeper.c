@@ -4,11 +4,12 @@
  * requests and lets the store carry them out as one batch: settles first, claims last. Requests
  * that arrive while a batch is being written form the next batch, and share its transaction.
  *
- * A store that is a server answers between passes. Each answer causes another pass. At most
- * IN_FLIGHT_MAX jobs are on their way to such a store; other requests wait in their lists.
+ * A store that is a server answers between passes. Each answer causes another pass.
  *
  * A store that fails is asked again after 50 ms, then 100, then each 250 ms. Meanwhile requests
  * wait in their lists. Requests whose time-out has passed are answered with an error.
+ *
+ * If only a part of the store fails, the requests about this part are asked again after 100 ms.
  */
 #include "jobs/engine.h"
 
@@ -23,75 +24,8 @@
 #define TRIM_BATCH 1000
 #define RETRY_FIRST_NS UVS_MS(50)
 #define RETRY_LONGEST_NS UVS_MS(250)
-#define CLAIMS 2               /* index of the list of claims in `asked` */
-#define UNKNOWN_NS UVS_SEC(20) /* well below UVS__REPEAT_US */
-#define BATCH_PUTS 4000        /* most jobs in one transaction: heartbeats must not wait for long */
-#define IN_FLIGHT_MAX 20000    /* most jobs on their way to a store that answers later */
-#define JOB_BYTES 256          /* so much payload counts as one more job: 4000 of them are 1 MB */
 #define CLOCK_STEP_NS UVS_MS(500)
 #define MESSAGES_A_PASS 10000
-
-/* ------------------------------------------------------------------ lists --- */
-
-static void append(struct uvs__list *list, struct uvs__request *r) {
-  r->next = NULL;
-  *list->end = r;
-  list->end = &r->next;
-}
-
-static struct uvs__list *list_of(struct uvs__keeper *k, enum uvs__op op) {
-  return &k->asked[op == UVS__SETTLE ? 0 : op == UVS__CLAIM ? CLAIMS : 1];
-}
-
-/* May a request be tried again? A put that may have been written must not be repeated after
- * UNKNOWN_NS: by then its job may have run, and its record may be gone. */
-static bool may_repeat(const struct uvs__ask *ask, int64_t now_ns) {
-  return !ask->unknown || ask->repeat == UVS__UNTIL_CLOSE ||
-         now_ns - ask->failing_since_ns < UNKNOWN_NS;
-}
-
-/* A large payload counts as several jobs. So BATCH_PUTS and IN_FLIGHT_MAX also bound the bytes. */
-static size_t jobs_of(const struct uvs__request *r) {
-  const struct uvs__put_request *put = (const struct uvs__put_request *)(const void *)r;
-  size_t n = 0;
-
-  if (r->op != UVS__PUT)
-    return 1;
-  for (size_t i = 0; i < put->n; i++)
-    n += 1 + put->puts[i].job.payload.size / JOB_BYTES;
-  return n;
-}
-
-/* Takes the requests for one batch, as a list. All waiting claims are in each batch: a worker has
- * at most one, and a flood of puts must not keep jobs from starting. */
-static struct uvs__request *take_batch(uvs_jobs_t *jobs, int64_t now_ns) {
-  struct uvs__keeper *k = &jobs->keeper;
-  struct uvs__request *first = NULL, **end = &first;
-  size_t taken = 0;
-
-  for (int i = 0; i < 3; i++) {
-    struct uvs__list *list = &k->asked[i];
-
-    while (list->first != NULL &&
-           (i == CLAIMS || (taken < BATCH_PUTS && k->in_flight < IN_FLIGHT_MAX))) {
-      struct uvs__request *r = list->first;
-
-      list->first = r->next;
-      if (list->first == NULL)
-        list->end = &list->first;
-      if (!may_repeat(r->owner, now_ns)) { /* this process was stopped since the last try */
-        ((struct uvs__ask *)r->owner)->answered(jobs, r->owner, UVS_EUNKNOWN);
-        continue;
-      }
-      taken += jobs_of(r);
-      k->in_flight += jobs_of(r);
-      r->next = NULL;
-      *end = r;
-      end = &r->next;
-    }
-  }
-  return first;
-}
 
 /* Something has changed: if this is outside a pass, the next iteration of the loop makes a pass. */
 static void pass_soon(struct uvs__keeper *k) {
@@ -145,29 +79,37 @@ static bool may_wait(uvs_jobs_t *jobs, const struct uvs__ask *ask, int64_t now_n
     return false;
   if (ask->repeat == UVS__UNTIL_CLOSE && !jobs->keeper.closing)
     return true;
-  return may_repeat(ask, now_ns) && now_ns - ask->failing_since_ns < jobs->options.put_timeout_ns;
+  return uvs__asked_may_repeat(ask, now_ns) &&
+         now_ns - ask->failing_since_ns < jobs->options.put_timeout_ns;
 }
+
+/* ------------------------------------------------------------------ answers --- */
 
 static void on_done(struct uvs__request *r) {
   struct uvs__ask *ask = r->owner;
   uvs_jobs_t *jobs = ask->jobs;
   int64_t now_ns = uvs__mono_ns(jobs);
 
-  jobs->keeper.in_flight -= jobs_of(r);
+  jobs->keeper.in_flight -= uvs__asked_jobs_of(r);
   pass_soon(&jobs->keeper);
   if (r->status != UV_EAGAIN && r->status != UVS_EUNKNOWN) {
     store_works(jobs, now_ns);
     ask->answered(jobs, ask, r->status);
     return;
   }
-  store_failed(jobs, now_ns);
+  if (r->part_only)
+    jobs->keeper.stats.store_failures++;
+  else
+    store_failed(jobs, now_ns);
   ask->unknown |= r->status == UVS_EUNKNOWN;
   if (ask->failing_since_ns == 0)
     ask->failing_since_ns = now_ns;
-  if (may_wait(jobs, ask, now_ns))
-    append(list_of(&jobs->keeper, r->op), r);
-  else
+  if (!may_wait(jobs, ask, now_ns))
     ask->answered(jobs, ask, ask->unknown ? UVS_EUNKNOWN : UVS_EDOWN);
+  else if (r->part_only)
+    uvs__asked_add_later(jobs, r, now_ns);
+  else
+    uvs__asked_add(&jobs->keeper, r);
 }
 
 void uvs__keeper_ask(uvs_jobs_t *jobs, struct uvs__ask *ask) {
@@ -180,7 +122,7 @@ void uvs__keeper_ask(uvs_jobs_t *jobs, struct uvs__ask *ask) {
   r->status = 0;
   ask->unknown = false;
   ask->failing_since_ns = k->retry_ns == 0 ? 0 : uvs__mono_ns(jobs);
-  append(list_of(k, r->op), r);
+  uvs__asked_add(k, r);
 }
 
 /* ------------------------------------------------------------ housekeeping --- */
@@ -313,7 +255,7 @@ static bool run_batch(uvs_jobs_t *jobs) {
     return false;
   look_at_store_clock(jobs, uvs__mono_ns(jobs)); /* before a new time makes leases seem expired */
   k->rooms->collect(jobs);
-  batch = take_batch(jobs, uvs__mono_ns(jobs));
+  batch = uvs__asked_take(jobs, uvs__mono_ns(jobs));
   if (batch == NULL)
     return false;
   k->idle = UVS__BUSY;
@@ -362,7 +304,7 @@ static bool has_ended(uvs_jobs_t *jobs) {
   struct uvs__keeper *k = &jobs->keeper;
 
   return k->closing && !k->quitting && k->running == 0 && k->in_flight == 0 &&
-         k->asked[0].first == NULL && k->asked[1].first == NULL && k->asked[2].first == NULL;
+         uvs__asked_is_empty(k);
 }
 
 static void quit(uvs_jobs_t *jobs) {
@@ -448,8 +390,7 @@ int uvs__keeper_open(uvs_jobs_t *jobs, struct uvs__store *store,
   k->timer.data = jobs;
   k->store = store;
   k->rooms = rooms;
-  for (int i = 0; i < 3; i++)
-    k->asked[i].end = &k->asked[i].first;
+  uvs__asked_init(k);
   k->to_settle_end = &k->to_settle;
   k->events_seen = UINT64_MAX;
   k->events_last = INT64_MAX;

@@ -2,7 +2,10 @@
  *
  * redis: the store in Redis. This header is for the files redis*.c only.
  *
+ *   redis_slot.c     the slot of a job
+ *   redis_map.c      which server owns which slots
  *   redis_url.c      reads "redis://..." into options
+ *   redis_servers.c  the list of the servers of a store
  *   redis_check.c    connects once while the store is opened, and looks at the server's settings
  *   redis_socket.c   one connection on a libuv loop, with a deadline for each command
  *   redis_reply.c    what error replies mean
@@ -22,13 +25,16 @@
 #include <hiredis/hiredis.h>
 #include <uv.h>
 
+#include "jobs/redis_map.h"
 #include "jobs/store.h"
 
-/* ------------------------------------------------------------ redis_url.c --- */
+/* -------------------------------------------------------- redis_servers.c --- */
 
-/* What the name of a store says. The memory of all strings is behind the struct. */
+/* What the name of a store says about one server. The memory of all strings is behind one of the
+ * structs of the list. */
 struct uvs__redis_options {
-  const char *host; /* NULL: the server is at `path` */
+  struct uvs__redis_options *next; /* the next server of the list */
+  const char *host;                /* NULL: the server is at `path` */
   int port;
   const char *path;            /* of a unix socket */
   const char *user, *password; /* NULL: none */
@@ -41,10 +47,19 @@ struct uvs__redis_options {
   int64_t timeout_ns;    /* of each request, and of connecting; 2 s */
 };
 
-/* `name` is the whole name of the store, "redis://..." and so on. On an error `text` names what is
- * wrong. */
+/* `name` is the whole name of the store, "redis://..." and so on, or several with commas between
+ * them. On an error `text` names what is wrong. */
 int uvs__redis_read_url(const char *name, struct uvs__redis_options **ret, char *text, size_t size);
-void uvs__redis_free_options(struct uvs__redis_options *o);
+void uvs__redis_free_options(struct uvs__redis_options *o); /* the whole list */
+
+/* Writes the name of a server: its URL without user, password and settings. False: the name would
+ * be longer than UVS__REDIS_SERVER_NAME, or has a blank. */
+bool uvs__redis_server_name(const struct uvs__redis_options *o, char to[UVS__REDIS_SERVER_NAME]);
+/* Makes the options of a server of the map. Its user and password are those of the server of this
+ * name in the list `given`, or else of the first one; its settings are those of the list. The list
+ * must live longer than the options. */
+int uvs__redis_server_options(const char *server, const struct uvs__redis_options *given,
+                              struct uvs__redis_options **ret, char *text, size_t size);
 
 #define UVS__REDIS_WARNING_MAX 200
 
@@ -67,6 +82,10 @@ enum uvs__redis_script {
   UVS__REDIS_CRON,
   UVS__REDIS_CRONS,
   UVS__REDIS_LEAVE,
+  UVS__REDIS_MAP,
+  UVS__REDIS_EXPORT,
+  UVS__REDIS_IMPORT,
+  UVS__REDIS_DROP,
   UVS__REDIS_SCRIPTS /* more are added in front of this one */
 };
 struct uvs__redis_script_text {
@@ -132,12 +151,20 @@ struct uvs__redis_reading {
   int64_t now_us, sent_ns, received_ns;
 };
 
+/* What is on the server. */
+struct uvs__redis_found {
+  bool data; /* there is a store of this name */
+  char *map; /* the text of its map, to be freed; NULL: none */
+  size_t map_size;
+  struct uvs__redis_reading clock;
+};
+
 /* Connects once, and checks the server: version at least 7, role, appendonly, appendfsync,
  * no-appendfsync-on-rewrite, maxmemory-policy, min-replicas-to-write. Blocks for at most
- * options->timeout_ns. `existing`: UV_ENOENT if the server has no store of this name. `warning`
- * gets one line about settings that may lose jobs, or "". clock may be NULL. */
-int uvs__redis_check(const struct uvs__redis_options *o, bool existing, char *warning,
-                     size_t warning_size, char *text, size_t size,
-                     struct uvs__redis_reading *clock);
+ * options->timeout_ns. `warning` gets one line about settings that may lose jobs, or "". Returns 0,
+ * or why the server cannot be used: UV_ENOTSUP (its settings), UV_EACCES (the login), UV_ENOMEM; or
+ * another code if it cannot be reached. Then nothing is found. */
+int uvs__redis_check(const struct uvs__redis_options *o, char *warning, size_t warning_size,
+                     char *text, size_t size, struct uvs__redis_found *found);
 
 #endif

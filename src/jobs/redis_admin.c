@@ -135,12 +135,27 @@ int uvs__redis_read_cron(struct uvs__arena *a, const char *name, struct uvs__byt
   return reader.bad ? UV_EIO : 0;
 }
 
+static int cron_status(int64_t answer) {
+  switch (answer) {
+  case 0:
+    return 0;
+  case 1:
+    return UVS_JOB_EXISTS;
+  case 2:
+    return UV_ENOENT;
+  case 3:
+    return UVS__NOT_HERE;
+  default:
+    return UVS__IN_TRANSIT;
+  }
+}
+
 static void cron_answered(struct uvs__redis_call *call, int status, redisReply *const *body,
                           size_t n) {
   if (status == 0 && n == 0)
     status = UV_EIO;
-  if (status == 0 && uvs__redis_int(body[0]) != 0)
-    status = uvs__redis_int(body[0]) == 1 ? UVS_JOB_EXISTS : UV_ENOENT;
+  if (status == 0)
+    status = cron_status(uvs__redis_int(body[0]));
   uvs__redis_op_done(call->op, status);
   uvs__jobs_free(call);
 }
@@ -168,7 +183,10 @@ void uvs__redis_cron(struct uvs__redis_op *op) {
   if (call == NULL)
     return;
   uvs__redis_begin(op->store, &w, &queues);
-  uvs__words_text(&w, r->r.op == UVS__SET_CRON ? "set" : "remove");
+  if (r->r.op == UVS__SET_CRON)
+    uvs__words_text(&w, r->only_if_there ? "set_there" : "set");
+  else
+    uvs__words_text(&w, "remove");
   uvs__words_text(&w, r->cron.name);
   if (r->r.op == UVS__SET_CRON)
     add_definition(&w, &r->cron);

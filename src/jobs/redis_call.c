@@ -14,7 +14,7 @@ struct uvs__redis_op *uvs__redis_op_new(struct uvs__redis *store, struct uvs__re
   struct uvs__redis_op *op = uvs__jobs_alloc(sizeof *op);
 
   if (op == NULL) {
-    snprintf(store->base.trouble, sizeof store->base.trouble, "there is not enough memory");
+    snprintf(store->face->trouble, sizeof store->face->trouble, "there is not enough memory");
     r->status = UV_ENOMEM;
     r->done(r);
     return NULL;
@@ -88,13 +88,14 @@ static void add_keys(struct uvs__redis *store, struct uvs__words *w,
       {"due:", ":0"}, {"due:", ":1"}, {"due:", ":2"}, {"lease:", ""}, {"again:", ""},
       {"job:", ""},   {"run:", ""},   {"key:", ""},   {"set:", ""},   {"idle:", ""}};
 
-  uvs__words_int(w, (int64_t)(GLOBAL_KEYS + QUEUE_KEYS * queues->n));
+  uvs__words_int(w, (int64_t)(GLOBAL_KEYS + QUEUE_KEYS * queues->n + 1));
   for (size_t i = 0; i < GLOBAL_KEYS; i++)
     add_key(store, w, globals[i], "", "");
   for (size_t i = 0; i < queues->n; i++) {
     for (size_t j = 0; j < QUEUE_KEYS; j++)
       add_key(store, w, each[j][0], queues->names[i], each[j][1]);
   }
+  add_key(store, w, "outbox", "", "");
 }
 
 void uvs__redis_begin(struct uvs__redis *store, struct uvs__words *w,
@@ -158,6 +159,13 @@ static bool is_common(const redisReply *reply) {
          reply->element[0]->type == REDIS_REPLY_INTEGER;
 }
 
+void uvs__redis_note_events(struct uvs__redis *s, uint64_t last) {
+  if (last == s->events)
+    return;
+  s->events = last;
+  s->hooks->new_events(s->arg);
+}
+
 /* Reads the elements that are common to all scripts. */
 static int read_common(struct uvs__redis_call *call, const redisReply *reply, int64_t sent_ns,
                        int64_t received_ns) {
@@ -166,17 +174,17 @@ static int read_common(struct uvs__redis_call *call, const redisReply *reply, in
 
   if (!is_common(reply) || (reply->element[0]->integer == 0 &&
                             (reply->elements < 3 || now_us < 0 || now_us >= UVS__NEVER_US))) {
-    snprintf(s->base.trouble, sizeof s->base.trouble,
+    snprintf(s->face->trouble, sizeof s->face->trouble,
              "a script has given an answer that cannot be read");
     return UV_EIO;
   }
   if (reply->element[0]->integer != 0) {
-    snprintf(s->base.trouble, sizeof s->base.trouble,
-             "the server has lost its data, or another server answers");
+    snprintf(s->face->trouble, sizeof s->face->trouble,
+             "the server has lost its data or has a new map, or another server answers");
     s->ask_epoch(s);
     return UV_EAGAIN;
   }
-  s->base.events = (uint64_t)uvs__redis_int(reply->element[2]);
+  uvs__redis_note_events(s, (uint64_t)uvs__redis_int(reply->element[2]));
   if (s->clock.wall_ns == NULL) {
     call->wall_ns = now_us * 1000;
     uvs__redis_note_clock(s, (struct uvs__redis_reading){now_us, sent_ns, received_ns});
@@ -192,7 +200,7 @@ static void on_reply(void *arg, int status, const redisReply *reply, int64_t sen
   if (status == 0)
     status = read_common(call, reply, sent_ns, received_ns);
   else
-    snprintf(s->base.trouble, sizeof s->base.trouble, "%s", s->link->trouble);
+    snprintf(s->face->trouble, sizeof s->face->trouble, "%s", s->link->trouble);
   if (status == 0)
     call->answered(call, 0, (redisReply *const *)reply->element + 3, reply->elements - 3);
   else
@@ -211,7 +219,7 @@ void uvs__redis_send(struct uvs__redis_call *call, enum uvs__redis_script script
   uvs__words_free(w);
   if (rc == 0)
     return;
-  snprintf(s->base.trouble, sizeof s->base.trouble, "there is not enough memory");
+  snprintf(s->face->trouble, sizeof s->face->trouble, "there is not enough memory");
   call->answered(call, rc, NULL, 0);
 }
 

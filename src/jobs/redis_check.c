@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jobs/alloc.h"
 #include "jobs/redis_socket.h"
 
 struct check {
@@ -14,8 +15,8 @@ struct check {
   uv_timer_t timer;
   const struct uvs__redis_options *options;
   struct uvs__redis_connection connection;
-  struct uvs__redis_command config, exists;
-  bool existing; /* there must be a store */
+  struct uvs__redis_command config, exists, map;
+  struct uvs__redis_found *found;
   int status;
   char *warning, *text;
   size_t warning_size, size;
@@ -58,28 +59,52 @@ static void judge_durability(struct check *k, const char *const *values) {
     warn(k, "no-appendfsync-on-rewrite is yes: a crash while the file is rewritten loses jobs");
 }
 
-static void on_exists(struct uvs__redis_command *command, int status, redisReply *reply,
-                      int64_t at) {
-  struct check *k = (struct check *)(void *)((char *)command - offsetof(struct check, exists));
+static void on_map(struct uvs__redis_command *command, int status, redisReply *reply, int64_t at) {
+  struct check *k = (struct check *)(void *)((char *)command - offsetof(struct check, map));
+  bool is_map = reply != NULL && status == 0 && reply->type == REDIS_REPLY_STRING;
 
   (void)at;
   if (reply == NULL) /* on_down has reported it */
     return;
-  if (status == 0 && reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
-    finish(k, UV_ENOENT, "there is no store in this namespace");
+  if (is_map) {
+    k->found->map = uvs__jobs_alloc(reply->len + 1);
+    k->found->map_size = reply->len;
+    if (k->found->map != NULL)
+      memcpy(k->found->map, reply->str, reply->len);
+  }
+  if (status != 0)
+    finish(k, status, "the map of the servers cannot be read");
+  else if (is_map && k->found->map == NULL)
+    finish(k, UV_ENOMEM, "no memory");
   else
     finish(k, 0, "");
   freeReplyObject(reply);
 }
 
-static void look_for_store(struct check *k) {
-  char key[100];
-  const char *words[] = {"HEXISTS", key, "epoch"};
-  struct uvs__redis_words part = {3, words, NULL};
+static void on_exists(struct uvs__redis_command *command, int status, redisReply *reply,
+                      int64_t at) {
+  struct check *k = (struct check *)(void *)((char *)command - offsetof(struct check, exists));
 
-  snprintf(key, sizeof key, "{%s}:meta", k->options->ns);
+  (void)at;
+  if (reply == NULL)
+    return;
+  k->found->data = status == 0 && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+  freeReplyObject(reply);
+}
+
+static void look_for_store(struct check *k) {
+  char meta[100], map[100];
+  const char *has[] = {"HEXISTS", meta, "epoch"}, *get[] = {"GET", map};
+  struct uvs__redis_words has_part = {3, has, NULL}, get_part = {2, get, NULL};
+
+  snprintf(meta, sizeof meta, "{%s}:meta", k->options->ns);
+  snprintf(map, sizeof map, "{%s}:map", k->options->ns);
   k->exists.done = on_exists;
-  if (uvs__redis_connection_send(&k->connection, &k->exists, &part, 1, k->options->timeout_ns) != 0)
+  k->map.done = on_map;
+  if (uvs__redis_connection_send(&k->connection, &k->exists, &has_part, 1,
+                                 k->options->timeout_ns) != 0 ||
+      uvs__redis_connection_send(&k->connection, &k->map, &get_part, 1, k->options->timeout_ns) !=
+          0)
     finish(k, UV_ENOMEM, "no memory");
 }
 
@@ -107,10 +132,7 @@ static void judge(struct check *k, const char *const *values) {
   if ((c->replicas > 0 || k->options->service != NULL) && k->options->replicas == 0 &&
       values[MIN_REPLICAS] != NULL && atoi(values[MIN_REPLICAS]) == 0)
     warn(k, "min-replicas-to-write is 0, and replicas= is not given: a fail-over can lose jobs");
-  if (k->existing)
-    look_for_store(k);
-  else
-    finish(k, 0, "");
+  look_for_store(k);
 }
 
 static void on_config(struct uvs__redis_command *command, int status, redisReply *reply,
@@ -162,12 +184,11 @@ static void on_timer(uv_timer_t *timer) {
   finish(timer->data, UV_ETIMEDOUT, "the server did not answer in time");
 }
 
-int uvs__redis_check(const struct uvs__redis_options *o, bool existing, char *warning,
-                     size_t warning_size, char *text, size_t size,
-                     struct uvs__redis_reading *clock) {
+int uvs__redis_check(const struct uvs__redis_options *o, char *warning, size_t warning_size,
+                     char *text, size_t size, struct uvs__redis_found *found) {
   static const struct uvs__redis_connection_hooks hooks = {on_ready, on_down, NULL, on_closed};
   struct check k = {.options = o,
-                    .existing = existing,
+                    .found = found,
                     .warning = warning,
                     .warning_size = warning_size,
                     .text = text,
@@ -176,6 +197,7 @@ int uvs__redis_check(const struct uvs__redis_options *o, bool existing, char *wa
   int rc = uv_loop_init(&k.loop);
 
   warning[0] = '\0';
+  memset(found, 0, sizeof *found);
   if (rc != 0) {
     snprintf(text, size, "no event loop: %s", uv_strerror(rc));
     return rc;
@@ -194,7 +216,10 @@ int uvs__redis_check(const struct uvs__redis_options *o, bool existing, char *wa
   uv_run(&k.loop, UV_RUN_DEFAULT);
   uvs__redis_restore_sigpipe(&before);
   uv_loop_close(&k.loop);
-  if (clock != NULL)
-    *clock = k.connection.clock;
+  found->clock = k.connection.clock;
+  if (k.status == 0)
+    return 0;
+  uvs__jobs_free(found->map);
+  found->map = NULL;
   return k.status;
 }

@@ -200,7 +200,7 @@ static int read_event(struct uvs__events_request *r, struct uvs__bytes text) {
 static void on_events(struct uvs__redis_call *call, int status, redisReply *const *body, size_t n) {
   struct uvs__events_request *r = (struct uvs__events_request *)(void *)call->op->r;
 
-  r->last = call->store->base.events;
+  r->last = call->store->events;
   for (size_t i = 0; i < n && i < UVS__EVENTS_PAGE && status == 0; i++)
     status = read_event(r, uvs__redis_bytes(body[i]));
   uvs__redis_op_done(call->op, status);

@@ -10,6 +10,7 @@
 
 #define VERSION 1
 enum { HAS_NAME = 4, HAS_KEY = 8, HAS_KEEP = 16, HAS_META = 32 }; /* flags of a record */
+enum { END_HAS_KEY = 128 };                                       /* is added to an end's state */
 enum { IS_CLAIMED = 1, IS_HELD = 2, IS_CANCELLED = 4 };           /* flags of a run */
 
 /* ----------------------------------------------------------------- numbers --- */
@@ -201,12 +202,15 @@ int uvs__redis_read_dead(struct uvs__arena *a, struct uvs__bytes id, struct uvs_
 }
 
 int uvs__redis_read_end(struct uvs__arena *a, struct uvs__bytes id, struct uvs__bytes text,
-                        bool whole, uvs_job_info_t *ret, int64_t *ret_number) {
+                        bool whole, uvs_job_info_t *ret, int64_t *ret_number,
+                        const char **ret_key) {
   struct uvs__reader reader = uvs__reader_of(text);
-  struct uvs__bytes name, none = {"", 0};
+  struct uvs__bytes name, key = {"", 0}, none = {"", 0};
+  int state;
 
   uvs__read_number(&reader, 1);
-  ret->state = (int)uvs__read_number(&reader, 1);
+  state = (int)uvs__read_number(&reader, 1);
+  ret->state = state & ~END_HAS_KEY;
   *ret_number = (int64_t)uvs__read_number(&reader, 7);
   ret->put_ns = read_ns(&reader, 7);
   ret->ended_ns = read_ns(&reader, 7);
@@ -214,8 +218,12 @@ int uvs__redis_read_end(struct uvs__arena *a, struct uvs__bytes id, struct uvs__
   ret->attempts = (uint32_t)uvs__read_number(&reader, 4);
   ret->crashes = (uint32_t)uvs__read_number(&reader, 4);
   name = read_counted(&reader, 1);
+  if (state & END_HAS_KEY)
+    key = read_counted(&reader, 1);
   if (reader.bad)
     return UV_EIO;
+  if (ret_key != NULL && key.size > 0 && !copy_text(a, key, ret_key))
+    return UV_ENOMEM;
   return copy_names(a, id, name, ret) && copy_blob(a, whole ? uvs__read_rest(&reader) : none,
                                                    &ret->result, &ret->result_size)
              ? 0

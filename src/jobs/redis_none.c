@@ -15,3 +15,10 @@ int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **
   snprintf(text, size, "this library was built without Redis (hiredis was not found)");
   return UV_ENOTSUP;
 }
+
+int uvs_jobs_reshard(const uvs_reshard_options_t *o, char *text, size_t size) {
+  (void)o;
+  if (text != NULL && size > 0)
+    snprintf(text, size, "this library was built without Redis (hiredis was not found)");
+  return UV_ENOTSUP;
+}

@@ -49,6 +49,21 @@ void uvs__redis_put_words(struct uvs__words *w, const struct uvs__put *put, size
   uvs__words_add(w, job->payload.data, job->payload.size);
 }
 
+static int status_of(char digit) {
+  switch (digit) {
+  case '0':
+    return 0;
+  case '1':
+    return UVS_JOB_EXISTS;
+  case '2':
+    return UV_EEXIST;
+  case '3':
+    return UVS__NOT_HERE;
+  default:
+    return UVS__IN_TRANSIT;
+  }
+}
+
 int uvs__redis_read_puts(struct uvs__put *puts, size_t n, const char *digits,
                          redisReply *const *body, size_t n_body, size_t *at, int64_t wall_ns,
                          struct uvs__arena *a) {
@@ -57,11 +72,11 @@ int uvs__redis_read_puts(struct uvs__put *puts, size_t n, const char *digits,
 
     put->there = NULL;
     put->due_us = 0;
-    put->status = digits[i] == '0' ? 0 : digits[i] == '1' ? UVS_JOB_EXISTS : UV_EEXIST;
-    if (put->status == 0) {
+    put->status = status_of(digits[i]);
+    if (put->status == 0)
       put->due_us = uvs__due_us(put->job.due, wall_ns);
+    if (put->status != UVS_JOB_EXISTS && put->status != UV_EEXIST)
       continue;
-    }
     if (*at >= n_body)
       return UV_EIO;
     put->there = uvs__redis_string(a, uvs__redis_bytes(body[(*at)++]));

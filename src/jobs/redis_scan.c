@@ -19,7 +19,7 @@
 #define QUEUE_BITS 40
 #define IN_QUEUE ((INT64_C(1) << QUEUE_BITS) - 1)
 
-enum { NOTHING, JOBS, DEAD, ENDS };
+enum { NOTHING, JOBS, DEAD, ENDS, IN_OUTBOX };
 
 /* ------------------------------------------------------------------- names --- */
 
@@ -31,7 +31,7 @@ static void on_names(void *arg, int status, const redisReply *reply, int64_t sen
   (void)sent_ns;
   (void)received_ns;
   if (status != 0)
-    snprintf(s->base.trouble, sizeof s->base.trouble, "%s", s->link->trouble);
+    snprintf(s->face->trouble, sizeof s->face->trouble, "%s", s->link->trouble);
   else if (reply->type != REDIS_REPLY_ARRAY)
     status = UV_EIO;
   if (status == 0)
@@ -118,7 +118,7 @@ static int add_match(struct uvs__redis_scan *scan, redisReply *const *text) {
     rc = uvs__redis_read_dead(scan->arena, id, uvs__redis_bytes(text[1]), &m->info, &m->number);
   else
     rc = uvs__redis_read_end(scan->arena, id, uvs__redis_bytes(text[1]), false, &m->info,
-                             &m->number);
+                             &m->number, NULL);
   if (rc == 0 && matches(scan, &m->info))
     scan->n++;
   return rc;
@@ -270,7 +270,9 @@ static int read_one(struct uvs__redis_scan *scan, redisReply *const *body, size_
     return uvs__redis_read_dead(scan->arena, id, uvs__redis_bytes(body[1]), &m->info, &m->number);
   if (*ret_kind == ENDS && n >= 2)
     return uvs__redis_read_end(scan->arena, id, uvs__redis_bytes(body[1]), scan->whole, &m->info,
-                               &m->number);
+                               &m->number, NULL);
+  if (*ret_kind == IN_OUTBOX)
+    return UVS__IN_TRANSIT;
   return *ret_kind == NOTHING ? 0 : UV_EIO;
 }
 

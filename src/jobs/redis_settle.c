@@ -175,6 +175,7 @@ static void altered(struct uvs__redis_call *call, int status, redisReply *const 
   if (status == 0) {
     answer = uvs__redis_int(body[0]);
     r->status = answer == 0 ? 0 : answer == 1 ? UVS_JOB_RUNNING : UV_ENOENT;
+    status = answer == 3 ? UVS__IN_TRANSIT : 0;
   }
   uvs__redis_op_done(call->op, status);
   uvs__jobs_free(call);

@@ -3,7 +3,7 @@
  * redis_store: the requests of the store in Redis, on top of the link (redis.h). This header is for
  * the files redis_*.c only. docs/jobs-redis.md has the format of the data.
  *
- *   redis_open.c    opens, closes, carries out batches, notices a reset
+ *   redis_server.c  one server: carries out batches, notices a reset and a new map
  *   redis_call.c    one command of a request: what all commands have in common; the clock
  *   redis_words.c   the words of a command
  *   redis_job.c     reads jobs, dead letters and ends
@@ -36,20 +36,42 @@ struct uvs__redis_queue {
   char name[UVS_JOB_NAME_MAX + 1];
 };
 
+/* What a server reports to redis_shards_map.c. Keeper's thread. */
+struct uvs__redis_hooks {
+  /* As in struct uvs__store_hooks. */
+  void (*wake)(void *arg, const char *queue, int64_t due_us);
+  void (*event)(void *arg, int what, const char *text);
+  void (*up)(void *arg);   /* it has the current map, and requests are carried out from now on */
+  void (*down)(void *arg); /* the connection was lost */
+  /* The server has a newer map. 0, or why the map cannot be used. */
+  int (*newer)(void *arg, const char *text, size_t size);
+  void (*new_events)(void *arg); /* `events` has changed */
+};
+
+/* The map that the process follows. */
+struct uvs__redis_current {
+  uint64_t generation; /* 0: there is no map */
+  const char *text;
+  size_t size, servers; /* how many have jobs */
+  bool moving;
+};
+
 struct uvs__redis {
-  struct uvs__store base;
-  struct uvs__redis_options *options;
+  struct uvs__store *face; /* gets `trouble` */
+  const struct uvs__redis_current *map;
+  uint64_t events; /* the number of the newest event */
+  const struct uvs__redis_options *options;
   uvs_clock_t clock;     /* wall_ns NULL: the server's clock counts */
   uint64_t node;         /* 48 random bits: the number of this opener */
   char channels[2][100]; /* for messages to this opener; for events */
   const char *channel_names[2];
   uv_loop_t *loop;
-  const struct uvs__store_hooks *hooks;
+  const struct uvs__redis_hooks *hooks;
   void *arg; /* of the hooks */
   struct uvs__redis_link *link;
-  char epoch[40];                              /* "": not known yet */
+  char epoch[64];                              /* "": not known yet */
   bool ready;                                  /* the epoch is that of the server's data */
-  bool asking;                                 /* init was sent */
+  bool asking;                                 /* init was sent, or a command about the map */
   void (*ask_epoch)(struct uvs__redis *store); /* the server has another epoch */
   struct uvs__request *waiting, **end;         /* requests that wait for `ready` */
   uv_timer_t patience;                         /* how long these requests wait */
@@ -64,6 +86,38 @@ struct uvs__redis {
   int64_t offset_us; /* the server's clock less the monotonic one */
   bool knows_offset;
 };
+
+/* While jobs move between servers, a server may also answer this. Only redis_shards.c sees it. */
+enum {
+  UVS__NOT_HERE = 1001, /* only if there: the id, key or cron is not there; nothing was done */
+  UVS__IN_TRANSIT       /* on its way to another server: ask again shortly; nothing was done */
+};
+#define UVS__ONLY_IF_THERE 4 /* is added to key_policy of a put */
+#define UVS__STRAY \
+  8 /* the same, in a settle: the put has a key whose slot moves to another server */
+
+/* --------------------------------------------------------- redis_server.c --- */
+
+struct uvs__redis_setup {
+  const struct uvs__redis_options *options; /* they live longer than the server */
+  uvs_clock_t clock;
+  struct uvs__store *face;
+  const struct uvs__redis_current *map;
+  const struct uvs__redis_hooks *hooks;
+  void *arg;
+};
+/* 0 or UV_E.... */
+int uvs__redis_new(const struct uvs__redis_setup *setup, struct uvs__redis **ret);
+void uvs__redis_start(struct uvs__redis *s, uv_loop_t *loop);
+/* Carries out a batch, as `run` of struct uvs__store_ops. */
+void uvs__redis_run(struct uvs__redis *s, struct uvs__request *first);
+/* Leaves the queues that this opener has claimed from, and closes all handles. */
+void uvs__redis_stop(struct uvs__redis *s);
+void uvs__redis_free(struct uvs__redis *s); /* after the handles were closed */
+/* *s->map has changed. */
+void uvs__redis_new_map(struct uvs__redis *s);
+/* For tests: the i-th server of a store. */
+struct uvs__redis *uvs__redis_server_of(struct uvs__store *store, size_t i);
 
 /* ---------------------------------------------------------- redis_words.c --- */
 
@@ -129,6 +183,8 @@ void *uvs__redis_call_new(struct uvs__redis_op *op, size_t size,
                           void (*answered)(struct uvs__redis_call *call, int status,
                                            redisReply *const *body, size_t n));
 
+/* The number of the newest event is known. */
+void uvs__redis_note_events(struct uvs__redis *s, uint64_t last);
 /* The server's clock was read between two monotonic times. */
 void uvs__redis_note_clock(struct uvs__redis *store, struct uvs__redis_reading reading);
 int64_t uvs__redis_now_us(struct uvs__redis *store);
@@ -170,8 +226,9 @@ int uvs__redis_read_job(struct uvs__arena *a, const char *queue, struct uvs__byt
                         bool whole, uvs_job_info_t *ret, int64_t *ret_number);
 int uvs__redis_read_dead(struct uvs__arena *a, struct uvs__bytes id, struct uvs__bytes text,
                          uvs_job_info_t *ret, int64_t *ret_number);
+/* ret_key: NULL, or unchanged if the job had no key. An info of an end has no key. */
 int uvs__redis_read_end(struct uvs__arena *a, struct uvs__bytes id, struct uvs__bytes text,
-                        bool whole, uvs_job_info_t *ret, int64_t *ret_number);
+                        bool whole, uvs_job_info_t *ret, int64_t *ret_number, const char **ret_key);
 /* A copy of the bytes as a string. NULL: no memory. */
 const char *uvs__redis_string(struct uvs__arena *a, struct uvs__bytes bytes);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * redis_url: reads the name of a store in Redis.
+ * redis_url: reads the URL of a server.
  *
  *   redis://[user[:password]@]host[:port][/db][?...]
  *   redis+unix://[user[:password]@]/path/of/socket[?db=0&...]
@@ -31,6 +31,7 @@ struct reader {
   char *room; /* for strings, behind *o; there is enough */
   char *text; /* what is wrong */
   size_t size;
+  bool only_db; /* another server follows: only db= may be behind the ? */
 };
 
 static int refuse(struct reader *r, const char *what) {
@@ -235,6 +236,10 @@ static int read_settings(struct reader *r, const char *at, bool has_db) {
       snprintf(r->text, r->size, "%s is given twice", settings[i].name);
       return UV_EINVAL;
     }
+    if (r->only_db && settings[i].read != read_db) {
+      snprintf(r->text, r->size, "%s= is not behind the last server of the list", settings[i].name);
+      return UV_EINVAL;
+    }
     seen[i] = true;
     rc = settings[i].read(r, at + length + 1, size - length - 1);
     if (rc != 0 || at[size] == '\0')
@@ -320,8 +325,8 @@ static int read_sentinel(struct reader *r, const char *at) {
   return read_rest(r, at + size);
 }
 
-int uvs__redis_read_url(const char *name, struct uvs__redis_options **ret, char *text,
-                        size_t size) {
+int uvs__redis_read_server(const char *name, bool only_db, struct uvs__redis_options **ret,
+                           char *text, size_t size) {
   static const struct {
     const char *scheme;
     int (*read)(struct reader *, const char *);
@@ -329,16 +334,13 @@ int uvs__redis_read_url(const char *name, struct uvs__redis_options **ret, char 
                {"redis+unix://", read_unix},
                {"redis+sentinel://", read_sentinel}};
   size_t length = strlen(name);
-  struct reader r = {.text = text, .size = size};
+  struct reader r = {.text = text, .size = size, .only_db = only_db};
   int rc;
 
   if (strncmp(name, "rediss:", 7) == 0)
     return refuse(&r, "TLS is not built in: use redis:// to a TLS proxy on this machine");
   /* No string is copied more than twice, and each has a zero byte behind it. */
-  if (length < 100000)
-    r.o = uvs__jobs_alloc(sizeof *r.o + 2 * length + PARTS_MAX);
-  else
-    return refuse(&r, "the name of the store is too long");
+  r.o = uvs__jobs_alloc(sizeof *r.o + 2 * length + PARTS_MAX);
   if (r.o == NULL) {
     refuse(&r, "no memory");
     return UV_ENOMEM;
@@ -360,8 +362,4 @@ int uvs__redis_read_url(const char *name, struct uvs__redis_options **ret, char 
   }
   uvs__redis_free_options(r.o);
   return refuse(&r, "the store is none of redis://, redis+unix:// and redis+sentinel://");
-}
-
-void uvs__redis_free_options(struct uvs__redis_options *o) {
-  uvs__jobs_free(o);
 }

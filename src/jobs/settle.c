@@ -128,8 +128,10 @@ static void fill(struct uvs__run *run, struct uvs__settle *item) {
   }
   item->queue = run->claimed->queue;
   item->rest = run->claimed->rest;
+  item->part = run->claimed->part;
   item->row = run->claimed->row;
   item->fence = run->claimed->fence;
+  item->lease_us = run->lease_us;
   run->extend_wanted = false;
 }
 
@@ -163,36 +165,55 @@ static struct batch *make_batch(size_t n) {
   b->runs = (struct uvs__run **)(void *)((char *)b->items + items);
   b->r.r.op = UVS__SETTLE;
   b->r.items = b->items;
-  b->r.n = n;
   b->ask.request = &b->r.r;
   b->ask.repeat = UVS__UNTIL_CLOSE;
   b->ask.answered = answered;
   return b;
 }
 
-static struct uvs__run *take_run(struct uvs__keeper *k) {
-  struct uvs__run *run = k->to_settle;
+/* Takes the run that *at points to out of the list. */
+static struct uvs__run *take_run(struct uvs__keeper *k, struct uvs__run **at) {
+  struct uvs__run *run = *at;
 
-  k->to_settle = run->next_to_settle;
-  if (k->to_settle == NULL)
-    k->to_settle_end = &k->to_settle;
+  *at = run->next_to_settle;
+  if (*at == NULL)
+    k->to_settle_end = at;
   k->n_to_settle--;
   run->listed = false;
   run->asked = true;
   return run;
 }
 
+static size_t puts_of(const struct uvs__run *run) {
+  return run->end_wanted ? run->end.n_puts : 0;
+}
+
+/* May two runs share a request? A request is for one part of the store. If the store has parts, a
+ * run that puts jobs has a request of its own, because these jobs may belong to a part that does
+ * not work. */
+static bool may_share(const struct uvs__run *a, const struct uvs__run *b) {
+  return a->claimed->part == b->claimed->part &&
+         (a->claimed->part == 0 || (puts_of(a) == 0 && puts_of(b) == 0));
+}
+
 void uvs__settle_collect(uvs_jobs_t *jobs) {
   struct uvs__keeper *k = &jobs->keeper;
 
   while (k->n_to_settle > 0) {
-    struct batch *b = make_batch(k->n_to_settle < SETTLE_MAX ? k->n_to_settle : SETTLE_MAX);
+    size_t max = k->n_to_settle < SETTLE_MAX ? k->n_to_settle : SETTLE_MAX;
+    struct uvs__run **at = &k->to_settle;
+    struct batch *b = make_batch(max);
 
     if (b == NULL)
       return; /* they stay in the list; the next pass tries again */
-    for (size_t i = 0; i < b->r.n; i++) {
-      b->runs[i] = take_run(k);
-      fill(b->runs[i], &b->items[i]);
+    while (*at != NULL && b->r.n < max) {
+      if (b->r.n > 0 && !may_share(b->runs[0], *at)) {
+        at = &(*at)->next_to_settle;
+        continue;
+      }
+      b->runs[b->r.n] = take_run(k, at);
+      fill(b->runs[b->r.n], &b->items[b->r.n]);
+      b->r.n++;
     }
     uvs__keeper_ask(jobs, &b->ask);
   }

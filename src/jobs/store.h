@@ -46,6 +46,12 @@
  * name of a queue (QUEUE_CHANGED), or NULL (DEAD_DROPPED). `text` is the reason of a dead letter,
  * "removed: N" for DEAD_DROPPED, and otherwise "".
  *
+ * PARTS. A store that is divided among several servers has parts. If one of them does not work, a
+ * request about it fails with `part_only`; requests about the others are carried out. A claimed job
+ * knows its part, and the items of a SETTLE are of one part. A put in a SETTLE that belongs to
+ * another part is put before the items are settled, so it may be there although its item answers
+ * UVS_ELOST. COUNT, LIST, REDRIVE, PURGE, SET_QUEUE and CRONS need all parts.
+ *
  * THREADS. All calls come from one thread, the store's. Requests of one batch are carried out in
  * order, in one transaction.
  *
@@ -55,8 +61,9 @@
  * carried out. LIST is sorted only within a page, a page may be longer than its limit, a cursor is
  * not the number of a job, and a job that exists all the time comes at least once. Whole records
  * of jobs count towards UVS__STEP_BYTES, not only payloads. Old records of ends are removed by any
- * request, and TRIM does not count them. A claim that takes part in leading a queue
- * (docs/jobs-redis.md) has a later next_us; the store wakes the worker earlier if need be.
+ * request, and TRIM does not count them. A job that moves to another server gets a new number
+ * there. A claim that takes part in leading a queue (docs/jobs-redis.md) has a later next_us; the
+ * store wakes the worker earlier if need be.
  */
 #ifndef UVSCHED_JOBS_STORE_H
 #define UVSCHED_JOBS_STORE_H
@@ -112,6 +119,7 @@ struct uvs__record {
   int priority;
   struct uvs__when due;
   int64_t keep_us;
+  bool made; /* no caller has given the id: this job is put by one SETTLE or PUT only */
   struct uvs__bytes payload, meta;
 };
 
@@ -138,11 +146,12 @@ enum uvs__op {
 /* The head of each request. status: 0; UV_EAGAIN (the store is busy or down: nothing was done, ask
  * again later); UVS_EUNKNOWN (it may have been done: ask again, no request does harm if it is done
  * twice); UV_ENOSPC, UV_ENOMEM (nothing was done); others: nothing was done, and asking again
- * is of no use. */
+ * is of no use. A PUT and a SETTLE that are asked again must have the same structs as before. */
 struct uvs__request {
   struct uvs__request *next;
   enum uvs__op op;
   int status;
+  bool part_only; /* UV_EAGAIN or UVS_EUNKNOWN, and other parts of the store work */
   void (*done)(struct uvs__request *r); /* called once for each `run`, on the store's thread */
   void *owner;                          /* the requester's */
 };
@@ -156,6 +165,7 @@ struct uvs__request {
 struct uvs__put {
   struct uvs__record job;
   int status;
+  bool answered; /* status is valid although the request has failed; it is not put again */
   const char *there;
   int64_t due_us; /* of a new job */
 };
@@ -174,6 +184,7 @@ struct uvs__claimed {
   const char *queue, *rest, *name, *key;
   struct uvs__bytes payload, meta;
   int priority;
+  int part;    /* of the store; 0: it has no parts */
   int64_t row; /* the store's own handle: makes settling fast; may be 0 */
   uint64_t fence;
   uint32_t failures, crashes;   /* crashes counts this claim too, if an expired lease was claimed */
@@ -246,6 +257,7 @@ enum uvs__settle_op { UVS__ACK = 1, UVS__RETRY, UVS__EXTEND, UVS__RELEASE, UVS__
 #define UVS__SETTLE_CANCELLED 1
 struct uvs__settle {
   const char *queue, *rest;
+  int part; /* all items of a request have the same */
   int64_t row;
   uint64_t fence;
   enum uvs__settle_op op;
@@ -255,6 +267,7 @@ struct uvs__settle {
   struct uvs__put *puts; /* each gets its status, as in PUT */
   size_t n_puts;
   int64_t tick_last_us; /* of a tick: the newest occurrence; 0: no new one */
+  int64_t lease_us;     /* while the puts wait for another part, the lease is extended by this */
   int status;           /* 0; UVS_ELOST; UVS__SETTLE_CANCELLED */
 };
 struct uvs__settle_request {
@@ -362,6 +375,7 @@ static inline int64_t uvs__cron_last_us(const struct uvs__cron *old, const struc
 struct uvs__cron_request {
   struct uvs__request r;
   struct uvs__cron cron;   /* SET_CRON; REMOVE_CRON: only the name */
+  bool only_if_there;      /* SET_CRON by redis_shards.c, while jobs move between servers */
   struct uvs__cron *crons; /* CRONS, in the arena */
   size_t n;
   int64_t now_us; /* CRONS: the store's now */

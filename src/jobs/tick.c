@@ -110,6 +110,7 @@ static bool make_puts(struct uvs__run *run, const struct uvs__cron *cron,
       return false;
     job->key = cron->overlap == UVS_CRON_SKIP ? kept_key : NULL;
     job->key_policy = UVS_KEY_KEEP;
+    job->made = true;
     job->due = (struct uvs__when){-1, us};
   }
   run->end.puts = puts;

@@ -48,6 +48,7 @@ COMMANDS = {
     "stats": {"--store", "--json", "--prometheus", "--help"},
     "cron": {"--store", "--json", "--help", "--name", "--queue", "--payload", "--zone", "--revision", "--misfire",
              "--max-missed", "--overlap"},
+    "reshard": {"--store", "--to", "--json", "--help"},
 }
 
 
@@ -270,6 +271,11 @@ def usage():
             "no bound",
             ("queue", "q", "--rate", "x/1s"): "the number in --rate is 'x': write a number from 0 to 1000000000",
             ("stats", "--json", "--prometheus"): "--json and --prometheus are both given: write only one",
+            ("reshard",): "the store is missing: write --store sqlite:FILE, or --store redis://HOST",
+            ("reshard", *STORE): "--store does not begin with redis://: only jobs in Redis can move to other servers",
+            ("reshard", "--store", "redis://h"): "--to is missing: write all servers that the store is to have, such as "
+            "--to redis://HOST1,redis://HOST2",
+            ("reshard", "--store", "redis://h", "--to", "h"): "--to does not begin with redis://",
             ("cron",): "write ls, add or rm after cron",
             ("cron", "rm"): "this command needs the name of a cron",
             ("cron", "add", "x"): "this command needs a name and an expression in quotes",

@@ -17,12 +17,18 @@
 /* To add a store, add a line. A server is chosen only if STORE asks for it. */
 static const struct {
   const char *name;
-  bool file, server;
-} kinds[] = {{"memory", false, false}, {"sqlite", true, false}, {"redis", false, true}};
+  bool file;
+  int servers;
+} kinds[] = {{"memory", false, 0},
+             {"sqlite", true, 0},
+             {"redis", false, 1},
+             {"redis2", false, 2},
+             {"redis3", false, 3}};
 
 const char *engine_store;
 bool engine_is_server;
 static bool store_is_file;
+static int servers;
 
 bool engine_choose(size_t i) {
   const char *only = getenv("STORE");
@@ -30,10 +36,11 @@ bool engine_choose(size_t i) {
   if (i >= sizeof kinds / sizeof *kinds)
     return false;
   engine_store = only == NULL || strcmp(only, kinds[i].name) == 0 ? kinds[i].name : NULL;
-  if (kinds[i].server && (only == NULL || !redis_ns_is_built()))
+  if (kinds[i].servers > 0 && (only == NULL || !redis_ns_is_built()))
     engine_store = NULL;
   store_is_file = kinds[i].file;
-  engine_is_server = kinds[i].server;
+  servers = kinds[i].servers;
+  engine_is_server = servers > 0;
   if (engine_store != NULL)
     printf("\nstore: %s\n", engine_store);
   return true;
@@ -81,7 +88,7 @@ static void name_store(struct engine *f) {
   static unsigned stores;
 
   if (engine_is_server) {
-    redis_ns_name(f->store, sizeof f->store);
+    redis_ns_name(f->store, sizeof f->store, servers);
     return;
   }
   if (!store_is_file) {

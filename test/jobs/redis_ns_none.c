@@ -7,9 +7,10 @@ bool redis_ns_is_built(void) {
   return false;
 }
 
-void redis_ns_name(char *name, size_t size) {
+void redis_ns_name(char *name, size_t size, int servers) {
   (void)name;
   (void)size;
+  (void)servers;
   abort(); /* nobody asks */
 }
 
@@ -26,3 +27,12 @@ long long redis_ns_commands(const char *name) {
 }
 
 void redis_ns_restart(void) {}
+
+struct redis_server *redis_ns_server(int i) {
+  (void)i;
+  return NULL;
+}
+
+void redis_ns_start_again(int i) {
+  (void)i;
+}

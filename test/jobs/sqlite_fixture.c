@@ -16,7 +16,7 @@ static void must(bool good, const char *what) {
 }
 
 void sqlite_only(void) {
-  static const struct store_kind sqlite = {"sqlite", uvs__sqlite_open, true, false};
+  static const struct store_kind sqlite = {"sqlite", uvs__sqlite_open, true, false, 0};
 
   store_kind = &sqlite;
 }

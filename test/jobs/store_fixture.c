@@ -10,9 +10,9 @@
 
 /* To add a store, add a line. */
 static const struct store_kind kinds[] = {
-    {"memory", uvs__memory_open, false, false},
-    {"sqlite", uvs__sqlite_open, true, false},
-    {"redis", uvs__redis_open, true, true},
+    {"memory", uvs__memory_open, false, false, 0}, {"sqlite", uvs__sqlite_open, true, false, 0},
+    {"redis", uvs__redis_open, true, true, 1},     {"redis2", uvs__redis_open, true, true, 2},
+    {"redis3", uvs__redis_open, true, true, 3},
 };
 
 const struct store_kind *store_kind;
@@ -74,7 +74,7 @@ void store_init(struct store_fixture *f) {
   f->lease_us = 10 * SEC;
   f->max_crashed = 1000;
   if (f->kind->server) {
-    redis_ns_name(f->name, sizeof f->name);
+    redis_ns_name(f->name, sizeof f->name, f->kind->servers);
   } else if (f->kind->keeps) {
     snprintf(f->folder, sizeof f->folder, "%s/uvsched-store-XXXXXX", tmp_root());
     must(mkdtemp(f->folder) != NULL, "mkdtemp");
@@ -255,17 +255,15 @@ static void write_word(struct store_fixture *f, const char *between, const char 
   snprintf(f->text + used, sizeof f->text - used, "%s%s", used == 0 ? "" : between, word);
 }
 
-const char *store_claim(struct store_fixture *f, const char *queue, uint32_t max) {
+static int claim_once(struct store_fixture *f, const char *queue, uint32_t max) {
   struct uvs__claim_request r = {.r = {.op = UVS__CLAIM}, .queue = queue, .max = max};
   struct uvs__claimed *c;
 
   r.max_crashed = f->max_crashed;
   r.pending_only = f->pending_only;
   r.lease_us = f->lease_us;
-  f->text[0] = '\0';
-  f->n_claimed = 0;
   if (run_one(f, &r.r) != 0)
-    return "error";
+    return r.r.status;
   must(r.now_us == store_now(f), "now_us of a claim");
   f->next_us = r.next_us;
   while ((c = r.claimed) != NULL) {
@@ -276,6 +274,17 @@ const char *store_claim(struct store_fixture *f, const char *queue, uint32_t max
     f->claimed[f->n_claimed++] = c;
     write_word(f, " ", c->rest);
   }
+  return 0;
+}
+
+/* A claim asks only one of several servers. */
+const char *store_claim(struct store_fixture *f, const char *queue, uint32_t max) {
+  f->text[0] = '\0';
+  f->n_claimed = 0;
+  do {
+    if (claim_once(f, queue, max - (uint32_t)f->n_claimed) != 0)
+      return "error";
+  } while (f->kind->servers > 1 && f->n_claimed < max && f->next_us <= store_now(f));
   return f->text;
 }
 
@@ -283,8 +292,12 @@ const char *store_claim(struct store_fixture *f, const char *queue, uint32_t max
 
 struct uvs__settle store_settlement(struct store_fixture *f, size_t i, enum uvs__settle_op op) {
   const struct uvs__claimed *c = f->claimed[i];
-  struct uvs__settle s = {
-      .queue = c->queue, .rest = c->rest, .row = c->row, .fence = c->fence, .op = op};
+  struct uvs__settle s = {.queue = c->queue,
+                          .rest = c->rest,
+                          .part = c->part,
+                          .row = c->row,
+                          .fence = c->fence,
+                          .op = op};
 
   must(i < f->n_claimed, "no such claimed job");
   return s;

@@ -30,6 +30,7 @@ struct store_kind {
               size_t size);
   bool keeps;  /* what was put is there after the store was closed */
   bool server; /* it answers later; its lists have no order; only if STORE asks for it */
+  int servers; /* how many; with more than 1, jobs have no order across servers */
 };
 
 /* Chooses the store of all fixtures that are opened from now on. False: there are not so many.
@@ -47,7 +48,7 @@ const struct store_kind *store_kind_named(const char *name); /* NULL: there is n
 struct store_fixture {
   const struct store_kind *kind;
   int64_t wall_ns; /* the clock of all openers */
-  char folder[200], name[300];
+  char folder[200], name[400];
   struct uvs__store *first, *second; /* two openers of one store; second is NULL at first */
   struct uvs__store *at;             /* where requests go */
 

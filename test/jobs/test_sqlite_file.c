@@ -225,7 +225,7 @@ TEST a_busy_file_answers_eagain_and_nothing_is_done(void) {
 /* Q59 */
 TEST nothing_is_written_to_a_file_that_was_deleted_or_replaced(void) {
   struct store_fixture f;
-  char moved[400];
+  char moved[500];
 
   fixture_init(&f);
   EQ(0, store_put_simple(&f, "q", "a"));
@@ -252,7 +252,7 @@ TEST a_store_finds_its_file_again_after_a_change_of_the_working_directory(void) 
   struct uvs__trim_request r = {.r = {.op = UVS__TRIM, .done = note_status}, .limit = 1};
   struct sqlite_folder d;
   struct uvs__store *store;
-  char before[400], moved[400], text[300];
+  char before[500], moved[400], text[300];
   int status = -1;
 
   r.r.owner = &status;
@@ -276,7 +276,7 @@ TEST a_store_finds_its_file_again_after_a_change_of_the_working_directory(void) 
 /* Q59 */
 TEST a_file_that_took_the_place_of_another_is_used_from_then_on(void) {
   struct store_fixture f;
-  char moved[400];
+  char moved[500];
 
   fixture_init(&f);
   EQ(0, store_put_simple(&f, "q", "a"));
@@ -380,7 +380,7 @@ TEST a_dropped_table_is_reported_as_damage_and_not_retried(void) {
 /* --------------------------------------------------------------------- log --- */
 
 static int64_t log_size(const struct store_fixture *f) {
-  char path[400];
+  char path[500];
 
   snprintf(path, sizeof path, "%s-wal", f->name);
   return file_size(path);

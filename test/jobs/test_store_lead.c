@@ -19,7 +19,7 @@ struct nodes {
 };
 
 static void begin_to_listen(struct uvs__store *store) {
-  ((struct uvs__redis *)(void *)store)->leads = true;
+  uvs__redis_server_of(store, 0)->leads = true;
   store_woken(store);
 }
 

@@ -35,7 +35,7 @@ TEST other_data_is_noticed_as_well(void) {
   struct store_fixture f;
 
   store_init(&f);
-  ((struct uvs__redis *)(void *)f.first)->leads = true;
+  uvs__redis_server_of(f.first, 0)->leads = true;
   store_woken(f.first); /* it has subscribed */
   EQ(0, store_put_simple(&f, "q", "a"));
   SAYS("a", store_claim(&f, "q", 9));
@@ -223,7 +223,7 @@ TEST old_records_are_removed_by_any_request(void) {
   store_advance(&f, UVS__REPEAT_US);
   EQ(0, store_put_simple(&f, "q", "a"));
   EQ(31, redis_ns_ask(command));
-  ((struct uvs__redis *)(void *)f.first)->housekeeping = 20;
+  uvs__redis_server_of(f.first, 0)->housekeeping = 20;
   SAYS("a", store_claim(&f, "q", 1));
   EQ(11, redis_ns_ask(command));
   EQ(0, store_retry(&f, 0, 0));
@@ -251,7 +251,7 @@ TEST the_clock_is_known_when_the_store_is_open(void) {
   store_init(&f);
   config.name = f.name;
   EQ(0, uvs__redis_open(&config, &store, text, sizeof text));
-  ASSERT(((struct uvs__redis *)(void *)store)->knows_offset);
+  ASSERT(uvs__redis_server_of(store, 0)->knows_offset);
   uv_gettimeofday(&t); /* the server is on this machine */
   now_us = store->ops->now_us(store);
   ASSERT(now_us > (t.tv_sec - 60) * 1000000 && now_us < (t.tv_sec + 60) * 1000000);

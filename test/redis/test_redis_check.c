@@ -9,11 +9,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "jobs/alloc.h"
 #include "jobs/redis_socket.h"
 #include "link_fixture.h"
 
 static char warning[400], text[200];
-static bool existing; /* there must be a store already */
+static struct uvs__redis_found found;
 
 static int check_url(const char *url, int port) {
   struct uvs__redis_options *o;
@@ -24,7 +25,8 @@ static int check_url(const char *url, int port) {
   if (uvs__redis_read_url(name, &o, text, sizeof text) != 0)
     abort();
   text[0] = '\0';
-  rc = uvs__redis_check(o, existing, warning, sizeof warning, text, sizeof text, NULL);
+  rc = uvs__redis_check(o, warning, sizeof warning, text, sizeof text, &found);
+  uvs__jobs_free(found.map);
   if ((rc == 0) != (text[0] == '\0') || strchr(text, '\n') != NULL || strchr(warning, '\n') != NULL)
     abort();
   uvs__redis_free_options(o);
@@ -69,20 +71,17 @@ TEST settings_that_lose_jobs_are_warned_of_and_refused_if_strict(void) {
   PASS();
 }
 
-TEST if_there_must_be_a_store_a_namespace_without_one_is_refused(void) {
+TEST a_check_finds_the_data_and_the_map_of_a_namespace(void) {
   struct redis_server *s = redis_server_start(NULL);
-  int none, other, there;
 
   redis_ask(s, "HSET {uvsched}:meta epoch x");
-  existing = true;
-  none = check_url("redis://127.0.0.1:%d?ns=none", s->port);
-  HAS("no store in this namespace", text);
-  there = check_url("redis://127.0.0.1:%d", s->port);
-  existing = false;
-  other = check_url("redis://127.0.0.1:%d?ns=none", s->port);
-  EQ(UV_ENOENT, none);
-  EQ(0, there);
-  EQ(0, other);
+  redis_ask(s, "SET {mapped}:map text");
+  EQ(0, check_url("redis://127.0.0.1:%d?ns=none", s->port));
+  ASSERT(!found.data && found.map_size == 0);
+  EQ(0, check_url("redis://127.0.0.1:%d", s->port));
+  ASSERT(found.data && found.map_size == 0);
+  EQ(0, check_url("redis://127.0.0.1:%d?ns=mapped", s->port));
+  ASSERT(!found.data && found.map_size == 4);
   redis_server_stop(s);
   PASS();
 }
@@ -104,7 +103,7 @@ TEST a_server_that_evicts_is_refused_always(void) {
 TEST a_user_who_may_not_read_settings_is_warned(void) {
   struct redis_server *s = redis_server_start(NULL);
 
-  redis_ask(s, "ACL SETUSER u on >p ~* &* +info");
+  redis_ask(s, "ACL SETUSER u on >p ~* &* +info +get");
   EQ(0, check_url("redis://u:p@127.0.0.1:%d", s->port));
   HAS("settings could not be read", warning);
   EQ(UV_ENOTSUP, check_url("redis://u:p@127.0.0.1:%d?strict=1", s->port));
@@ -260,7 +259,7 @@ SUITE(check) {
   RUN_TEST(a_write_to_a_closed_connection_does_not_end_the_process);
   RUN_TEST(a_safe_server_is_accepted_without_a_warning);
   RUN_TEST(settings_that_lose_jobs_are_warned_of_and_refused_if_strict);
-  RUN_TEST(if_there_must_be_a_store_a_namespace_without_one_is_refused);
+  RUN_TEST(a_check_finds_the_data_and_the_map_of_a_namespace);
   RUN_TEST(a_server_that_evicts_is_refused_always);
   RUN_TEST(a_user_who_may_not_read_settings_is_warned);
   RUN_TEST(a_replica_is_refused);

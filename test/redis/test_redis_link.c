@@ -89,13 +89,14 @@ static const char acl[] = "ACL SETUSER job on >pw ~{t}:* &{t}:* -@all +eval +eva
 TEST a_user_with_few_rights_is_enough(void) {
   struct link_fixture f;
   struct answer a;
+  struct uvs__redis_found found;
   char warning[300], text[200];
 
   redis_ask(server, acl);
   link_init(&f, "redis://job:pw@127.0.0.1:%d?ns=t", server->port);
   RUN_UNTIL(&f, f.subscribed == 1);
   EQ(0, link_ask(&f, &a, SCRIPT_STORE, "1", "{t}:few", "x", NULL));
-  EQ(0, uvs__redis_check(f.options, false, warning, sizeof warning, text, sizeof text, NULL));
+  EQ(0, uvs__redis_check(f.options, warning, sizeof warning, text, sizeof text, &found));
   ASSERT_STR_EQ("", warning);
   EQ(UV_EACCES, link_ask(&f, &a, SCRIPT_STORE, "1", "other", "x", NULL));
   ASSERT_STRN_EQ("NOPERM", a.trouble, 6);

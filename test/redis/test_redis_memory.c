@@ -203,6 +203,7 @@ TEST with_any_three_allocations_failing_every_command_is_answered(void) {
 }
 
 TEST a_check_without_memory_answers_enomem(void) {
+  struct uvs__redis_found found;
   struct uvs__redis_options *o;
   char name[200], warning[200], text[200];
   long n, before = live;
@@ -213,7 +214,7 @@ TEST a_check_without_memory_answers_enomem(void) {
     int rc;
 
     fail_after(n, 1);
-    rc = uvs__redis_check(o, false, warning, sizeof warning, text, sizeof text, NULL);
+    rc = uvs__redis_check(o, warning, sizeof warning, text, sizeof text, &found);
     if (fail_no_more() == 0)
       break;
     if (rc != UV_ENOMEM) {

@@ -123,6 +123,73 @@ TEST a_unix_socket_has_a_path(void) {
   PASS();
 }
 
+TEST a_list_has_its_settings_behind_the_last_server(void) {
+  EQ(0, read_url("redis://u:p@h1/1,redis+sentinel://s1,s2/jobs,redis+unix:///a?db=2,"
+                 "redis://h2?ns=x&timeout=500ms&strict=1&replicas=3"));
+  ASSERT_STR_EQ("h1", o->host);
+  ASSERT_STR_EQ("p", o->password);
+  EQ(1, o->db);
+  ASSERT_STR_EQ("s1,s2", o->next->sentinels);
+  ASSERT_STR_EQ("jobs", o->next->service);
+  ASSERT_STR_EQ("/a", o->next->next->path);
+  EQ(2, o->next->next->db);
+  ASSERT_STR_EQ("h2", o->next->next->next->host);
+  ASSERT(o->next->next->next->next == NULL);
+  for (const struct uvs__redis_options *one = o; one != NULL; one = one->next) {
+    ASSERT_STR_EQ("x", one->ns);
+    EQ(500000000, one->timeout_ns);
+    ASSERT(one->strict);
+    EQ(3, one->replicas);
+  }
+  uvs__redis_free_options(o);
+  REFUSED("redis://h1?ns=x,redis://h2", "server 1 of the list: ns= is not behind the last");
+  REFUSED("redis://h1,redis://h2/x", "server 2 of the list: the database");
+  REFUSED("redis://h1,h2", "the host");
+  REFUSED("redis://h1,redis://h1:6379/0", "servers 1 and 2 of the list are the same");
+  REFUSED("redis://h1,rediss://h2", "server 2 of the list: TLS");
+  REFUSED("redis://h1,redis+sentinel://h2/my jobs", "server 2 of the list: its address");
+  PASS();
+}
+
+TEST at_most_64_servers_are_in_a_list(void) {
+  char list[3000] = "redis://h0";
+
+  for (int i = 1; i < 64; i++)
+    snprintf(list + strlen(list), sizeof list - strlen(list), ",redis://h%d", i);
+  EQ(0, read_url(list));
+  uvs__redis_free_options(o);
+  strcat(list, ",redis://h64");
+  REFUSED(list, "more than 64 servers");
+  PASS();
+}
+
+TEST a_server_has_a_name_without_user_and_settings(void) {
+  static const char *const names[] = {"redis://h1:6379/0", "redis://[::1]:7000/3",
+                                      "redis+unix:///run/a%20b?db=2",
+                                      "redis+sentinel://s1,s2:7/jobs/1"};
+  struct uvs__redis_options *given, *server;
+  char name[UVS__REDIS_SERVER_NAME];
+
+  EQ(0, read_url("redis://u1:p1@h1,redis://u2:p2@[::1]:7000/3,redis+unix://:p3@/run/a%20b?db=2,"
+                 "redis+sentinel://s1,s2:7/jobs/1?ns=x"));
+  given = o;
+  for (size_t i = 0; i < 4; i++, o = o->next) {
+    ASSERT(uvs__redis_server_name(o, name));
+    ASSERT_STR_EQ(names[i], name);
+    EQ(0, uvs__redis_server_options(names[i], given, &server, text, sizeof text));
+    ASSERT(server->user == o->user && server->password == o->password);
+    ASSERT_STR_EQ("x", server->ns);
+    EQ(o->db, server->db);
+    uvs__redis_free_options(server);
+  }
+  EQ(0, uvs__redis_server_options("redis://h9:6379/0", given, &server, text, sizeof text));
+  ASSERT_STR_EQ("p1", server->password); /* of the first server */
+  uvs__redis_free_options(server);
+  EQ(UV_EINVAL, uvs__redis_server_options("h9", given, &server, text, sizeof text));
+  uvs__redis_free_options(given);
+  PASS();
+}
+
 TEST sentinels_and_the_service_are_read(void) {
   EQ(0, read_url("redis+sentinel://u:p@h1:1,[::2],h3/jobs/4?ns=x"));
   ASSERT_STR_EQ("h1:1,[::2],h3", o->sentinels);
@@ -261,6 +328,9 @@ SUITE(url) {
   RUN_TEST(a_user_or_a_password_may_be_alone);
   RUN_TEST(addresses_of_ipv6_stand_in_brackets);
   RUN_TEST(a_unix_socket_has_a_path);
+  RUN_TEST(a_list_has_its_settings_behind_the_last_server);
+  RUN_TEST(at_most_64_servers_are_in_a_list);
+  RUN_TEST(a_server_has_a_name_without_user_and_settings);
   RUN_TEST(sentinels_and_the_service_are_read);
   RUN_TEST(what_is_wrong_is_named);
   RUN_TEST(a_password_is_never_said);

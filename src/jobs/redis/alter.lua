@@ -1,10 +1,10 @@
 -- alter: cancels or moves a job. Arguments: 'cancel' or 'move', id, due time. Answer: 0 (done); 1:
--- the job is running; 2: there is no such job.
+-- the job is running; 2: there is no such job; 3: it is on its way to another server.
 local j = find(queues[1], ARGV[arg + 1])
 local status = 0
 forget_old()
 if not j then
-  status = 2
+  status = in_outbox(queues[1].name .. '/' .. ARGV[arg + 1]) and 3 or 2
 elseif j.claimed then
   status = 1
   if ARGV[arg] == 'cancel' then

@@ -1,13 +1,18 @@
 -- bulk: redrives or removes. Arguments: 'redrive', 'purge' (dead letters) or 'forget' (records of
 -- ends), then for each item the index of its queue and its id. Answer: a digit for each item: 0
--- (done); 1: its key is in use; 2: it is gone, or still needed for repeated puts.
+-- (done); 1: its key is in use, or may be in use on another server while jobs move; 2: it is gone, or
+-- still needed for repeated puts.
 local function redrive(q, rest, field, s)
   local j, record = read_head(s, select(7, unpack_bytes(DEAD_HEAD, s))), nil
-  if j.key and call('HEXISTS', q.key, j.key) == 1 then
+  if j.key and (moving or call('HEXISTS', q.key, j.key) == 1) then
     return 1
+  end
+  if moving then
+    note_stray()
   end
   j, record = take_dead(field, s)
   plain(q, rest, j)
+  note_size(q, #record) -- the letter may come from another server
   call('HSET', q.job, rest, record)
   if j.key then
     call('HSET', q.key, j.key, rest)

@@ -12,6 +12,13 @@ local set = call('HMGET', q.set, 'paused', 'concurrency', 'rate', 'rate_us', 'ca
 for i = 1, 10 do
   set[i] = tonumber(set[i] or 0)
 end
+-- Each server has its share of the bounds of a queue, at least 1.
+if set[2] + set[3] + set[5] > 0 then
+  local servers = tonumber(call('HGET', META, 'servers') or 1)
+  for _, i in ipairs({2, 3, 5}) do
+    set[i] = math.ceil(set[i] / servers)
+  end
+end
 local concurrency = set[2]
 local rate = {max = set[3], us = set[4], start = set[6], used = set[7], name = 'rate'}
 local catch_up = {max = set[5], us = 1000000, start = set[8], used = set[9], name = 'catch_up'}

@@ -1,8 +1,9 @@
 -- common: the text that all scripts but init begin with. docs/jobs-redis.md describes the format
 -- of the data.
 --
--- KEYS: 13 of the namespace, then 10 of each queue that the call names.
--- ARGV: the epoch that the caller expects ('': any), the caller's time ('0': the server's clock),
+-- KEYS: 13 of the namespace, then 10 of each queue that the call names, then the outbox (programs
+-- that know of one server only leave it out).
+-- ARGV: the epoch that the caller expects ('': any, unless there is a map of servers), the caller's time ('0': the server's clock),
 -- the same time rounded up, the number of the caller's node ('0': none), how many old records to
 -- remove, the number of queues, the names of these queues.
 -- The answer begins with 0, the time, the number of the newest event. If nothing was done, it is 1,
@@ -21,8 +22,8 @@ local EV_DEAD, EV_CANCELLED, EV_REPLACED, EV_DROPPED, EV_QUEUE = 1, 4, 5, 8, 13 
 local IS_CLAIMED, IS_HELD, IS_CANCELLED = 1, 2, 4 -- flags of a run
 local RUN = '>BBI7I6I4I4i8'
 
-local meta = call('HMGET', META, 'epoch', 'number', 'fence', 'event')
-if not meta[1] or (ARGV[1] ~= '' and ARGV[1] ~= meta[1]) then
+local meta = call('HMGET', META, 'epoch', 'number', 'fence', 'event', 'moving')
+if not meta[1] or (ARGV[1] ~= meta[1] and (ARGV[1] ~= '' or string.find(meta[1], '.', 1, true))) then
   return {1, meta[1] or ''}
 end
 local number, fence, last_event = tonumber(meta[2]), tonumber(meta[3]), tonumber(meta[4])
@@ -42,6 +43,8 @@ for i = 1, tonumber(ARGV[6]) do
     key = KEYS[k + 8], set = KEYS[k + 9], idle = KEYS[k + 10]}
 end
 local arg = 7 + #queues -- the first argument of the script itself
+local OUTBOX = KEYS[14 + 10 * #queues] -- jobs on their way to another server: see export.lua
+local moving = meta[5] == '1' -- jobs move between servers
 
 -- Reads a time: '+DELAY' or an instant.
 local function due_of(when)
@@ -150,6 +153,25 @@ local function answer(list)
   return list
 end
 
+-- Notes the size of a payload or a record. Claims of a queue with large ones look at sizes first.
+local function note_size(q, size)
+  if size > 4096 and not q.large then
+    call('HSET', q.set, 'large', '1')
+    q.large = true
+  end
+end
+
+-- Is this job, dead letter or end on its way to another server?
+local function in_outbox(field)
+  return OUTBOX and call('HEXISTS', OUTBOX, field) == 1
+end
+
+-- While jobs move: something was put here that belongs to another server. So the pass of the mover
+-- that is under way may have missed it.
+local function note_stray()
+  call('HINCRBY', META, 'strays', 1)
+end
+
 -- The member of a job in a sorted set. Jobs with the same time are sorted by number; the lower 32
 -- bits of the number are enough.
 local function member_of(num, rest)
@@ -246,8 +268,9 @@ end
 
 -- ------------------------------------------------------- changes of a job ---
 
--- The numbers of an end's record, its name and where the result begins.
+-- The numbers of an end's record. Then come the name, the key if the state has HAS_KEY, the result.
 local END = '>BBI7I7I7I7I4I4'
+local HAS_KEY = 128
 
 local function forget_end(field, s)
   local _, _, num, put, _, till = unpack_bytes(END, s)
@@ -264,16 +287,23 @@ local function end_until(s)
   return (unpack_bytes('>I7', s, 24))
 end
 
-local function write_end(field, j, state, ended, till, result)
-  local name = j.name or ''
-  call('HSET', ENDS, field, pack(END .. 'Bc0', 1, state, j.num, j.put, ended, till, j.failures,
-    j.crashes, #name, name) .. result)
-  if till > j.put + REPEAT then
+local function index_end(field, num, put, ended, till)
+  if till > put + REPEAT then
     call('ZADD', KEPT, till, field)
-    call('ZADD', KEPT_AT, ended, pack('>I7', j.num) .. field)
+    call('ZADD', KEPT_AT, ended, pack('>I7', num) .. field)
   else
     call('ZADD', UNTIL, till, field)
   end
+end
+
+local function write_end(field, j, state, ended, till, result)
+  local name = j.name or ''
+  if j.key then
+    state, result = state + HAS_KEY, pack('>Bc0', #j.key, j.key) .. result
+  end
+  call('HSET', ENDS, field, pack(END .. 'Bc0', 1, state, j.num, j.put, ended, till, j.failures,
+    j.crashes, #name, name) .. result)
+  index_end(field, j.num, j.put, ended, till)
 end
 
 -- Removes records whose time is over: a few with each call, so that there are never many.
@@ -353,13 +383,17 @@ end
 
 local DEAD_HEAD = '>BI7I4I4i8Hc0'
 
+local function index_dead(field, num, ended)
+  call('ZADD', DEAD_NO, num, field)
+  call('ZADD', DEAD_AT, ended, pack('>I7', num) .. field)
+  call('HINCRBY', DEAD_N, string.match(field, '^[^/]*'), 1)
+end
+
 local function bury(j, reason)
   local q, field = j.q, j.q.name .. '/' .. j.rest
   call('HSET', DEAD, field, pack(DEAD_HEAD, 1, now, j.failures, j.crashes, j.due, #reason, reason) ..
     call('HGET', q.job, j.rest))
-  call('ZADD', DEAD_NO, j.num, field)
-  call('ZADD', DEAD_AT, now, pack('>I7', j.num) .. field)
-  call('HINCRBY', DEAD_N, q.name, 1)
+  index_dead(field, j.num, now)
   leave(j)
   call('HDEL', q.job, j.rest)
   call('HDEL', q.run, j.rest)

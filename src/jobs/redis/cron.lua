@@ -1,6 +1,7 @@
--- cron: defines or removes a cron. Arguments: 'set' or 'remove', name, revision (8 bytes),
--- expression, zone, the rest of the definition. Answer: 0 (done); 1: the revision is not higher; 2:
--- there is no such cron. The queue of the call is that of the ticks.
+-- cron: defines or removes a cron. Arguments: 'set', 'set_there' (only if it is defined here) or
+-- 'remove', name, revision (8 bytes), expression, zone, the rest of the definition. Answer: 0 (done);
+-- 1: the revision is not higher; 2: there is no such cron; 3: set_there, and it is not defined here;
+-- 4: it is on its way to another server. The queue of the call is that of the ticks.
 local name, revision, expression, zone, more = ARGV[arg + 1], ARGV[arg + 2], ARGV[arg + 3],
   ARGV[arg + 4], ARGV[arg + 5]
 local q = queues[1]
@@ -39,6 +40,12 @@ local function last_of_new()
   return (last > now or (old_expression == expression and old_zone == zone)) and last or now
 end
 
+if not old and in_outbox(field) then
+  return answer({0, 0, 0, 4})
+end
+if not old and ARGV[arg] == 'set_there' then
+  return answer({0, 0, 0, 3})
+end
 if ARGV[arg] == 'remove' then
   if not old then
     return answer({0, 0, 0, 2})
@@ -54,6 +61,9 @@ call('HSET', CRONS, name, pack('>B', 1) .. revision ..
   pack('>i8Hc0Bc0', last_of_new(), #expression, expression, #zone, zone) .. more)
 remove_tick()
 note_queue(q)
+if ARGV[arg] == 'set_there' then
+  note_stray()
+end
 number = number + 1
 local head = make_head(1, number, 0, name, nil, false)
 local j = plain(q, name, read_head(head, 1))

@@ -1,5 +1,6 @@
 -- put: puts jobs. Arguments: 10 for each job (puts.lua). Answer: a digit for each job (0: new; 1:
--- exists; 2: the key is in use), and the ids of the jobs that exist or hold the key. Programs in
+-- exists; 2: the key is in use; 3 and 4: puts.lua), and for 1 and 2 the ids of the jobs that exist or
+-- hold the key. Programs in
 -- other languages call this script as node 0. Then it checks all arguments before it writes. The
 -- library has checked its own.
 local function is_name(name)
@@ -16,7 +17,7 @@ local function fault(a)
     return 'the name'
   elseif #ARGV[a + 3] > 255 then
     return 'the key'
-  elseif not string.find(ARGV[a + 4], '^[012]$') then
+  elseif not string.find(ARGV[a + 4], '^[0-6]$') or ARGV[a + 4] == '3' then
     return 'the key policy'
   elseif not string.find(ARGV[a + 5], '^[012]$') then
     return 'the class'

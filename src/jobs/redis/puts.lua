@@ -1,8 +1,15 @@
 -- puts: the functions with which PUT and SETTLE put jobs. A job has 10 arguments: the index of its
 -- queue, id, name ('': the queue's), key ('': none), key policy, class, due time, how long its end
 -- is kept, metadata, payload.
+--
+-- ONLY IF THERE. While jobs move between servers, a put of a job that now belongs to another server
+-- first comes here, to the server that it belonged to before. If the id or the key is in use here,
+-- the put is carried out here; if not, the caller puts the job on the other server.
 local PUT_ARGS = 10
 local KEEP, REPLACE = 0, 1 -- UVS_KEY_...
+local ONLY_IF_THERE = 4    -- is added to the key policy
+local STRAY = 8            -- the same, in a settle: the job belongs to another server by now
+local ELSEWHERE, IN_TRANSIT = 3, 4
 
 local function note_queue(q)
   if not q.noted and not call('ZSCORE', QUEUES, q.name) then
@@ -14,10 +21,7 @@ end
 local function make_record(q, a)
   local name, key, meta = ARGV[a + 2], ARGV[a + 3], ARGV[a + 8]
   local head
-  if #ARGV[a + 9] > 4096 and not q.large then -- claims of this queue then look at sizes first
-    call('HSET', q.set, 'large', '1')
-    q.large = true
-  end
+  note_size(q, #ARGV[a + 9])
   number = number + 1
   head = make_head(tonumber(ARGV[a + 5]), number, tonumber(ARGV[a + 7]),
     name ~= '' and name ~= q.name and name, key ~= '' and key, meta ~= '')
@@ -40,15 +44,17 @@ local function hold(q, rest, head, due, holder)
   save_run(j)
 end
 
--- Returns 0 (new); or 1 (the id exists) or 2 (the key is in use), and the id of the other job.
+-- Returns 0 (new); 1 (the id exists) or 2 (the key is in use), and the id of the other job; 3
+-- (neither is in use here); or 4 (the job that is to be replaced is on its way to another server).
 local function put_one(q, a)
   local rest, key, policy = ARGV[a + 1], ARGV[a + 3], tonumber(ARGV[a + 4])
+  local only_if_there = band(policy, ONLY_IF_THERE) ~= 0
   local field, due = q.name .. '/' .. rest, due_of(ARGV[a + 6])
   local ended = call('HGET', ENDS, field)
   local holder = false
   local head, record
   if call('HEXISTS', q.job, rest) == 1 or call('HEXISTS', DEAD, field) == 1 or
-    (ended and end_until(ended) > now) then
+    (ended and end_until(ended) > now) or in_outbox(field) then
     return 1, rest
   end
   if ended then
@@ -56,10 +62,18 @@ local function put_one(q, a)
   end
   if key ~= '' then
     holder = call('HGET', q.key, key)
-    if holder and policy ~= REPLACE then
-      return policy == KEEP and 1 or 2, holder
+    if holder and policy % ONLY_IF_THERE ~= REPLACE then
+      return policy % ONLY_IF_THERE == KEEP and 1 or 2, holder
+    end
+    if holder and in_outbox(q.name .. '/' .. holder) then
+      return IN_TRANSIT
     end
     holder = holder and find(q, holder)
+  end
+  if only_if_there and not holder then
+    return ELSEWHERE
+  elseif policy >= ONLY_IF_THERE then
+    note_stray()
   end
   if holder and not holder.claimed then
     end_job(holder, REPLACED, '')
@@ -95,8 +109,8 @@ local function look_up(from, n)
       ids[q.name .. '/' .. list[i]] = s and true or nil
     end
   end
-  for _, hash in ipairs({DEAD, ENDS}) do
-    if call('HLEN', hash) > 0 then
+  for _, hash in ipairs({DEAD, ENDS, OUTBOX}) do
+    if n > 0 and call('HLEN', hash) > 0 then
       found = call('HMGET', hash, unpack(fields))
       for i = 1, n do
         ids[fields[i]] = ids[fields[i]] or (found[i] and true or nil)
@@ -141,8 +155,12 @@ local function put_all(from, n, to)
     local a = from + PUT_ARGS * (i - 1)
     local q = queues[tonumber(ARGV[a])]
     if ARGV[a + 3] == '' and not ids[fields[i]] then
-      put_together(q, a)
-      digits[i] = 0
+      if band(ARGV[a + 4], ONLY_IF_THERE) ~= 0 then
+        digits[i] = ELSEWHERE
+      else
+        put_together(q, a)
+        digits[i] = 0
+      end
     else
       for _, each in ipairs(queues) do
         write_together(each)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * redis_open: opens and closes the store in Redis, and carries out batches.
+ * redis_server: one server of the store: carries out batches, and knows whose data it has.
  *
- * EPOCH. The data has an epoch, a random text that `init` writes when it finds no data. Each script
+ * EPOCH. The data has an epoch, a random text that `init` writes when it finds no data. If there is
+ * a map of servers (redis_map.h), a point and the generation of the map follow. Each script
  * compares the caller's epoch with that of the data. If they differ, the server has lost its data,
- * or another server answers. Then the store calls `init` again, reports a reset, and answers its
- * requests with UV_EAGAIN. Requests that come before the epoch is known wait for it.
+ * or has a new map, or another server answers. Then the request is answered with UV_EAGAIN, and
+ * `init` is called again. If the random text has changed, a reset is reported. If the generation is
+ * higher, the map is read from the server; if it is lower, the map is written to the server.
+ * Requests that come before the epoch is known wait for it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,7 +110,7 @@ static struct uvs__request *take_waiting(struct uvs__redis *s) {
 static void on_no_patience(uv_timer_t *timer) {
   struct uvs__redis *s = timer->data;
 
-  snprintf(s->base.trouble, sizeof s->base.trouble, "%s", s->link->trouble);
+  snprintf(s->face->trouble, sizeof s->face->trouble, "%s", s->link->trouble);
   answer_all(take_waiting(s), UV_EAGAIN);
 }
 
@@ -123,17 +126,134 @@ static void wait(struct uvs__redis *s, struct uvs__request *first) {
 
 /* ------------------------------------------------------------------- epoch --- */
 
-static void on_epoch(struct uvs__redis *s, const redisReply *reply) {
-  const char *text = reply->element[1]->str;
-  bool is_new = s->epoch[0] == '\0', is_other = strcmp(s->epoch, text) != 0;
+/* The generation in an epoch, which is "RANDOM" or "RANDOM.GENERATION". */
+static uint64_t generation_of(const char *epoch) {
+  const char *point = strchr(epoch, '.');
 
-  snprintf(s->epoch, sizeof s->epoch, "%s", text);
+  return point == NULL ? 0 : strtoull(point + 1, NULL, 10);
+}
+
+static bool is_same_data(const char *epoch, const char *other) {
+  size_t size = strcspn(epoch, ".");
+
+  return size == strcspn(other, ".") && memcmp(epoch, other, size) == 0;
+}
+
+static void on_ready(struct uvs__redis *s, const char *epoch) {
+  bool is_reset = s->epoch[0] != '\0' && !is_same_data(s->epoch, epoch);
+
+  snprintf(s->epoch, sizeof s->epoch, "%s", epoch);
   s->ready = true;
-  if (is_other && !is_new) {
-    s->base.events = 0;
+  if (is_reset) {
+    s->events = 0;
     s->hooks->event(s->arg, UVS_EVENT_STORE_RESET, "Redis was flushed, or another server answers");
   }
+  s->hooks->up(s->arg);
   dispatch(s, take_waiting(s));
+}
+
+static void give_up(struct uvs__redis *s, int status) {
+  answer_all(take_waiting(s), status == UVS_EUNKNOWN ? UV_EAGAIN : status);
+}
+
+static void add_key(struct uvs__redis *s, struct uvs__words *w, const char *what) {
+  const char *key = uvs__redis_key(s, &w->arena, what, "");
+
+  w->no_memory = w->no_memory || key == NULL;
+  uvs__words_text(w, key);
+}
+
+/* Sends a command that is answered while no request can be. */
+static void ask(struct uvs__redis *s, enum uvs__redis_script script, struct uvs__words *w,
+                uvs__redis_cb cb) {
+  s->asking = !w->no_memory &&
+              uvs__redis_link_send(s->link, script, w->n, w->words, w->sizes, false, cb, s) == 0;
+  uvs__words_free(w);
+  if (s->asking)
+    return;
+  /* The next request tries again. */
+  snprintf(s->face->trouble, sizeof s->face->trouble, "there is not enough memory");
+  give_up(s, UV_EAGAIN);
+}
+
+static void on_map(void *arg, int status, const redisReply *reply, int64_t sent_ns,
+                   int64_t received_ns) {
+  struct uvs__redis *s = arg;
+
+  (void)sent_ns;
+  (void)received_ns;
+  s->asking = false;
+  if (status != 0)
+    snprintf(s->face->trouble, sizeof s->face->trouble, "%s", s->link->trouble);
+  else if (reply->type != REDIS_REPLY_STRING)
+    snprintf(s->face->trouble, sizeof s->face->trouble, "the server has lost its map");
+  if (status == 0)
+    status = reply->type == REDIS_REPLY_STRING
+                 ? s->hooks->newer(s->arg, reply->str, reply->len) /* calls uvs__redis_new_map */
+                 : UV_EAGAIN;
+  if (status != 0)
+    give_up(s, status);
+}
+
+/* The server has a newer map than this process. */
+static void read_map(struct uvs__redis *s) {
+  struct uvs__words w = {0};
+
+  uvs__words_text(&w, "GET");
+  add_key(s, &w, "map");
+  ask(s, UVS__REDIS_NO_SCRIPT, &w, on_map);
+}
+
+static bool make_epoch(char ret[33]) {
+  unsigned char random[16];
+
+  if (uv_random(NULL, NULL, random, sizeof random, 0, NULL) != 0)
+    return false;
+  for (size_t i = 0; i < sizeof random; i++)
+    snprintf(ret + 2 * i, 3, "%02x", random[i]);
+  return true;
+}
+
+static void send_init(struct uvs__redis *s);
+
+static void on_written(void *arg, int status, const redisReply *reply, int64_t sent_ns,
+                       int64_t received_ns) {
+  struct uvs__redis *s = arg;
+
+  (void)sent_ns;
+  (void)received_ns;
+  s->asking = false;
+  if (status == 0 && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2))
+    status = UV_EIO;
+  if (status == 0) {
+    send_init(s);
+    return;
+  }
+  snprintf(s->face->trouble, sizeof s->face->trouble, "%s", s->link->trouble);
+  give_up(s, status);
+}
+
+/* Writes the map to the server, if its map is older. `epoch` is that of its data. `create`: if it
+ * has no data, it gets this epoch. */
+static void write_map(struct uvs__redis *s, const char *epoch, bool create) {
+  const struct uvs__redis_current *map = s->map;
+  struct uvs__words w = {0};
+  char id[33];
+
+  w.no_memory = !make_epoch(id);
+  uvs__words_text(&w, "2");
+  add_key(s, &w, "meta");
+  add_key(s, &w, "map");
+  uvs__words_text(&w, UVS__REDIS_FORMAT);
+  uvs__words_add(&w, epoch, strcspn(epoch, "."));
+  uvs__words_int(&w, (int64_t)map->generation);
+  uvs__words_add(&w, map->text, map->size);
+  uvs__words_int(&w, (int64_t)map->servers);
+  uvs__words_int(&w, map->moving);
+  uvs__words_text(&w, s->run_id);
+  uvs__words_text(&w, id);
+  uvs__words_int(&w, create);
+  ask(s, UVS__REDIS_MAP, &w, on_written);
 }
 
 static void on_init(void *arg, int status, const redisReply *reply, int64_t sent_ns,
@@ -147,61 +267,70 @@ static void on_init(void *arg, int status, const redisReply *reply, int64_t sent
                       reply->element[1]->type != REDIS_REPLY_STRING))
     status = UV_EIO;
   if (status == 0 && reply->element[0]->integer == 0) {
-    on_epoch(s, reply);
+    const char *epoch = reply->element[1]->str;
+    uint64_t generation = generation_of(epoch);
+
+    if (generation == s->map->generation)
+      on_ready(s, epoch);
+    else if (generation > s->map->generation)
+      read_map(s);
+    else
+      write_map(s, epoch, false);
     return;
   }
   if (status == 0) {
-    snprintf(s->base.trouble, sizeof s->base.trouble,
+    snprintf(s->face->trouble, sizeof s->face->trouble,
              "the data has format %.20s, and this program knows format " UVS__REDIS_FORMAT,
              reply->element[1]->str);
     status = UV_EIO;
   } else {
-    snprintf(s->base.trouble, sizeof s->base.trouble, "%s", s->link->trouble);
+    snprintf(s->face->trouble, sizeof s->face->trouble, "%s", s->link->trouble);
   }
-  answer_all(take_waiting(s), status == UVS_EUNKNOWN ? UV_EAGAIN : status);
+  give_up(s, status);
 }
 
-static bool make_epoch(char ret[33]) {
-  unsigned char random[16];
-
-  if (uv_random(NULL, NULL, random, sizeof random, 0, NULL) != 0)
-    return false;
-  for (size_t i = 0; i < sizeof random; i++)
-    snprintf(ret + 2 * i, 3, "%02x", random[i]);
-  return true;
-}
-
-static void ask_epoch(struct uvs__redis *s) {
+static void send_init(struct uvs__redis *s) {
   struct uvs__words w = {0};
   char epoch[33];
-  bool good;
 
-  s->ready = false;
-  if (s->asking)
-    return;
-  good = make_epoch(epoch);
+  w.no_memory = !make_epoch(epoch);
   uvs__words_text(&w, "2");
-  uvs__words_text(&w, uvs__redis_key(s, &w.arena, "meta", ""));
-  uvs__words_text(&w, uvs__redis_key(s, &w.arena, "put:" UVS__REDIS_FORMAT, ""));
+  add_key(s, &w, "meta");
+  add_key(s, &w, "put:" UVS__REDIS_FORMAT);
   uvs__words_text(&w, UVS__REDIS_FORMAT);
   uvs__words_text(&w, epoch);
   uvs__words_text(&w, s->run_id);
   uvs__words_add(&w, uvs__redis_scripts[UVS__REDIS_PUT].text,
                  uvs__redis_scripts[UVS__REDIS_PUT].size);
-  if (good && !w.no_memory)
-    s->asking = uvs__redis_link_send(s->link, UVS__REDIS_INIT, w.n, w.words, w.sizes, false,
-                                     on_init, s) == 0;
-  uvs__words_free(&w);
-  if (!s->asking) { /* the next request tries again */
-    snprintf(s->base.trouble, sizeof s->base.trouble, "there is not enough memory");
-    answer_all(take_waiting(s), UV_EAGAIN);
-  }
+  ask(s, UVS__REDIS_INIT, &w, on_init);
 }
 
-static void run(struct uvs__store *store, struct uvs__request *first) {
-  struct uvs__redis *s = (struct uvs__redis *)store;
+/* Data on an empty server begin with the map, because `init` would make data without one. */
+static void ask_epoch(struct uvs__redis *s) {
+  char epoch[33];
 
-  store->trouble[0] = '\0';
+  s->ready = false;
+  if (s->asking)
+    return;
+  if (s->map->generation == 0)
+    send_init(s);
+  else if (make_epoch(epoch))
+    write_map(s, epoch, true);
+  else
+    give_up(s, UV_EAGAIN);
+}
+
+/* The requests that wait were meant for this server by the map before. */
+void uvs__redis_new_map(struct uvs__redis *s) {
+  if (s->link == NULL)
+    return;
+  if (s->link->is_up)
+    ask_epoch(s);
+  snprintf(s->face->trouble, sizeof s->face->trouble, "the servers have a new map");
+  give_up(s, UV_EAGAIN);
+}
+
+void uvs__redis_run(struct uvs__redis *s, struct uvs__request *first) {
   if (s->link == NULL) {
     answer_all(first, UV_ENOMEM);
   } else if (s->ready || (s->epoch[0] != '\0' && !s->link->is_up)) {
@@ -226,6 +355,7 @@ static void on_down(void *arg) {
   struct uvs__redis *s = arg;
 
   s->ready = false;
+  s->hooks->down(s->arg);
 }
 
 /* Messages may have been missed, if other nodes use the store. */
@@ -250,25 +380,20 @@ static void on_message(void *arg, const char *channel, const char *text, size_t 
   } else if (strcmp(copy, "new") == 0) { /* `init` has made new data */
     s->hooks->wake(s->arg, NULL, 0);
   } else {
-    s->base.events = strtoull(copy, NULL, 10);
-    s->hooks->wake(s->arg, "", 0); /* no queue: only look at the events */
+    uvs__redis_note_events(s, strtoull(copy, NULL, 10));
   }
 }
 
-static void start(struct uvs__store *store, uv_loop_t *loop, const struct uvs__store_hooks *hooks,
-                  void *arg) {
+void uvs__redis_start(struct uvs__redis *s, uv_loop_t *loop) {
   static const struct uvs__redis_link_hooks link_hooks = {on_up, on_down, on_subscribed,
                                                           on_message};
-  struct uvs__redis *s = (struct uvs__redis *)store;
 
   s->loop = loop;
-  s->hooks = hooks;
-  s->arg = arg;
   uv_timer_init(loop, &s->patience); /* cannot fail */
   s->patience.data = s;
   s->link = uvs__redis_link_open(loop, s->options, s->channel_names, 2, &link_hooks, s);
   if (*s->warning != '\0')
-    hooks->event(arg, UVS_EVENT_STORE_UNSAFE, s->warning);
+    s->hooks->event(s->arg, UVS_EVENT_STORE_UNSAFE, s->warning);
 }
 
 /* -------------------------------------------------------------------- stop --- */
@@ -305,10 +430,7 @@ static void on_left(struct uvs__redis_call *call, int status, redisReply *const 
   uvs__jobs_free(c);
 }
 
-/* Leaves the queues that this opener has claimed from. */
-static void stop(struct uvs__store *store) {
-  struct uvs__redis *s = (struct uvs__redis *)store;
-
+void uvs__redis_stop(struct uvs__redis *s) {
   if (s->link == NULL) {
     uv_close((uv_handle_t *)&s->patience, NULL);
     return;
@@ -328,43 +450,19 @@ static void stop(struct uvs__store *store) {
   end_leave(s);
 }
 
-/* ------------------------------------------------------------- open, close --- */
+/* ------------------------------------------------------------- make, free --- */
 
-/* There is a message for everything except the end of a job that is done. A caller who reads a job
- * that has not ended may wait for that end, so the store must be polled. */
-static bool poll_waits(struct uvs__store *store) {
-  struct uvs__redis *s = (struct uvs__redis *)store;
-  bool waited_for = s->waited_for;
-
-  s->waited_for = false;
-  return waited_for;
-}
-
-static int idle(struct uvs__store *store) {
-  (void)store;
-  return 0;
-}
-
-static int64_t now_us(struct uvs__store *store) {
-  return uvs__redis_now_us((struct uvs__redis *)store);
-}
-
-static void close_store(struct uvs__store *store) {
-  struct uvs__redis *s = (struct uvs__redis *)store;
-
+void uvs__redis_free(struct uvs__redis *s) {
   while (s->queues != NULL) {
     struct uvs__redis_queue *q = s->queues;
 
     s->queues = q->next;
     uvs__jobs_free(q);
   }
-  uvs__redis_free_options(s->options);
   uvs__jobs_free(s);
 }
 
-static int make(struct uvs__redis_options *options, uvs_clock_t clock, struct uvs__redis **ret) {
-  static const struct uvs__store_ops ops = {start, stop,   run,        poll_waits,
-                                            idle,  now_us, close_store};
+int uvs__redis_new(const struct uvs__redis_setup *setup, struct uvs__redis **ret) {
   struct uvs__redis *s = uvs__jobs_alloc(sizeof *s);
   int rc;
 
@@ -376,45 +474,22 @@ static int make(struct uvs__redis_options *options, uvs_clock_t clock, struct uv
     return rc;
   }
   s->node = (s->node >> 16) | 1;
-  s->base.ops = &ops;
-  s->options = options;
-  s->clock = clock;
-  s->leads = clock.wall_ns == NULL;
+  s->options = setup->options;
+  s->clock = setup->clock;
+  s->face = setup->face;
+  s->map = setup->map;
+  s->hooks = setup->hooks;
+  s->arg = setup->arg;
+  s->leads = s->clock.wall_ns == NULL;
   s->housekeeping = s->leads ? HOUSEKEEPING : 0;
   s->random = s->node;
   s->end = &s->waiting;
   s->ask_epoch = ask_epoch;
-  snprintf(s->channels[0], sizeof s->channels[0], "{%s}:wake:%llu", options->ns,
+  snprintf(s->channels[0], sizeof s->channels[0], "{%s}:wake:%llu", s->options->ns,
            (unsigned long long)s->node);
-  snprintf(s->channels[1], sizeof s->channels[1], "{%s}:events", options->ns);
+  snprintf(s->channels[1], sizeof s->channels[1], "{%s}:events", s->options->ns);
   s->channel_names[0] = s->channels[0];
   s->channel_names[1] = s->channels[1];
   *ret = s;
-  return 0;
-}
-
-int uvs__redis_open(const struct uvs__store_config *config, struct uvs__store **ret, char *text,
-                    size_t size) {
-  struct uvs__redis_options *options;
-  struct uvs__redis *s = NULL;
-  struct uvs__redis_reading clock;
-  char warning[UVS__REDIS_WARNING_MAX];
-  int rc = uvs__redis_read_url(config->name, &options, text, size);
-
-  if (rc != 0)
-    return rc;
-  rc = uvs__redis_check(options, config->existing, warning, sizeof warning, text, size, &clock);
-  if (rc == 0) {
-    rc = make(options, config->clock, &s);
-    if (rc != 0)
-      snprintf(text, size, "the store cannot be opened: %s", uv_strerror(rc));
-  }
-  if (rc != 0) {
-    uvs__redis_free_options(options);
-    return rc;
-  }
-  strcpy(s->warning, warning);
-  uvs__redis_note_clock(s, clock); /* the clock of this machine may be wrong */
-  *ret = &s->base;
   return 0;
 }
