@@ -822,6 +822,27 @@ static int e_each(void) {
   return rc == 77 ? 0 : rc;
 }
 
+static int e_each_step(void) {
+  uint64_t cursor = chance(2) ? 0 : (uint64_t)any_int();
+  int rc = uvs_each_step(any_scheduler(), chance(5) ? NULL : &cursor, (uint32_t)any_int(),
+                         chance(5) ? NULL : on_each, NULL);
+
+  return rc == 77 ? 0 : rc;
+}
+
+static int on_each_lane(uvs_t *s, const uvs_lane_info_t *info, void *arg) {
+  (void)s, (void)arg;
+  if (info->lane == 0 || uvs_lane_is_disposed(info->lane) != info->disposed)
+    fail("uvs_each_lane", (long long)info->lane);
+  return (int)below(20) == 0 ? 77 : 0;
+}
+
+static int e_each_lane(void) {
+  int rc = uvs_each_lane(any_scheduler(), chance(5) ? NULL : on_each_lane, NULL);
+
+  return rc == 77 ? 0 : rc;
+}
+
 static FILE *nowhere;
 
 static int e_dump(void) {
@@ -1550,6 +1571,8 @@ static const struct entry table[] = {
     {"uvs_data", e_data, 0, {0}},
     {"uvs_dump", e_dump, 0, {0}},
     {"uvs_each", e_each, 0, {0}},
+    {"uvs_each_lane", e_each_lane, 0, {0}},
+    {"uvs_each_step", e_each_step, 0, {0}},
     {"uvs_execute", e_execute, 0, {UV_EAGAIN}},
     {"uvs_find", e_find, 0, {UV_ENOENT}},
     {"uvs_finish", e_finish, 0, {UV_ENOENT}},
