@@ -122,12 +122,12 @@ UVS_API int uvs_lane_finish(uvs_lane_t lane, uvs_id_t id, int status);
 typedef struct {
   size_t size;
   uvs_lane_t lane;
-  uint32_t width;    /* 0: no bound */
-  uint64_t tasks;    /* that have not ended, and ended ones whose `done` is still to come */
-  uint32_t ready;    /* due tasks that wait for a runner or for a place in the lane */
-  uint32_t running;  /* runs in progress */
-  int own_executor;  /* 1: the lane has runners of its own */
-  int disposed;      /* 1: on_quiet is still to come */
+  uint32_t width;   /* 0: no bound */
+  uint64_t tasks;   /* that have not ended, and ended ones whose `done` is still to come */
+  uint32_t ready;   /* due tasks that wait for a runner or for a place in the lane */
+  uint32_t running; /* runs in progress */
+  int own_executor; /* 1: the lane has runners of its own */
+  int disposed;     /* 1: on_quiet is still to come */
 } uvs_lane_info_t;
 
 /* Visit every lane of the scheduler, newest first. If `each` returns a nonzero value, the visit
