@@ -197,9 +197,7 @@ typedef struct {
   uint32_t max_pending; /* the most tasks waiting, ready or running; 0: no bound */
   int rejection_policy; /* above max_pending: UVS_REJECT_...; 0 with a hook on_rejected means ASK */
 
-  /* After this time the scheduler gives the loop, or the pool thread, to other code. 1 us to 1 s;
-   * default 1 ms. */
-  int64_t budget_ns;
+  int64_t budget_ns; /* after this, other code gets the loop or thread; 1 us to 1 s; default 1 ms */
 
   uint64_t seed;             /* of jitter; 0: a random one */
   void *data;                /* uvs_data returns it */
@@ -223,6 +221,8 @@ typedef struct {
    * wake-up: 1 ns (no sharing) to 1 ms. Takes one more handle, a uv_poll. With brief runs, a runner
    * stays in its pool thread for up to 1 ms. Linux only; not with a replaced clock. */
   int64_t precise_ns;
+  const char *name; /* of the scheduler, in metrics; copied, up to UVS_NAME_MAX bytes of UTF-8 */
+  int max_names;    /* most task names with statistics of their own: uvs_name_stats; default 64 */
 } uvs_options_t;
 
 static inline void uvs_options_init(uvs_options_t *o) {
@@ -231,6 +231,7 @@ static inline void uvs_options_init(uvs_options_t *o) {
   o->concurrency = -1;
   o->delayed_after_shutdown = 1;
   o->budget_ns = UVS_MS(1);
+  o->max_names = 64;
 }
 
 /**
@@ -282,7 +283,6 @@ enum {                 /* flags */
 };
 
 #define UVS_NAME_MAX 23
-
 typedef struct uvs_task_s {
   size_t size;        /* set by the initializer; new fields go at the end */
   int kind;           /* UVS_ONE_SHOT, UVS_FIXED_RATE, UVS_FIXED_DELAY, UVS_CALENDAR */

@@ -93,8 +93,16 @@ typedef struct {
   uint64_t timed_out;               /* the last run passed its limit; its body may still run */
   uint64_t dropped;                 /* by the rejection policy */
   uint64_t failed_runs;             /* also of tasks that went on */
-  uint64_t heap_ops; /* insertions into the delay queue, moves inside it, removals from it */
-  uint64_t wakeups;  /* loop passes that the scheduler asked for, by its timer or a wake-up */
+  uint64_t heap_ops;    /* insertions into the delay queue, moves inside it, removals from it */
+  uint64_t wakeups;     /* loop passes that the scheduler asked for, by its timer or a wake-up */
+  uint64_t concurrency; /* as uvs_concurrency */
+  /* How long the ready task that starts next has been ready; 0: none is. Each priority, the loop
+   * and each executor have such a task; the oldest counts. A task that waits for a place in its
+   * lane does not count. */
+  uint64_t oldest_ready_ns;
+  /* The loop was held up: callbacks, the scheduler's or others, kept it from a pass of the
+   * scheduler for 5 ms or longer beyond the time of the pass. The sum, and the longest. */
+  uint64_t loop_held_ns, loop_held_max_ns;
 } uvs_counts_t;
 
 static inline void uvs_counts_init(uvs_counts_t *c) {
@@ -146,6 +154,40 @@ UVS_API int64_t uvs_bucket_ns(unsigned bucket);
  * snapshots. */
 UVS_API int64_t uvs_quantile_ns(const uvs_histogram_t *h, double q);
 
+/* --------------------------------------------------------- names of tasks --- */
+
+/* Tasks with a name also have histograms by name. The first max_names names (uvs_options_t) have
+ * their own, until the scheduler is freed. Each takes 2.2 KB when its first task is submitted. The
+ * tasks of all other names are counted together under the name "other": those of further names, of
+ * names that are not valid UTF-8, and of the name "other" itself. If there is no memory for a name,
+ * its tasks are also counted there; a submission does not fail for that. max_names: 0 (no
+ * statistics by name) to 256. */
+#define UVS_NAMES_MAX 256
+#define UVS_NAME_OTHER "other"
+
+typedef struct {
+  size_t size; /* set by the initializer; new fields go at the end */
+  char name[UVS_NAME_MAX + 1];
+  uvs_histogram_t late; /* how late each run started */
+  uvs_histogram_t run;  /* from the start to the end of a run; only runs that have ended */
+} uvs_name_stats_t;
+
+static inline void uvs_name_stats_init(uvs_name_stats_t *n) {
+  memset(n, 0, sizeof *n);
+  n->size = sizeof *n;
+}
+
+/* Read the statistics of one name. Blocks no other thread for longer than a look-up. Thread: any.
+ * UV_ENOENT (no task of this name was submitted, or its tasks are counted under "other");
+ * UV_EINVAL (NULL name, or no initialized *ret). */
+UVS_API int uvs_name_stats(uvs_t *s, const char *name, uvs_name_stats_t *ret);
+
+/* Visit all names that have statistics: "other" first if it has some, then in the order of their
+ * first submission. If `each` returns a nonzero value, the visit ends, and uvs_each_name returns
+ * that value. `each` may call anything. arg: that of uvs_each_name. Thread: any. UV_EINVAL. */
+typedef int (*uvs_each_name_cb)(uvs_t *s, const uvs_name_stats_t *stats, void *arg);
+UVS_API int uvs_each_name(uvs_t *s, uvs_each_name_cb each, void *arg);
+
 /* ------------------------------------------------------------------ text --- */
 
 /* Gets whole lines. A nonzero answer stops the writing. arg: that of uvs_stats_write. */
@@ -157,13 +199,26 @@ enum {
 };
 
 /**
- * Write counters and histograms, piece by piece. The names of the metrics begin with uvsched_.
+ * Write counters and histograms, piece by piece. The names of the metrics begin with uvsched_. If
+ * the scheduler has a name (uvs_options_t), each series has it as the label `scheduler`.
  *
  * Thread:  any. `write` is called on the same thread, before this call returns. `write` may call
  *          anything.
  * Returns: 0; what `write` answered, if not 0; UV_EINVAL (unknown format, NULL write).
  */
 UVS_API int uvs_stats_write(uvs_t *s, int format, uvs_write_cb write, void *arg);
+
+/**
+ * Write several schedulers as one page for Prometheus, version 0.0.4.
+ *
+ * Thread:  any that may use all of them; as uvs_stats_write.
+ * Returns: 0; what `write` answered, if not 0; UV_EINVAL (n is 0, two schedulers have the same
+ *          name, or two have none; NULL); UV_ENOMEM (the allocator of the first one has failed).
+ *          If one of them was closed, nothing is written: UV_ESHUTDOWN.
+ */
+UVS_API int uvs_stats_write_all(uvs_t *const *list, size_t n, uvs_write_cb write, void *arg);
+
+UVS_API const char *uvs_name(const uvs_t *s); /* uvs_options_t.name; "" if it has none */
 
 UVS_API const char *uvs_state_name(int state); /* "waiting" ...; "?" if unknown */
 /* "timer" ... "submit", "retry"; "on time" for -1 (no culprit); "?" if unknown. */

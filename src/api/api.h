@@ -53,6 +53,22 @@ int uvs__submit_to_lane(uvs_t *s, uvs_lane_t lane, const uvs_task_t *t, uvs_id_t
 
 bool uvs__rejection_known(int rejection, uvs_rejected_cb handler);
 
+/* ---- histograms.c ---- */
+
+struct uvs__runner;
+
+const struct uvs__runner *uvs__all_runners(uvs_t *s);
+/* The sum of the statistics `from` to `to` of all cells. */
+void uvs__read_stats(const uvs_t *s, const struct uvs__runner *runners, int from, int to,
+                     uvs_histogram_t *ret);
+
+/* The records of all names. They stay as long as the scheduler, so the lock is not needed. */
+struct uvs__name_list {
+  struct uvs__name_stat *const *of;
+  int from, to; /* `to` is not one of them */
+};
+struct uvs__name_list uvs__all_names(uvs_t *s);
+
 /* ---- cleanup.c ---- */
 
 /* Allocates an action. 0, UV_EINVAL, UV_ENOMEM. */

@@ -138,6 +138,7 @@ int uvs_finish(uvs_t *s, uvs_id_t id, int status) {
     if (e.end_ns < t->ready_ns) /* the start of this run, which began after the clock was read */
       e.end_ns = e.over_ns = t->ready_ns;
     uvs__cell_end(&s->shared_cell, e.end_ns - t->ready_ns); /* see uvs__return_body */
+    uvs__name_ended(s, uvs__extra(s, t), e.end_ns - t->ready_ns);
     uvs__body_returned(s, slot, &e);
   } else {
     t->flags |= UVS__FINISHED;

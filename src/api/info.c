@@ -197,10 +197,37 @@ static void copy_counts(const uvs_t *s, uvs_counts_t *ret) {
   ret->slots = (s->table.tasks.made + UINT64_C(63)) / 64 * 64; /* slots come in words of 64 */
   ret->heap_ops = s->delay.ops + s->table.wall.ops + s->table.limits.ops;
   ret->wakeups = c->wakeups;
+  ret->concurrency = (uint64_t)s->home.concurrency;
+  ret->loop_held_ns = c->held_ns;
+  ret->loop_held_max_ns = c->held_max_ns;
+}
+
+/* Lock held: the time at which the oldest of the next tasks in *r became ready, or until_ns. */
+static uint64_t oldest_of(const uvs_t *s, const struct uvs__ready *r, uint64_t until_ns) {
+  for (int i = 0; i < UVS__CLASSES; i++) {
+    uint32_t next[] = {r->of[i].first, r->of[i].root};
+
+    for (int k = 0; k < 2; k++) {
+      if (next[k] != UVS__NONE && uvs__task(s, next[k])->ready_ns < until_ns)
+        until_ns = uvs__task(s, next[k])->ready_ns;
+    }
+  }
+  return until_ns;
+}
+
+/* Lock held: UVS__NEVER if no task is ready. */
+static uint64_t oldest_ready(const uvs_t *s) {
+  uint64_t ready_ns = oldest_of(s, &s->loop_ready, UVS__NEVER);
+
+  ready_ns = oldest_of(s, &s->home.ready, ready_ns);
+  for (const struct uvs__crew *c = s->wanting; c != NULL; c = c->next)
+    ready_ns = oldest_of(s, &c->ready, ready_ns); /* lanes with an executor of their own: few */
+  return ready_ns;
 }
 
 /* Not uvs__enter: the final numbers can be read after close, by a thread that holds a reference. */
 int uvs_counts(uvs_t *s, uvs_counts_t *ret) {
+  uint64_t ready_ns, now_ns;
   uvs_counts_t c;
 
   if (s == NULL)
@@ -212,7 +239,12 @@ int uvs_counts(uvs_t *s, uvs_counts_t *ret) {
     return UV_EINVAL;
   uvs__lock(s);
   copy_counts(s, &c);
+  ready_ns = oldest_ready(s);
   uvs__unlock(s);
+  if (ready_ns != UVS__NEVER) {
+    now_ns = uvs__now(s);
+    c.oldest_ready_ns = now_ns > ready_ns ? now_ns - ready_ns : 0;
+  }
   copy_out(ret, ret->size, &c, sizeof c);
   return 0;
 }
@@ -267,6 +299,10 @@ const char *uvs_strerror(int code) {
   default:
     return uv_strerror(code);
   }
+}
+
+const char *uvs_name(const uvs_t *s) {
+  return s == NULL ? "" : s->name;
 }
 
 /* ---- dump ---- */

@@ -95,6 +95,11 @@ static int read_options(const uvs_options_t *given, uvs_options_t *o, uvs_hooks_
     return UV_EINVAL;
   if (o->budget_ns < UVS_US(1) || o->budget_ns > UVS_SEC(1))
     return UV_EINVAL;
+  if (o->name != NULL &&
+      (strnlen(o->name, UVS_NAME_MAX + 1) > UVS_NAME_MAX || !uvs__is_utf8(o->name)))
+    return UV_EINVAL;
+  if (o->max_names < 0 || o->max_names > UVS_NAMES_MAX)
+    return UV_EINVAL;
   rc = read_hooks(o->hooks, h);
   if (rc < 0)
     return rc;
@@ -175,6 +180,11 @@ static void set_up(uvs_t *s, uv_loop_t *loop, const uvs_options_t *o, const uvs_
   s->runner_is_back = on_runner_back;
   s->rejection = o->rejection_policy;
   s->data = o->data;
+  if (o->name != NULL)
+    memcpy(s->name, o->name, strlen(o->name));
+  s->name_stats.most = (uint16_t)o->max_names;
+  s->name_stats.made = UVS__OTHER + 1;
+  s->at.sent_ns = UVS__NEVER;
   atomic_init(&s->refs, 1);
   atomic_init(&s->kill_ns, UVS__NEVER);
   s->survive[UVS_DELAYED_TASKS] = o->delayed_after_shutdown;

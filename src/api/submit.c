@@ -156,9 +156,10 @@ static int join_lanes(uvs_t *s, const struct batch *b) {
 
 /* ---- accepted tasks ---- */
 
-/* Lock held: gives an accepted task its slot. */
+/* Lock held, but released to make the record of a new name: gives an accepted task its slot. */
 static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const uvs_task_t *t) {
   bool extra = b->extras > 0 && uvs__needs_extra(s, t, b->now_ns);
+  uint16_t name_stat = extra ? uvs__name_stat(s, t->name) : 0;
   uint32_t slot;
 
   s->table.tasks.reserved--;
@@ -171,6 +172,7 @@ static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const u
     struct uvs__extra *x = uvs__extra(s, uvs__task(s, slot));
 
     x->narrow = b->narrow != 0;
+    x->name_stat = name_stat;
     if (t->kind == UVS_CALENDAR)
       uvs__begin_calendar(s, slot, t, b->wall_ns);
     if (b->waiters != NULL)

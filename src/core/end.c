@@ -91,7 +91,7 @@ void uvs__settle_running(uvs_t *s, uint32_t slot, enum uvs__outcome outcome) {
 /* The task failed, it has no `done`, and neither `after` nor the error hook saw the failure. */
 static bool is_unseen_failure(const struct uvs__task *t, const struct uvs__extra *x) {
   return !uvs__has(t, UVS__CANCELLED | UVS__TIMED_OUT) && t->done == NULL && t->status < 0 &&
-         (x == NULL || x->run.seen == 0);
+         (x == NULL || x->seen == 0);
 }
 
 bool uvs__owes_error(const uvs_t *s, const struct uvs__task *t, const struct uvs__extra *x) {
@@ -262,7 +262,7 @@ void *uvs__complete_unstarted(uvs_t *s, uint32_t slot, int status, void *result)
   }
   settle(s, t, x, status < 0 ? UVS__FAILED : UVS__COMPLETED);
   if (x != NULL) {
-    x->run.seen = 0;
+    x->seen = 0;
     x->failures = status < 0 ? x->failures + (x->failures < UINT32_MAX) : 0;
   }
   end(s, slot, t, status);
@@ -274,7 +274,7 @@ void uvs__complete(uvs_t *s, uint32_t slot) {
   struct uvs__extra *x = uvs__extra(s, t);
 
   settle(s, t, x,
-         x->run.timed_out     ? UVS__PASSED_LIMIT
+         x->timed_out         ? UVS__PASSED_LIMIT
          : x->run.failure < 0 ? UVS__FAILED
                               : UVS__COMPLETED);
   end(s, slot, t, x->run.failure);
@@ -331,11 +331,11 @@ void uvs__body_returned(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
     if (uvs__has(t, UVS__TIMED_OUT) && e->end_ns < x->limit_due_ns)
       x->run.end_ns = (int64_t)x->limit_due_ns;
     if (uvs__limit_passed(x, e->end_ns)) {
-      x->run.timed_out = true;
+      x->timed_out = true;
       end_of_run.status = x->limit_status;
     }
   }
-  if (end_of_run.status == UV_ECANCELED && (x == NULL || !x->run.timed_out))
+  if (end_of_run.status == UV_ECANCELED && (x == NULL || !x->timed_out))
     uvs__answer_cancelled(s, slot, e->end_ns);
   if (x != NULL && x->after != NULL) {
     t->status = end_of_run.status;
@@ -351,7 +351,7 @@ static void keep_result(const struct uvs__task *t, struct uvs__extra *x, int sta
   bool counts = !uvs__is_settled(t) && status >= 0;
   void *before = x->result;
 
-  if (counts && !x->run.timed_out)
+  if (counts && !x->timed_out)
     x->result = x->run_result;
   else if (counts && last) /* limit_result counts only if no run follows */
     x->result = x->limit_result;
@@ -373,7 +373,7 @@ static bool goes_on(uvs_t *s, struct uvs__task *t, struct uvs__extra *x,
   if (t->kind == UVS_ONE_SHOT && e->status < 0 && !uvs__may_run(s, t, x))
     return false; /* a one-shot that may not run again after a shutdown keeps its failure (S42) */
   uvs__miss(s, x, p.missed, p.reason);
-  if (e->status < 0 && s->error_cb != NULL && x->run.seen == 0)
+  if (e->status < 0 && s->error_cb != NULL && x->seen == 0)
     x->failed_owed = e->status;
   return true;
 }
@@ -410,9 +410,9 @@ void uvs__end_run(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
   }
   if (!uvs__is_settled(t))
     settle(s, t, x,
-           x != NULL && x->run.timed_out ? UVS__PASSED_LIMIT
-           : e->status < 0               ? UVS__FAILED
-                                         : UVS__COMPLETED);
+           x != NULL && x->timed_out ? UVS__PASSED_LIMIT
+           : e->status < 0           ? UVS__FAILED
+                                     : UVS__COMPLETED);
   t->flags &= (uint16_t)~UVS__RUN_FLAGS;
   end(s, slot, t, e->status == UVS_STOP ? 0 : e->status);
 }
@@ -427,7 +427,9 @@ static void end_unbegun(uvs_t *s, uint32_t slot, uint64_t now_ns) {
     e.wall_ns = t->due_ns + x->wall_late_ns + (now_ns - t->ready_ns);
   t->flags |= UVS__PENDING | UVS__FINISHED;
   uvs__use_point(t, x);
-  x->run = (struct uvs__record){.ideal_ns = (int64_t)uvs__ideal_of(t, x), .timed_out = true};
+  x->run = (struct uvs__record){.ideal_ns = (int64_t)uvs__ideal_of(t, x)};
+  x->seen = 0;
+  x->timed_out = true;
   uvs__end_run(s, slot, &e);
 }
 
@@ -458,6 +460,8 @@ void uvs__begin_refused(uvs_t *s, uint32_t slot) {
     return;
   uvs__use_point(t, x);
   x->run = (struct uvs__record){.ideal_ns = (int64_t)uvs__ideal_of(t, x)};
+  x->seen = 0;
+  x->timed_out = false;
 }
 
 void uvs__time_out_unstarted(uvs_t *s, uint32_t slot, uint64_t now_ns) {

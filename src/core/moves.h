@@ -91,6 +91,21 @@ static inline uint16_t uvs__flags_of(const uvs_t *s, const uvs_task_t *t, uint64
   return (uint16_t)flags;
 }
 
+/* ---- statistics by name ---- */
+
+/* Lock held: a run has started, or ended after run_ns. */
+static inline void uvs__name_started(uvs_t *s, const struct uvs__extra *x, const uvs_run_t *run) {
+  if (x->name_stat != 0)
+    uvs__stat_add(&s->name_stats.of[x->name_stat]->late, (uint64_t)run->late_ns);
+}
+
+static inline void uvs__name_ended(uvs_t *s, const struct uvs__extra *x, uint64_t run_ns) {
+  if (x != NULL && x->name_stat != 0)
+    uvs__stat_add(&s->name_stats.of[x->name_stat]->run, run_ns);
+}
+
+/* ---- make.c, again ---- */
+
 /* Lock held: makes a WAITING task that is in no list and has no extra record. Needs room
  * (uvs__reserve). */
 static inline uint32_t uvs__make_plain(uvs_t *s, const uvs_task_t *t, uint64_t now_ns) {
@@ -137,6 +152,7 @@ void uvs__give_extra(uvs_t *s, uint32_t slot);
 
 /* ---- names (core/names.c, core/replace.c) ---- */
 
+uint64_t uvs__name_hash(const char *name);
 /* The slot of the task that is indexed under this name; UVS__NONE: there is none. */
 uint32_t uvs__name_find(uvs_t *s, const char *name);
 /* Adds the task to the index under its name, which no other indexed task has; removes it. */

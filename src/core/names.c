@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-static uint64_t hash_of(const char *name) {
+uint64_t uvs__name_hash(const char *name) {
   uint64_t h = UINT64_C(14695981039346656037);
 
   for (; *name != '\0'; name++)
@@ -24,7 +24,7 @@ static struct uvs__extra *extra_at(const uvs_t *s, uint32_t slot) {
 
 /* The link to the task of this name. If there is none: the empty link where it would be added. */
 static uint32_t *link_of_name(uvs_t *s, const char *name) {
-  uint64_t h = hash_of(name);
+  uint64_t h = uvs__name_hash(name);
   uint32_t *link = &s->names;
 
   for (; *link != UVS__NONE; h >>= 1) {

@@ -18,6 +18,7 @@
 
 #include "core/crew.h"
 #include "core/gate.h"
+#include "core/name_stats.h"
 #include "core/ready.h"
 #include "core/tuning.h"
 #include "delay/delay.h"
@@ -50,6 +51,7 @@ struct uvs__counts {
   uint32_t runners, peak_runners; /* runners in a body: now; the most so far */
   uint64_t ended[UVS__OUTCOMES];
   uint64_t failed_runs, missed, rejected, wakeups;
+  uint64_t held_ns, held_max_ns; /* the loop was held up */
 };
 
 /* A callback that the loop owes to something that is not a task. */
@@ -109,6 +111,8 @@ struct uvs__loop_state {
   struct uvs__call **last_call;
   struct uvs__cleanup *now_last;
   uint64_t pass_ns;    /* the present, or last, pass began */
+  uint64_t slept_ns;   /* the last pass ended */
+  uint64_t sent_ns;    /* wake_sent: since when a wake-up is on its way; UVS__NEVER: unknown */
   uint64_t carried_ns; /* when the first of several passes without enough time began; 0: none */
   uint64_t overrun_ns; /* by how much a body made the last pass exceed its budget */
 };
@@ -134,6 +138,7 @@ struct uvs_s {
   uvs_after_body_cb after_cb;
   uvs_rejected_cb rejected_cb;
   void *data;
+  char name[UVS_NAME_MAX + 1];
   struct uvs__fork fork;
   void (*runner_is_back)(uvs_t *s); /* loop/: a runner has come back from libuv's pool */
 
@@ -182,8 +187,9 @@ struct uvs_s {
   uint64_t recent_ns;           /* a recent time: when a task became ready or a run ended */
   uvs_id_t ending;              /* the task whose actions are being called */
   uv_cond_t lingering;          /* idle runners wait on it for more tasks */
-  bool any_drops;            /* a task with `drop_result` was accepted: close looks for results */
-  uint32_t names;            /* the root of the index by name; UVS__NONE */
+  bool any_drops; /* a task with `drop_result` was accepted: close looks for results */
+  uint32_t names; /* the root of the index by name; UVS__NONE */
+  struct uvs__name_stats name_stats;
   bool any_calendars;        /* a calendar task was accepted: look at the time zones */
   uint64_t zones_look_ns;    /* when to look next */
   uint64_t zones_generation; /* what uvs_calendar_refresh returned last */

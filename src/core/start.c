@@ -129,6 +129,10 @@ static void begin(uvs_t *s, struct uvs__task *t, struct uvs__extra *x, struct uv
       .merged = x->policy == UVS_MISSED_ONCE ? p.missed : 0,
       .runner = run->runner,
   };
+  x->seen = 0;
+  x->timed_out = false;
+  if (!st->limited) /* else a limit may still pass before the body is called: uvs__return_body */
+    uvs__name_started(s, x, run);
   for (int i = 0; i < UVS_LATE_CAUSES; i++)
     x->late_by_ns[i] = run->late_by_ns[i];
 }

@@ -57,6 +57,9 @@
  * run. So it delays others by a bounded time. */
 #define UVS__CATCH_UP_NS (1000 * UVS__MS)
 
+/* A pass that comes, or lasts, this much longer than it should counts: the loop was held up. */
+#define UVS__HELD_UP_NS (5 * UVS__MS)
+
 /* The loop makes this many of its own tasks ready and then runs them, while they are still in the
  * cache (W3 on the loop: 0.8 of the time). */
 #define UVS__LOOP_READY_MANY 1024

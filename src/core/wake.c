@@ -93,6 +93,8 @@ struct uvs__wake uvs__wake_decide(uvs_t *s, uint64_t now_ns) {
   if (!send || at->wake_sent)
     return w;
   at->wake_sent = true;
+  /* A long call sends with the time at which it began: the loop has had a pass since then. */
+  at->sent_ns = now_ns == 0 ? UVS__NEVER : now_ns > at->slept_ns ? now_ns : at->slept_ns;
   uvs__ticker_hold(&s->ticker);
   w.send = true;
   return w;
@@ -141,6 +143,7 @@ void uvs__wake_loop(uvs_t *s) {
   send = !s->at.mute && !s->at.wake_sent && !(uvs__on_loop(s) && uvs__ticker_lost(&s->ticker));
   if (send) {
     s->at.wake_sent = true;
+    s->at.sent_ns = UVS__NEVER;
     uvs__ticker_hold(&s->ticker);
   }
   uvs__unlock(s);

@@ -30,7 +30,7 @@ static void call_task_hooks(uvs_t *s, uint32_t slot, struct uvs__task *t, struct
   void *dropped[2] = {x->dropped[0], x->dropped[1]};
 
   if (failed != 0)
-    x->run.seen = failed;
+    x->seen = failed;
   x->decorate = false;
   x->failed_owed = 0;
   x->missed_owed = 0;
@@ -80,7 +80,7 @@ static void run_after(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   struct uvs__extra *x = uvs__extra(s, t);
   struct uvs__frame frame = {s, slot, uvs__thread.frame};
   struct uvs__run_end e = {t->status, (uint64_t)x->run.end_ns, 0, 0};
-  bool counts = t->status >= 0 && !x->run.timed_out;
+  bool counts = t->status >= 0 && !x->timed_out;
   bool wall = uvs__has(t, UVS__WALL);
   uvs_after_cb after = x->after;
   struct uvs__context context = {.scheduler = s,
@@ -107,7 +107,7 @@ static void run_after(uvs_t *s, uint32_t slot, uint64_t now_ns) {
     run.late_ns += x->late_by_ns[i];
   }
   run.culprit = uvs__culprit(run.late_by_ns);
-  x->run.seen = run.status;
+  x->seen = run.status;
   x->after_owed = false;
   x->after_ns = now_ns;
   uvs__unlock(s);

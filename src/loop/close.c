@@ -126,6 +126,7 @@ static void destroy(uvs_t *s) {
   }
   uvs__number_give((uint32_t)(s->table.id_base >> UVS__ID_BITS));
   uvs__free_runners(s);
+  uvs__name_stats_free(s);
   uvs__table_free_memory(&s->table, &mem);
   uvs__fork_destroy(&s->fork);
   uvs__mem_free(&mem, s->raw);

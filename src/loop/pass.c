@@ -47,6 +47,24 @@ static bool needs_full(const uvs_t *s, uint64_t now_ns) {
          (s->any_calendars && s->zones_look_ns <= now_ns);
 }
 
+/* Lock held: callbacks have kept the loop from its work for this long. */
+static void note_held(uvs_t *s, uint64_t from_ns, uint64_t to_ns) {
+  struct uvs__counts *c = &s->counts;
+
+  if (to_ns < UVS__HELD_UP_NS || to_ns - UVS__HELD_UP_NS < from_ns)
+    return;
+  c->held_ns += to_ns - from_ns;
+  if (to_ns - from_ns > c->held_max_ns)
+    c->held_max_ns = to_ns - from_ns;
+}
+
+/* Lock held: when should this pass have begun? */
+static uint64_t expected_pass(const uvs_t *s) {
+  uint64_t sent_ns = s->at.wake_sent ? s->at.sent_ns : UVS__NEVER;
+
+  return s->at.armed_ns < sent_ns ? s->at.armed_ns : sent_ns;
+}
+
 /* Locks, and begins a pass. False: no pass begins now, and the lock is not held. */
 static bool begin_pass(uvs_t *s, struct pass *p) {
   p->began_ns = uvs__now(s);
@@ -64,6 +82,7 @@ static bool begin_pass(uvs_t *s, struct pass *p) {
     return false;
   }
   uvs__own_loop(s);
+  note_held(s, expected_pass(s), p->began_ns);
   s->at.in_pass = true;
   s->at.watch_wanted = false;
   s->at.pass_ns = p->began_ns;
@@ -258,12 +277,15 @@ static void end_pass(uvs_t *s, const struct pass *p) {
   w.kept = uvs__wants_keep(s);
   s->at.kept = w.kept;
   s->at.in_pass = false;
+  s->at.slept_ns = now_ns;
+  note_held(s, p->until_ns, now_ns);
   s->delay.soonest_ns = UVS__NEVER;
   s->counts.wakeups += !p->full && !more; /* else the full pass that follows is counted */
   s->at.armed_ns = replaced ? UVS__NEVER : next_ns;
   w.send = more && !s->at.mute && !s->at.wake_sent;
   if (w.send) {
     s->at.wake_sent = true;
+    s->at.sent_ns = now_ns;
     uvs__ticker_hold(&s->ticker);
   } else if (!replaced) {
     w.arm_ns = next_ns;

@@ -112,7 +112,7 @@ static void refuse_first(uvs_t *s, struct uvs__crew *c, int rc) {
   arg = t->arg;
   call_hook = s->error_cb != NULL && t->done != NULL; /* else the end of the task calls the hook */
   if (call_hook && x != NULL)
-    x->run.seen = e.status;
+    x->seen = e.status;
   uvs__unlock(s);
   e.end_ns = e.over_ns = uvs__now(s);
   if (call_hook)

@@ -66,6 +66,8 @@ void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_e
     uvs__time_out_started(s, slot, e->end_ns);
     return;
   }
+  if (st->limited)
+    uvs__name_started(s, st->context.extra, &st->run);
   if (e->status == UVS_PENDING) {
     t->flags |= UVS__PENDING;
     if (!uvs__has(t, UVS__FINISHED)) {
@@ -76,6 +78,7 @@ void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_e
   }
   e->status = uvs__status_of(e->status);
   uvs__cell_end(cell, e->end_ns - (uint64_t)st->run.start_ns);
+  uvs__name_ended(s, st->context.extra, e->end_ns - (uint64_t)st->run.start_ns);
   uvs__body_returned(s, slot, e);
 }
 

@@ -106,9 +106,7 @@ struct uvs__record {
   uint64_t missed; /* as the body sees it */
   uint64_t merged; /* points after `ideal` that the run also stands for */
   int runner;
-  int failure;    /* the status with which it failed, or 0 */
-  int seen;       /* the failure that `after` or the error hook was told of, or 0 */
-  bool timed_out; /* the run passed its limit */
+  int failure; /* the status with which it failed, or 0 */
 };
 
 /* The fields that a plain one-shot does not need.
@@ -140,6 +138,7 @@ struct uvs__extra {
   bool decorate : 1;      /* the decorate hook is still to be called */
   bool narrow : 1;        /* its callbacks do not see the scheduler: it was submitted by its lane */
   bool at_once : 1;       /* uvs_run_now: the next run starts even if the task is paused */
+  bool timed_out : 1;     /* `run` has passed its limit */
   _Atomic bool spared;    /* the body has disposed its own lane: no token for it. Any thread */
   bool limited : 1;       /* the runs have a time limit ... */
   bool run_limited : 1;   /* ... that counts from their start: run_limit_ns */
@@ -163,6 +162,8 @@ struct uvs__extra {
   uvs_after_cb after;     /* when `work` exists too */
 
   struct uvs__record run;
+  int seen;           /* of `run`: the failure that `after` or the error hook was told of, or 0 */
+  uint16_t name_stat; /* the record of its name: see core/name_stats.h */
 
   int64_t late_by_ns[UVS_LATE_CAUSES]; /* of the last run */
   uint32_t failures;                   /* consecutive */

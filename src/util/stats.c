@@ -16,8 +16,7 @@ void uvs__stat_add_high(struct uvs__stat *t, uint64_t ns) {
   uvs__stat_count(t, last ? UVS__RAW_BUCKETS - 1 : uvs__stat_raw(ns));
 }
 
-void uvs__cell_read(const struct uvs__cell *c, int stat, uvs_histogram_t *h) {
-  const struct uvs__stat *t = &c->stat[stat];
+void uvs__stat_read(const struct uvs__stat *t, uvs_histogram_t *h) {
   uint64_t max_ns;
 
   for (size_t i = 0; i < UVS__RAW_BUCKETS; i++) {

@@ -84,7 +84,7 @@ static inline void uvs__cell_end(struct uvs__cell *c, uint64_t run_ns) {
   uvs__stat_add(&c->stat[UVS_STAT_RUN], run_ns);
 }
 
-/* Any thread: add what is in stat[stat] of the cell to *h. */
-void uvs__cell_read(const struct uvs__cell *c, int stat, uvs_histogram_t *h);
+/* Any thread: add what is in *t to *h. */
+void uvs__stat_read(const struct uvs__stat *t, uvs_histogram_t *h);
 
 #endif
