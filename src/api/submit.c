@@ -11,6 +11,7 @@
 
 #include "uvsched/calendar.h"
 
+#include "core/trace.h"
 #include "util/directory.h"
 
 #include <string.h>
@@ -166,6 +167,8 @@ static uint32_t make_accepted(uvs_t *s, const struct batch *b, size_t i, const u
   s->table.extras.reserved -= extra;
   s->unfiled--;
   slot = uvs__make_task(s, t, extra, b->now_ns);
+  if (uvs__is_traced(s))
+    uvs__trace_put_submit(s, slot, b->now_ns);
   if (b->ret_ids != NULL)
     b->ret_ids[i] = uvs__id_of(s, uvs__task(s, slot), slot); /* before the body can start */
   if (extra) {
@@ -246,6 +249,8 @@ static void take_in_plain(uvs_t *s, const struct batch *b) {
     s->table.tasks.reserved--;
     s->unfiled--;
     slot = uvs__make_plain(s, &t[i], b->now_ns);
+    if (uvs__is_traced(s))
+      uvs__trace_put_submit(s, slot, b->now_ns);
     if (b->ret_ids != NULL)
       b->ret_ids[i] = uvs__id_of(s, uvs__task(s, slot), slot); /* before the body can start */
     uvs__file(s, slot, b->now_ns);
@@ -490,6 +495,8 @@ static bool submit_plain(uvs_t *s, const uvs_task_t *t, uvs_id_t *ret_id) {
   s->live_refs += (t->flags & UVS_UNREF) == 0;
   if (ret_id != NULL)
     *ret_id = uvs__id_of(s, uvs__task(s, slot), slot); /* before the body can start */
+  if (uvs__is_traced(s))
+    uvs__trace_put_submit(s, slot, now_ns);
   /* Until the next pass, the loop thread can reschedule a task that it has submitted. So the task
    * must be WAITING. */
   if (!on_loop && is_ready_at_once(s, t, now_ns))

@@ -6,18 +6,9 @@
  * or by the rejection policy. A task is quiet when it is settled and no run is in progress. Then
  * the loop makes the callbacks that are owed, and the task is over.
  */
-#include "core/moves.h"
+#include "core/trace.h"
 
 /* ---- owed to the loop ---- */
-
-void uvs__owe_call(uvs_t *s, struct uvs__call *c) {
-  if (c->listed)
-    return;
-  c->listed = true;
-  c->next = NULL;
-  *s->at.last_call = c;
-  s->at.last_call = &c->next;
-}
 
 void uvs__owe_cleanup(uvs_t *s, struct uvs__cleanup *a) {
   a->lists++;
@@ -65,9 +56,12 @@ static void uncount(uvs_t *s, const struct uvs__task *t) {
 }
 
 /* The outcome is decided. */
-static void settle(uvs_t *s, struct uvs__task *t, struct uvs__extra *x, enum uvs__outcome outcome) {
+static void settle(uvs_t *s, uint32_t slot, struct uvs__task *t, struct uvs__extra *x,
+                   enum uvs__outcome outcome) {
   uncount(s, t);
   s->counts.ended[outcome]++;
+  if (uvs__is_traced(s))
+    uvs__trace_put_ended(s, uvs__id_of(s, t, slot), outcome);
   if (outcome == UVS__WAS_CANCELLED || outcome == UVS__DROPPED)
     t->flags |= UVS__CANCELLED;
   if (x == NULL || t->state != UVS__RUNNING)
@@ -81,7 +75,7 @@ void uvs__settle_running(uvs_t *s, uint32_t slot, enum uvs__outcome outcome) {
   struct uvs__extra *x = uvs__extra(s, t);
 
   UVS_ASSERT(t->state == UVS__RUNNING && !uvs__is_settled(t));
-  settle(s, t, x, outcome);
+  settle(s, slot, t, x, outcome);
   if (x == NULL)
     return;
   uvs__waiters_settled(s, t, x);
@@ -216,6 +210,8 @@ static inline void end_silently(uvs_t *s, uint32_t slot, struct uvs__task *t,
                                 enum uvs__outcome outcome) {
   uncount(s, t);
   s->counts.ended[outcome]++;
+  if (uvs__is_traced(s))
+    uvs__trace_put_ended(s, uvs__id_of(s, t, slot), outcome);
   s->live--;
   s->live_refs -= uvs__has(t, UVS__REF);
   uvs__set_state(t, UVS__ENDED);
@@ -235,7 +231,7 @@ void uvs__end_unstarted(uvs_t *s, uint32_t slot, enum uvs__outcome outcome, unsi
     end_silently(s, slot, t, outcome);
     return;
   }
-  settle(s, t, uvs__extra(s, t), outcome);
+  settle(s, slot, t, uvs__extra(s, t), outcome);
   t->flags |= (uint16_t)flags;
   end(s, slot, t, UV_ECANCELED);
 }
@@ -260,7 +256,7 @@ void *uvs__complete_unstarted(uvs_t *s, uint32_t slot, int status, void *result)
     replaced = uvs__is_droppable(x, x->result) ? x->result : NULL;
     x->result = result;
   }
-  settle(s, t, x, status < 0 ? UVS__FAILED : UVS__COMPLETED);
+  settle(s, slot, t, x, status < 0 ? UVS__FAILED : UVS__COMPLETED);
   if (x != NULL) {
     x->seen = 0;
     x->failures = status < 0 ? x->failures + (x->failures < UINT32_MAX) : 0;
@@ -273,7 +269,7 @@ void uvs__complete(uvs_t *s, uint32_t slot) {
   struct uvs__task *t = uvs__task(s, slot);
   struct uvs__extra *x = uvs__extra(s, t);
 
-  settle(s, t, x,
+  settle(s, slot, t, x,
          x->timed_out         ? UVS__PASSED_LIMIT
          : x->run.failure < 0 ? UVS__FAILED
                               : UVS__COMPLETED);
@@ -409,7 +405,7 @@ void uvs__end_run(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
     return;
   }
   if (!uvs__is_settled(t))
-    settle(s, t, x,
+    settle(s, slot, t, x,
            x != NULL && x->timed_out ? UVS__PASSED_LIMIT
            : e->status < 0           ? UVS__FAILED
                                      : UVS__COMPLETED);

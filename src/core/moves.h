@@ -260,7 +260,14 @@ uint32_t uvs__limits_expire(uvs_t *s, uint64_t now_ns, bool *ret_more);
 /* ---- owed to the loop ---- */
 
 /* The loop will call c->call. */
-void uvs__owe_call(uvs_t *s, struct uvs__call *c);
+static inline void uvs__owe_call(uvs_t *s, struct uvs__call *c) {
+  if (c->listed)
+    return;
+  c->listed = true;
+  c->next = NULL;
+  *s->at.last_call = c;
+  s->at.last_call = &c->next;
+}
 /* The next pass calls the action. */
 void uvs__owe_cleanup(uvs_t *s, struct uvs__cleanup *a);
 /* The same for those actions of a list that are called when the task or lane is settled. */

@@ -171,6 +171,7 @@ struct uvs_s {
   bool shut;          /* nothing new is accepted */
   bool paused;        /* uvs_pause_all: no task becomes READY */
   bool terminated;
+  struct uvs__trace *trace; /* the flight recorder (core/trace.h); NULL: none is open */
   struct uvs__counts counts;
   struct uvs__loop_state at;
   struct uvs__queues queues;
@@ -200,6 +201,8 @@ struct uvs_s {
   bool closing_cleanups; /* closing: other threads may attach no action to finished tasks */
   bool cleanups_shut;    /* no thread may attach an action to a finished task */
   struct uvs__sleeper *terminated_waiters;
+  struct uvs__call trace_call;   /* calls the trigger of the recorder */
+  uint64_t traces;               /* recorders that were opened */
   uvs_never_ran_cb never_ran_cb; /* NULL: none, or its last call was made */
   void *never_ran_arg;
 };

@@ -5,7 +5,7 @@
  * Everything that the body will see is copied into a record on the stack of the thread that runs
  * it. So the body can be called without the lock.
  */
-#include "core/moves.h"
+#include "core/trace.h"
 
 /* Collects the instants that split the lateness of the run into its causes. x NULL: the task is
  * plain, and this needs no lock. */
@@ -164,6 +164,13 @@ void uvs__start(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uint64_t 
   ret->wall = uvs__has(t, UVS__WALL);
   if (x != NULL)
     begin(s, t, x, ret);
+  if (!uvs__is_traced(s))
+    return;
+  if (x == NULL) {
+    uvs__start_plain(s, ret);
+    ret->plain = false;
+  }
+  uvs__trace_put_start(s, t, &ret->run);
 }
 
 /* ---- tasks that do not start ---- */

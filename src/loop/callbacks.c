@@ -14,6 +14,8 @@
 
 #include "uvsched/calendar.h"
 
+#include "core/trace.h"
+
 /* ---- hooks of a task that goes on ---- */
 
 /* Lock held, except during the hooks. Calls the hooks that a task is owed between two runs, and
@@ -78,7 +80,7 @@ static void interrupt(uvs_t *s, uint32_t slot, const struct uvs__task *t, struct
 static void run_after(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   struct uvs__task *t = uvs__task(s, slot);
   struct uvs__extra *x = uvs__extra(s, t);
-  struct uvs__frame frame = {s, slot, uvs__thread.frame};
+  struct uvs__frame frame = {s, slot, uvs__thread.frame, UVS_ON_LOOP};
   struct uvs__run_end e = {t->status, (uint64_t)x->run.end_ns, 0, 0};
   bool counts = t->status >= 0 && !x->timed_out;
   bool wall = uvs__has(t, UVS__WALL);
@@ -110,6 +112,8 @@ static void run_after(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   x->seen = run.status;
   x->after_owed = false;
   x->after_ns = now_ns;
+  if (uvs__is_traced(s))
+    uvs__trace_put_call(s, slot, UVS__TRACE_AFTER, now_ns);
   uvs__unlock(s);
   uvs__thread.frame = &frame;
   rc = uvs__status_of(after(&run));
@@ -119,6 +123,8 @@ static void run_after(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   e.over_ns = uvs__now(s);
   e.wall_ns = wall ? uvs__clock_wall(&s->clock) : 0;
   uvs__lock(s);
+  if (uvs__is_traced(s))
+    uvs__trace_put_call_end(s, e.over_ns);
   if (counts && rc == UV_ECANCELED)
     uvs__answer_cancelled(s, slot, e.over_ns);
   uvs__end_run(s, slot, &e);
@@ -169,7 +175,7 @@ static void call_task_cleanups(uvs_t *s, struct uvs__task *t, uvs_id_t id) {
 /* ---- the end of a task ---- */
 
 /* Lock held, except during the callbacks. The task is ENDED, and on no list. */
-static void call_back_end(uvs_t *s, uint32_t slot) {
+static void call_back_end(uvs_t *s, uint32_t slot, uint64_t now_ns) {
   struct uvs__task *t = uvs__task(s, slot);
   struct uvs__extra *x = uvs__extra(s, t);
   uvs_id_t id = uvs__id_of(s, t, slot);
@@ -184,6 +190,8 @@ static void call_back_end(uvs_t *s, uint32_t slot) {
   void (*drop_result)(void *) = NULL;
   void *forgotten = NULL;
 
+  if (uvs__is_traced(s) && done != NULL)
+    uvs__trace_put_call(s, slot, UVS__TRACE_DONE, now_ns);
   if (never_ran) {
     uvs__unlock(s);
     s->never_ran_cb(s, id, arg, s->never_ran_arg);
@@ -241,7 +249,7 @@ static void serve_first(uvs_t *s, uint64_t now_ns) {
     break;
   default:
     UVS_ASSERT(t->state == UVS__ENDED);
-    call_back_end(s, slot);
+    call_back_end(s, slot, now_ns);
   }
 }
 
@@ -255,6 +263,8 @@ void uvs__make_callbacks(uvs_t *s, uint64_t until_ns) {
     over = s->at.owed.first == last;
     serve_first(s, now_ns);
     now_ns = uvs__let_others_in(s);
+    if (uvs__is_traced(s))
+      uvs__trace_put_call_end(s, now_ns);
     if (!over && now_ns >= until_ns)
       over = s->at.behind = true;
   }

@@ -129,6 +129,7 @@ static void destroy(uvs_t *s) {
   uvs__name_stats_free(s);
   uvs__table_free_memory(&s->table, &mem);
   uvs__fork_destroy(&s->fork);
+  uvs__mem_free(&mem, s->trace);
   uvs__mem_free(&mem, s->raw);
 }
 

@@ -12,6 +12,7 @@
  */
 #include "loop/loop.h"
 
+#include "core/trace.h"
 #include "pool/crew.h"
 
 struct pass {
@@ -83,6 +84,8 @@ static bool begin_pass(uvs_t *s, struct pass *p) {
   }
   uvs__own_loop(s);
   note_held(s, expected_pass(s), p->began_ns);
+  if (uvs__is_traced(s))
+    uvs__trace_put_pass(s, p->began_ns);
   s->at.in_pass = true;
   s->at.watch_wanted = false;
   s->at.pass_ns = p->began_ns;
@@ -260,6 +263,8 @@ static void end_pass(uvs_t *s, const struct pass *p) {
   now_ns = uvs__now(s);
   wall_ns = uvs__clock_wall(&s->clock);
   uvs__lock(s);
+  if (uvs__is_traced(s))
+    uvs__trace_put_pass_end(s, now_ns);
   /* Never start the timer for a cancelled task: cancelled tasks cause one empty wake-up in all, not
    * one each (L11). */
   if (!replaced && s->ticker.armed_ns > uvs__delay_bound(&s->delay))

@@ -9,6 +9,7 @@
  */
 #include "pool/runner.h"
 
+#include "core/trace.h"
 #include "core/wake.h"
 
 #include <sched.h>
@@ -28,7 +29,7 @@ void uvs__record_start(uvs_t *s, struct uvs__started *st, struct uvs__cell *cell
 
 void uvs__call_body(uvs_t *s, struct uvs__started *st, struct uvs__run_end *ret) {
   uvs_run_t *run = &st->run;
-  struct uvs__frame frame = {s, (uint32_t)run->id & UVS__SLOT_MASK, uvs__thread.frame};
+  struct uvs__frame frame = {s, (uint32_t)run->id & UVS__SLOT_MASK, uvs__thread.frame, run->runner};
 
   *ret = (struct uvs__run_end){.status = 0};
   if (st->expired) {
@@ -62,6 +63,8 @@ void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_e
   uint32_t slot = (uint32_t)st->run.id & UVS__SLOT_MASK;
   struct uvs__task *t = uvs__task(s, slot);
 
+  if (uvs__is_traced(s))
+    uvs__trace_put_end(s, &st->run, e, !st->expired);
   if (st->expired) {
     uvs__time_out_started(s, slot, e->end_ns);
     return;
@@ -80,6 +83,8 @@ void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_e
   uvs__cell_end(cell, e->end_ns - (uint64_t)st->run.start_ns);
   uvs__name_ended(s, st->context.extra, e->end_ns - (uint64_t)st->run.start_ns);
   uvs__body_returned(s, slot, e);
+  if (uvs__is_traced(s))
+    s->trace->ending = NULL;
 }
 
 /* ---- how many runners ---- */

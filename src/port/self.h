@@ -13,6 +13,7 @@ struct uvs__frame {
   const void *scheduler;
   uint32_t slot;
   const struct uvs__frame *outer;
+  int runner; /* as in uvs_run_t */
 };
 
 struct uvs__thread {
