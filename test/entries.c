@@ -965,6 +965,10 @@ static int e_clock_changed(void) {
   return uvs_clock_changed(any_scheduler());
 }
 
+static int e_is_paused(void) {
+  return uvs_is_paused(any_scheduler());
+}
+
 static int e_is_shutdown(void) {
   return uvs_is_shutdown(any_scheduler());
 }
@@ -1582,6 +1586,7 @@ static const struct entry table[] = {
     {"uvs_ignore_errors", e_ignore_errors, 0, {0}},
     {"uvs_info", e_info, 0, {UV_ENOENT}},
     {"uvs_inline_executor", e_inline_executor, 0, {0}},
+    {"uvs_is_paused", e_is_paused, 0, {0}},
     {"uvs_is_shutdown", e_is_shutdown, 0, {0}},
     {"uvs_is_terminated", e_is_terminated, 0, {0}},
     {"uvs_is_terminating", e_is_terminating, 0, {0}},

@@ -32,17 +32,17 @@ extern "C" {
  *   /               the page (HTML); it reads the others
  *   /stats.json     counters, lateness by culprit, lanes
  *   /tasks.json     tasks; ?sort=late&order=desc&name=part&state=ready&offset=0&limit=100
- *   /timeline.json  recent runs
+ *   /timeline.json  recent runs, and times for which the loop was held up; ?last_ms=60000
  *   /metrics        for Prometheus, as uvs_stats_write
- *   /trace.json     the trace, for Perfetto and chrome://tracing
+ *   /trace.json     the trace, for Perfetto and chrome://tracing: uvs_trace_write
  *
  * docs/console.md describes the fields. /tasks.json visits all tasks in one go, about 20 ms for
  * 100,000 of them; uvs_console_listen does that in steps.
  *
  * Thread:  loop thread. `write` is called on it before this call returns, and gets pieces of any
  *          size.
- * Returns: 0; what `write` answered, if not 0; UV_ENOENT (no such path); UV_EINVAL (NULL, or a
- *          wrong query); UV_ENOMEM; UV_EPERM (thread); UV_EBUSY (inside `each` of uvs_each).
+ * Returns: 0; what `write` answered, if not 0; UV_ENOENT (no such path; /trace.json: no recorder is
+ *          open); UV_EINVAL (NULL, or a wrong query); UV_ENOMEM; UV_EPERM (thread); UV_EBUSY (inside `each` of uvs_each).
  */
 UVS_API int uvs_console_render(uvs_t *s, const char *target, uvs_write_cb write, void *arg);
 
@@ -92,7 +92,8 @@ static inline void uvs_console_options_init(uvs_console_options_t *o) {
 
 /**
  * Serve the console on the scheduler's loop. The console does not keep the loop alive. While no
- * page is open it never wakes the loop. It ends with the scheduler: uvs_close closes it.
+ * page is open it never wakes the loop. It ends with the scheduler: uvs_close closes it. If no
+ * recorder is open (uvsched/trace.h), the console opens one of 4 MB for its timeline.
  *
  * Thread:  loop thread.
  * Owns:    copies *o (NULL: defaults) and its strings; borrows s until uvs_close.

@@ -7,6 +7,7 @@
 #include "console/server.h"
 
 #include "console/alloc.h"
+#include "console/timeline.h"
 
 #include <string.h>
 
@@ -38,7 +39,8 @@ static int add(struct uvs__text *t, const char *text) {
 static struct uvs__update *render_update(struct uvs_console_s *c) {
   struct uvs__update *u = uvs__console_alloc(sizeof *u);
   struct uvs__stats_about about;
-  int rc;
+  struct uvs__json j;
+  int rc, written;
 
   if (u == NULL)
     return NULL;
@@ -47,6 +49,15 @@ static struct uvs__update *render_update(struct uvs_console_s *c) {
   rc = add(&u->text, "retry: 2000\nevent: stats\ndata: ");
   if (rc == 0)
     rc = uvs__render(c->s, "/stats.json", &about, uvs__text_write, &u->text);
+  if (rc == 0)
+    rc = add(&u->text, "\n\nevent: runs\ndata: ");
+  if (rc == 0) {
+    /* Somewhat more than since the last update; the page knows what it has. */
+    uvs__json_init(&j, uvs__text_write, &u->text);
+    rc = uvs__timeline_write(&j, c->s, 2 * UVS__TICK_NS, UVS__UPDATE_RUNS);
+    written = uvs__json_end(&j);
+    rc = rc < 0 ? rc : written;
+  }
   if (rc == 0)
     rc = add(&u->text, "\n\n");
   if (rc == 0)

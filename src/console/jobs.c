@@ -2,8 +2,7 @@
  *
  * jobs: durable jobs, through the table of functions of uvsched/console_jobs.h.
  *
- * Each call on the store answers later, on the loop. A request may end before that, so a call is an
- * object of its own. Counting the jobs of a store takes time (0.3 s for a million) and keeps the
+ * Each call on the store answers later, on the loop. Counting the jobs of a store takes time (0.3 s for a million) and keeps the
  * store from other work. So the statistics are asked for again only after a pause of 2 s and of
  * twenty times what they took; in between, the last ones are shown.
  */
@@ -19,52 +18,6 @@
 #define STATS_SHARE 20
 #define LIST_MAX 100
 #define TEXT_MAX 200 /* bytes of a text that are shown */
-
-struct uvs__jobs_call {
-  struct uvs__jobs_call *prev, *next;
-  struct uvs_console_s *console;
-  struct uvs__request *request; /* NULL: it has ended */
-  uint64_t began_ns;
-};
-
-/* ---- calls ---- */
-
-static struct uvs__jobs_call *begin_call(struct uvs__request *r) {
-  struct uvs_console_s *c = r->console;
-  struct uvs__jobs_call *call = uvs__console_alloc(sizeof *call);
-
-  if (call == NULL)
-    return NULL;
-  *call = (struct uvs__jobs_call){
-      .console = c, .request = r, .began_ns = uv_hrtime(), .next = c->calls};
-  if (c->calls != NULL)
-    c->calls->prev = call;
-  c->calls = call;
-  r->call = call;
-  return call;
-}
-
-/* The request that waits for the call; NULL: it has ended. The console may be freed. */
-static struct uvs__request *end_call(struct uvs__jobs_call *call) {
-  struct uvs_console_s *c = call->console;
-  struct uvs__request *r = call->request;
-
-  *(call->prev == NULL ? &c->calls : &call->prev->next) = call->next;
-  if (call->next != NULL)
-    call->next->prev = call->prev;
-  uvs__console_free(call);
-  if (r != NULL)
-    r->call = NULL;
-  else
-    uvs__console_let_go(c);
-  return r;
-}
-
-void uvs__jobs_leave(struct uvs__request *r) {
-  if (r->call != NULL)
-    r->call->request = NULL;
-  r->call = NULL;
-}
 
 /* ---- statistics ---- */
 
@@ -119,7 +72,7 @@ static void write_job(struct uvs__json *j, const uvs_console_jobs_t *table,
 
 static void on_list(uvs_jobs_t *jobs, int status, const uvs_job_info_t *list, size_t n,
                     int64_t next, void *arg) {
-  struct uvs__request *r = end_call(arg);
+  struct uvs__request *r = uvs__later_end(arg);
   struct uvs__text text = {NULL, 0, 0};
   struct uvs__json j;
 
@@ -169,24 +122,24 @@ static int read_filter(const char *target, uvs_job_filter_t *f, char texts[2][UV
 
 static int ask_list(struct uvs__request *r) {
   char texts[2][UVS_JOB_ID_MAX + 1];
-  struct uvs__jobs_call *call;
+  struct uvs__later *call;
   uvs_job_filter_t f;
   uint64_t cursor = 0;
   int rc = read_filter(r->target, &f, texts);
 
   if (rc < 0 || uvs__query_uint(r->target, "cursor", 0, INT64_MAX, &cursor) < 0)
     return UV_EINVAL;
-  call = begin_call(r);
+  call = uvs__later_begin(r);
   if (call == NULL)
     return UV_ENOMEM;
   rc = r->console->jobs.list(r->console->jobs.jobs, &f, (int64_t)cursor, LIST_MAX, on_list, call);
   if (rc < 0)
-    end_call(call);
+    uvs__later_end(call);
   return rc;
 }
 
 static void on_stats(uvs_jobs_t *jobs, int status, const uvs_jobs_stats_t *stats, void *arg) {
-  struct uvs__jobs_call *call = arg;
+  struct uvs__later *call = arg;
   struct uvs_console_s *c = call->console;
   uint64_t now_ns = uv_hrtime(), took_ns = now_ns - call->began_ns;
   struct uvs__request *r;
@@ -204,7 +157,7 @@ static void on_stats(uvs_jobs_t *jobs, int status, const uvs_jobs_stats_t *stats
     if (uvs__json_end(&j) != 0)
       c->jobs_text.size = 0;
   }
-  r = end_call(call);
+  r = uvs__later_end(call);
   if (r == NULL)
     return;
   rc = ask_list(r);
@@ -223,14 +176,14 @@ enum MHD_Result uvs__jobs_get(struct uvs__request *r) {
   if (now_ns < c->jobs_next_ns) {
     rc = ask_list(r);
   } else {
-    struct uvs__jobs_call *call = begin_call(r);
+    struct uvs__later *call = uvs__later_begin(r);
 
     c->jobs_next_ns = UINT64_MAX; /* one at a time */
     rc = call == NULL ? UV_ENOMEM : c->jobs.stats(c->jobs.jobs, on_stats, call);
     if (rc < 0) {
       c->jobs_next_ns = now_ns + STATS_GAP_NS;
       if (call != NULL)
-        end_call(call);
+        uvs__later_end(call);
     }
   }
   if (rc < 0)
@@ -241,17 +194,6 @@ enum MHD_Result uvs__jobs_get(struct uvs__request *r) {
   return MHD_YES;
 }
 
-void uvs__jobs_close(struct uvs_console_s *c) {
-  for (struct uvs__jobs_call *call = c->calls; call != NULL; call = call->next) {
-    struct uvs__request *r = call->request;
-
-    if (r != NULL) {
-      uvs__jobs_leave(r);
-      uvs__request_resume(r);
-    }
-  }
-}
-
 void uvs__jobs_free(struct uvs_console_s *c) {
   uvs__text_free(&c->jobs_text);
 }
@@ -259,7 +201,7 @@ void uvs__jobs_free(struct uvs_console_s *c) {
 /* ---- actions ---- */
 
 static void on_count(uvs_jobs_t *jobs, int status, uint64_t count, void *arg) {
-  struct uvs__request *r = end_call(arg);
+  struct uvs__request *r = uvs__later_end(arg);
 
   (void)jobs;
   if (r != NULL)
@@ -277,7 +219,7 @@ static int begin_action(struct uvs__request *r, uvs_job_filter_t *f,
     return UV_ENOENT;
   if (read_filter(r->target, f, texts) < 0 || (f->id == NULL && f->queue == NULL))
     return UV_EINVAL;
-  return begin_call(r) == NULL ? UV_ENOMEM : 0;
+  return uvs__later_begin(r) == NULL ? UV_ENOMEM : 0;
 }
 
 int uvs__jobs_redrive(struct uvs__request *r) {
@@ -288,9 +230,9 @@ int uvs__jobs_redrive(struct uvs__request *r) {
   if (rc < 0)
     return rc;
   f.state = 0;
-  rc = r->console->jobs.redrive(r->console->jobs.jobs, &f, on_count, r->call);
+  rc = r->console->jobs.redrive(r->console->jobs.jobs, &f, on_count, r->later);
   if (rc < 0)
-    end_call(r->call);
+    uvs__later_end(r->later);
   return rc < 0 ? rc : UVS_PENDING;
 }
 
@@ -302,8 +244,8 @@ int uvs__jobs_cancel(struct uvs__request *r) {
   if (rc < 0)
     return rc;
   rc = f.id == NULL ? UV_EINVAL
-                    : r->console->jobs.cancel(r->console->jobs.jobs, f.id, on_cancelled, r->call);
+                    : r->console->jobs.cancel(r->console->jobs.jobs, f.id, on_cancelled, r->later);
   if (rc < 0)
-    end_call(r->call);
+    uvs__later_end(r->later);
   return rc < 0 ? rc : UVS_PENDING;
 }

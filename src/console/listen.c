@@ -17,6 +17,8 @@
 
 #include "console/alloc.h"
 
+#include <uvsched/trace.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -135,7 +137,7 @@ void uvs__console_let_go(struct uvs_console_s *c) {
   uvs_console_close_cb cb = c->on_close;
   void *arg = c->arg;
 
-  if (!c->ended || c->handles > 0 || c->calls != NULL)
+  if (!c->ended || c->handles > 0 || c->laters != NULL)
     return;
   uvs__jobs_free(c);
   uvs__console_free(c->guard.hosts);
@@ -159,7 +161,7 @@ static void stop(struct uvs_console_s *c) {
   /* libmicrohttpd must not be stopped while a connection is suspended. */
   uvs__cache_close(c);
   uvs__events_close(c);
-  uvs__jobs_close(c);
+  uvs__later_close(c);
   MHD_run(c->daemon);
   uv_poll_stop(&c->poll); /* before its descriptor is closed */
   MHD_stop_daemon(c->daemon);
@@ -202,6 +204,8 @@ int uvs_console_close(uvs_console_t *c, uvs_console_close_cb cb, void *arg) {
   c->on_close = cb;
   c->arg = arg;
   stop(c);
+  if (c->own_trace)
+    uvs_trace_close(c->s); /* uvs_close does it, too */
   uvs_lane_dispose(c->lane, 0);
   return 0;
 }
@@ -402,6 +406,7 @@ int uvs_console_listen(uvs_t *s, const uvs_console_options_t *given, uvs_console
     undo(c);
     return rc;
   }
+  c->own_trace = uvs_trace_open(s, NULL) == 0; /* without memory for it the timeline is empty */
   if (ret != NULL)
     *ret = c;
   return 0;

@@ -2,10 +2,12 @@
 #include "console/render.h"
 
 #include <uvsched/console.h>
+#include <uvsched/trace.h>
 
 #include "console/alloc.h"
 #include "console/query.h"
 #include "console/tasks.h"
+#include "console/timeline.h"
 
 #include <string.h>
 
@@ -88,6 +90,27 @@ static int render_metrics(uvs_t *s, const char *target, const struct uvs__stats_
   return uvs_stats_write(s, UVS_FORMAT_PROMETHEUS, o->write, o->arg);
 }
 
+static int render_timeline(uvs_t *s, const char *target, const struct uvs__stats_about *about,
+                           const struct output *o) {
+  uint64_t last_ms = 60000;
+  struct uvs__json j;
+  int rc, written;
+
+  (void)about;
+  if (uvs__query_uint(target, "last_ms", 1, 3600000, &last_ms) < 0)
+    return UV_EINVAL;
+  uvs__json_init(&j, o->write, o->arg);
+  rc = uvs__timeline_write(&j, s, UVS_MS((int64_t)last_ms), UVS__TIMELINE_MAX);
+  written = uvs__json_end(&j);
+  return rc < 0 ? rc : written;
+}
+
+static int render_trace(uvs_t *s, const char *target, const struct uvs__stats_about *about,
+                        const struct output *o) {
+  (void)target, (void)about;
+  return uvs_trace_write(s, UVS_NEVER, 0, o->write, o->arg);
+}
+
 static const struct resource {
   const char *path, *type;
   render_cb *render;
@@ -95,6 +118,8 @@ static const struct resource {
     {"/", "text/html; charset=utf-8", render_page},
     {"/stats.json", "application/json", render_stats},
     {"/tasks.json", "application/json", render_tasks},
+    {"/timeline.json", "application/json", render_timeline},
+    {"/trace.json", "application/json", render_trace},
     {"/metrics", "text/plain; version=0.0.4; charset=utf-8", render_metrics},
 };
 

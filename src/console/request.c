@@ -52,6 +52,55 @@ void uvs__request_lives(struct uvs__request *r, uint64_t ns) {
     x->until_ns = uv_hrtime() + ns;
 }
 
+/* ---- what ends later ---- */
+
+struct uvs__later *uvs__later_begin(struct uvs__request *r) {
+  struct uvs_console_s *c = r->console;
+  struct uvs__later *later = uvs__console_alloc(sizeof *later);
+
+  if (later == NULL)
+    return NULL;
+  *later = (struct uvs__later){
+      .console = c, .request = r, .began_ns = uv_hrtime(), .next = c->laters};
+  if (c->laters != NULL)
+    c->laters->prev = later;
+  c->laters = later;
+  r->later = later;
+  return later;
+}
+
+struct uvs__request *uvs__later_end(struct uvs__later *later) {
+  struct uvs_console_s *c = later->console;
+  struct uvs__request *r = later->request;
+
+  *(later->prev == NULL ? &c->laters : &later->prev->next) = later->next;
+  if (later->next != NULL)
+    later->next->prev = later->prev;
+  uvs__console_free(later);
+  if (r != NULL)
+    r->later = NULL;
+  else
+    uvs__console_let_go(c);
+  return r;
+}
+
+static void stop_waiting(struct uvs__request *r) {
+  if (r->later != NULL)
+    r->later->request = NULL;
+  r->later = NULL;
+}
+
+void uvs__later_close(struct uvs_console_s *c) {
+  for (struct uvs__later *later = c->laters; later != NULL; later = later->next) {
+    struct uvs__request *r = later->request;
+
+    if (r != NULL) {
+      stop_waiting(r);
+      uvs__request_resume(r);
+    }
+  }
+}
+
 /* ---- requests ---- */
 
 void *uvs__request_begin(void *console, const char *target, struct MHD_Connection *connection) {
@@ -77,7 +126,7 @@ void uvs__request_end(void *console, struct MHD_Connection *connection, void **r
   if (r == NULL)
     return;
   uvs__cache_leave(r);
-  uvs__jobs_leave(r);
+  stop_waiting(r);
   if (r->answer != NULL)
     MHD_destroy_response(r->answer);
   uvs__console_free(r->target);
@@ -202,6 +251,8 @@ static enum MHD_Result route(struct uvs__request *r, const char *method) {
     return uvs__events_get(r);
   if (uvs__query_path_is(r->target, "/jobs.json"))
     return uvs__jobs_get(r);
+  if (uvs__query_path_is(r->target, "/trace.json"))
+    return uvs__recording_get(r);
   if (uvs_console_type(r->target) == NULL)
     return refuse(r, MHD_HTTP_NOT_FOUND, "there is no such page");
   return uvs__cache_get(r);

@@ -9,6 +9,7 @@
  *   events.c    live updates
  *   actions.c   POST
  *   jobs.c      durable jobs
+ *   recording.c /trace.json, written by a thread of libuv's pool
  *
  * Everything is on the loop thread. libmicrohttpd runs inside MHD_run, which only listen.c calls. A
  * request that cannot be answered at once is suspended. Whoever has the answer sets it and calls
@@ -37,6 +38,7 @@
 #define UVS__TICK_NS UVS_MS(500)     /* between two live updates, and checks of the bounds */
 #define UVS__FRESH_NS UVS_MS(300)    /* a rendered resource is used again for this long */
 #define UVS__CACHED 16               /* rendered resources, and surveys in progress */
+#define UVS__UPDATE_RUNS 500        /* in a live update */
 #define UVS__STEP_NS UVS_US(250)     /* of a survey, at most */
 #define UVS__STEP_GAP_NS UVS_MS(2)   /* between two steps of a survey */
 
@@ -49,7 +51,14 @@ struct uvs__connection {
 };
 
 struct uvs__entry;
-struct uvs__jobs_call;
+
+/* Work that ends later, on the loop. The request that waits for it may end before. */
+struct uvs__later {
+  struct uvs__later *prev, *next;
+  struct uvs_console_s *console;
+  struct uvs__request *request; /* NULL: it has ended */
+  uint64_t began_ns;
+};
 
 struct uvs__request {
   struct uvs_console_s *console;
@@ -62,7 +71,7 @@ struct uvs__request {
   unsigned status;
   struct uvs__entry *entry; /* it waits for this entry of the cache */
   struct uvs__request *next_in_entry;
-  struct uvs__jobs_call *call; /* it waits for this call on durable jobs */
+  struct uvs__later *later; /* it waits for this */
 };
 
 /* A client of /events. */
@@ -111,8 +120,11 @@ struct uvs_console_s {
 
   uvs_console_jobs_t jobs; /* jobs.jobs NULL: none */
   struct uvs__text jobs_text;
-  struct uvs__jobs_call *calls;
   uint64_t jobs_next_ns; /* when the statistics may be asked for again */
+
+  struct uvs__later *laters;
+  bool own_trace; /* the console has opened the recorder */
+  bool tracing;   /* a trace is being written */
 
   uvs_console_close_cb on_close;
   void *arg;
@@ -149,6 +161,13 @@ void uvs__request_resume(struct uvs__request *r);
 void uvs__request_answer(struct uvs__request *r, unsigned status, struct MHD_Response *answer);
 void uvs__request_lives(struct uvs__request *r, uint64_t ns); /* sets the bound on its time */
 
+/* The work that r waits for begins. NULL: no memory. */
+struct uvs__later *uvs__later_begin(struct uvs__request *r);
+/* It has ended. Returns the request; NULL: it has ended, and the console may be freed. */
+struct uvs__request *uvs__later_end(struct uvs__later *later);
+/* Requests that wait go on without an answer. */
+void uvs__later_close(struct uvs_console_s *c);
+
 /* ---- cache.c ---- */
 
 enum MHD_Result uvs__cache_get(struct uvs__request *r);
@@ -176,9 +195,11 @@ void uvs__action_say(struct uvs__request *r, int code, uint64_t count);
 enum MHD_Result uvs__jobs_get(struct uvs__request *r);
 int uvs__jobs_redrive(struct uvs__request *r);
 int uvs__jobs_cancel(struct uvs__request *r);
-void uvs__jobs_leave(struct uvs__request *r);
-void uvs__jobs_close(struct uvs_console_s *c); /* resumes the requests that wait */
 void uvs__jobs_free(struct uvs_console_s *c);
+
+/* ---- recording.c ---- */
+
+enum MHD_Result uvs__recording_get(struct uvs__request *r);
 
 /* ---- listen.c ---- */
 

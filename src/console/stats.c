@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "console/stats.h"
 
+#include <uvsched/control.h>
 #include <uvsched/settings.h>
 
 /* Lanes may be many. Only the newest are looked at, and the busiest of these are shown. */
@@ -101,6 +102,11 @@ static int write_counts(struct uvs__json *j, uvs_t *s) {
   uvs__json_uint(j, "slots", c.slots);
   uvs__json_uint(j, "wakeups", c.wakeups);
   uvs__json_close(j, '}');
+  uvs__json_uint(j, "oldest_ready_ns", c.oldest_ready_ns);
+  uvs__json_open(j, "held_up", '{');
+  uvs__json_uint(j, "sum_ns", c.loop_held_ns);
+  uvs__json_uint(j, "max_ns", c.loop_held_max_ns);
+  uvs__json_close(j, '}');
   return 0;
 }
 
@@ -141,12 +147,14 @@ int uvs__stats_write(struct uvs__json *j, uvs_t *s, const struct uvs__stats_abou
 
   uvs__json_open(j, NULL, '{');
   uvs__json_string(j, "version", uvs_version_string());
+  uvs__json_string(j, "name", uvs_name(s));
   uvs__json_int(j, "now_ns", uvs_now(s));
   uvs__json_string(j, "state",
                    uvs_is_terminated(s)    ? "terminated"
                    : uvs_is_terminating(s) ? "terminating"
                                            : "open");
   uvs__json_int(j, "concurrency", uvs_concurrency(s));
+  uvs__json_bool(j, "paused", uvs_is_paused(s) > 0);
   uvs__json_bool(j, "actions", about->may_act);
   uvs__json_bool(j, "jobs", about->has_jobs);
   uvs__json_bool(j, "events", about->has_events);

@@ -203,7 +203,15 @@ int uvs__survey_step(struct uvs__survey *v, uvs_t *s, uint32_t places) {
 
 /* ---- the page ---- */
 
-static void write_row(struct uvs__json *j, const uvs_info_t *i) {
+/* How late 99 % of all runs of tasks with this name started; 0: not known. */
+static int64_t p99_late(uvs_t *s, const char *name) {
+  uvs_name_stats_t n;
+
+  uvs_name_stats_init(&n);
+  return name[0] == 0 || uvs_name_stats(s, name, &n) < 0 ? 0 : uvs_quantile_ns(&n.late, 0.99);
+}
+
+static void write_row(struct uvs__json *j, uvs_t *s, const uvs_info_t *i) {
   static const char *const kinds[] = {[UVS_ONE_SHOT] = "once",
                                       [UVS_FIXED_RATE] = "rate",
                                       [UVS_FIXED_DELAY] = "delay",
@@ -225,6 +233,7 @@ static void write_row(struct uvs__json *j, const uvs_info_t *i) {
     uvs__json_null(j, "culprit");
   else
     uvs__json_string(j, "culprit", uvs_late_name(i->culprit));
+  uvs__json_int(j, "p99_late_ns", p99_late(s, i->name));
   uvs__json_id(j, "lane", i->lane);
   uvs__json_string(j, "priority", priorities[i->priority - UVS_PRIORITY_LOW]);
   uvs__json_bool(j, "paused", i->paused);
@@ -248,7 +257,7 @@ int uvs__survey_write(struct uvs__survey *v, uvs_t *s, uvs_write_cb write, void 
   uvs__json_uint(&j, "offset", v->offset);
   uvs__json_open(&j, "tasks", '[');
   for (uint32_t i = v->offset; i < v->used; i++)
-    write_row(&j, &v->rows[v->heap[i]]);
+    write_row(&j, s, &v->rows[v->heap[i]]);
   uvs__json_close(&j, ']');
   uvs__json_close(&j, '}');
   return uvs__json_end(&j);

@@ -60,6 +60,7 @@
   X(uvs_ignore_errors) \
   X(uvs_info) \
   X(uvs_inline_executor) \
+  X(uvs_is_paused) \
   X(uvs_is_shutdown) \
   X(uvs_is_terminated) \
   X(uvs_is_terminating) \
