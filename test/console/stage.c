@@ -3,7 +3,7 @@
  * stage: a program with a console, and with tasks that are late for known reasons. It prints the
  * console's address, and runs until SIGTERM. Tests look at it from outside.
  *
- *   stage [token=TOKEN] [tasks=N] [port=N] [read=1] [hosts=A,B] [connections=N] [quiet=1]
+ *   stage [token=TOKEN] [tasks=N] [port=N] [read=1] [hosts=A,B] [connections=N] [quiet=1] [plain=1]
  *
  *   victim    late because of `runners`: two tasks named hog take both runners
  *   tick      late because of `loop`: loop-hog sleeps on the loop
@@ -11,7 +11,7 @@
  *   flaky     fails every second
  *   heartbeat every 20 ms, on the loop
  *
- * quiet: only heartbeat and the N tasks, which wait for an hour.
+ * quiet: only heartbeat and the N tasks, which wait for an hour. plain: no hostile names.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -263,7 +263,8 @@ int main(int argc, char **argv) {
   submit(t);
   if (!number(argc, argv, "quiet", 0)) {
     submit_late_tasks();
-    submit_hostile_names();
+    if (!number(argc, argv, "plain", 0))
+      submit_hostile_names();
     open_lanes();
 #ifdef TEST_JOBS
     open_jobs(&o);
