@@ -149,12 +149,12 @@ static void print_task(const char *task) {
   if (cli_json_is_true(cli_json_member(task, "paused")))
     snprintf(state, sizeof state, "paused");
   text(task, "culprit", culprit);
-  printf("%-23.23s %-7.7s %8s %7s %6s %7s %7s %s\n", name, state,
+  printf("%-23.23s %-7.7s %8s %7s %6s %7s %7s%s%s\n", name, state,
          cli_json_is_null(due) ? "never" : duration(cli_json_number(due), cell[0]),
          amount(number(task, "runs"), cell[1]), amount(number(task, "failures"), cell[2]),
          number(task, "late_ns") > 0 ? duration(number(task, "late_ns"), cell[3]) : "-",
          number(task, "p99_late_ns") > 0 ? duration(number(task, "p99_late_ns"), cell[4]) : "-",
-         culprit);
+         culprit[0] == 0 ? "" : " ", culprit);
 }
 
 static void print_tasks(const struct view *v, const char *tasks, bool colours) {

@@ -33,9 +33,12 @@ static unsigned status_of(int code) {
                              : MHD_HTTP_SERVICE_UNAVAILABLE;
 }
 
-/* The entry is rendered: tells all that wait. code: 0, or an error. */
-static void finish(struct uvs__entry *e, int code, struct uvs__text *text) {
-  e->done_ns = uv_hrtime();
+/* The entry is rendered, which took so long at a stretch: tells all that wait. code: 0, or an
+ * error. */
+static void finish(struct uvs__entry *e, int code, struct uvs__text *text, uint64_t took_ns) {
+  uint64_t rest_ns = took_ns * UVS__SHARE;
+
+  e->until_ns = uv_hrtime() + (rest_ns > UVS__FRESH_NS ? rest_ns : UVS__FRESH_NS);
   e->status = code < 0 ? status_of(code) : MHD_HTTP_OK;
   if (code < 0) {
     uvs__text_free(text);
@@ -57,6 +60,7 @@ static void finish(struct uvs__entry *e, int code, struct uvs__text *text) {
 
 static void begin(struct uvs_console_s *c, struct uvs__entry *e) {
   struct uvs__text text = {NULL, 0, 0};
+  uint64_t began_ns = uv_hrtime();
   struct uvs__stats_about about;
   int rc;
 
@@ -71,7 +75,7 @@ static void begin(struct uvs_console_s *c, struct uvs__entry *e) {
     uvs__console_about(c, &about);
     rc = uvs__render(c->s, e->target, &about, uvs__text_write, &text);
   }
-  finish(e, rc, &text);
+  finish(e, rc, &text, uv_hrtime() - began_ns);
 }
 
 /* An entry for this target: the same that is fresh, or one that is begun; NULL: no room. */
@@ -84,12 +88,12 @@ static struct uvs__entry *find(struct uvs_console_s *c, const char *target) {
 
     if (!is_free(e) && e->answer == NULL && !e->surveying)
       clear(e); /* there was no memory for the answer */
-    if (!is_free(e) && !e->surveying && now_ns - e->done_ns >= UVS__FRESH_NS)
+    if (!is_free(e) && !e->surveying && now_ns >= e->until_ns)
       clear(e);
     if (!is_free(e) && strcmp(e->target, target) == 0)
       return e;
     if (is_free(e) ||
-        (!e->surveying && (room == NULL || (!is_free(room) && e->done_ns < room->done_ns))))
+        (!e->surveying && (room == NULL || (!is_free(room) && e->until_ns < room->until_ns))))
       room = room != NULL && is_free(room) ? room : e;
   }
   if (room == NULL)
@@ -171,7 +175,7 @@ void uvs__cache_step(struct uvs_console_s *c) {
   if (rc == 0 && e->survey.over)
     rc = uvs__survey_write(&e->survey, c->s, uvs__text_write, &text);
   if (rc != 0 || e->survey.over)
-    finish(e, rc, &text);
+    finish(e, rc, &text, 0);
 }
 
 void uvs__cache_close(struct uvs_console_s *c) {
@@ -180,7 +184,7 @@ void uvs__cache_close(struct uvs_console_s *c) {
     struct uvs__text text = {NULL, 0, 0};
 
     if (e->surveying)
-      finish(e, UV_ECANCELED, &text);
+      finish(e, UV_ECANCELED, &text, 0);
     clear(e);
   }
 }

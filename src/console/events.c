@@ -35,12 +35,32 @@ static int add(struct uvs__text *t, const char *text) {
   return uvs__text_write(text, strlen(text), t);
 }
 
+/* The runs since the last update, and somewhat more: the page knows what it has. Reading them takes
+ * time if there are very many. Then they come less often. */
+static int add_runs(struct uvs_console_s *c, struct uvs__text *t) {
+  uint64_t began_ns = uv_hrtime();
+  int64_t last_ns = (int64_t)(began_ns - c->runs_ns) + UVS_MS(500);
+  struct uvs__json j;
+  int rc, written;
+
+  if (began_ns < c->runs_next_ns)
+    return 0;
+  rc = add(t, "event: runs\ndata: ");
+  if (rc < 0)
+    return rc;
+  uvs__json_init(&j, uvs__text_write, t);
+  rc = uvs__timeline_write(&j, c->s, last_ns > UVS_SEC(60) ? UVS_SEC(60) : last_ns, UVS__UPDATE_RUNS);
+  written = uvs__json_end(&j);
+  c->runs_ns = began_ns;
+  c->runs_next_ns = began_ns + (uv_hrtime() - began_ns) * UVS__SHARE;
+  return rc < 0 ? rc : written < 0 ? written : add(t, "\n\n");
+}
+
 /* JSON has no line breaks, so it is one line of data. NULL: no memory, or the scheduler is gone. */
 static struct uvs__update *render_update(struct uvs_console_s *c) {
   struct uvs__update *u = uvs__console_alloc(sizeof *u);
   struct uvs__stats_about about;
-  struct uvs__json j;
-  int rc, written;
+  int rc;
 
   if (u == NULL)
     return NULL;
@@ -50,16 +70,9 @@ static struct uvs__update *render_update(struct uvs_console_s *c) {
   if (rc == 0)
     rc = uvs__render(c->s, "/stats.json", &about, uvs__text_write, &u->text);
   if (rc == 0)
-    rc = add(&u->text, "\n\nevent: runs\ndata: ");
-  if (rc == 0) {
-    /* Somewhat more than since the last update; the page knows what it has. */
-    uvs__json_init(&j, uvs__text_write, &u->text);
-    rc = uvs__timeline_write(&j, c->s, 2 * UVS__TICK_NS, UVS__UPDATE_RUNS);
-    written = uvs__json_end(&j);
-    rc = rc < 0 ? rc : written;
-  }
-  if (rc == 0)
     rc = add(&u->text, "\n\n");
+  if (rc == 0)
+    rc = add_runs(c, &u->text);
   if (rc == 0)
     return u;
   drop(u);

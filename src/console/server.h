@@ -37,6 +37,7 @@
 #define UVS__TARGET_MAX 1000         /* bytes of path and query */
 #define UVS__TICK_NS UVS_MS(500)     /* between two live updates, and checks of the bounds */
 #define UVS__FRESH_NS UVS_MS(300)    /* a rendered resource is used again for this long */
+#define UVS__SHARE 50                /* what takes 1 ms is rendered again after 50 ms at the earliest */
 #define UVS__CACHED 16               /* rendered resources, and surveys in progress */
 #define UVS__UPDATE_RUNS 500        /* in a live update */
 #define UVS__STEP_NS UVS_US(250)     /* of a survey, at most */
@@ -89,7 +90,7 @@ struct uvs__entry {
   char *target;
   struct MHD_Response *answer; /* NULL: the survey goes on */
   unsigned status;
-  uint64_t done_ns;
+  uint64_t until_ns; /* then it is too old to be sent again */
   struct uvs__survey survey;
   bool surveying;
   struct uvs__request *first; /* that wait */
@@ -117,6 +118,8 @@ struct uvs_console_s {
 
   struct uvs__client *clients;
   struct uvs__update *update; /* the newest */
+  uint64_t runs_ns;           /* when runs were last read */
+  uint64_t runs_next_ns;      /* they are not read before */
 
   uvs_console_jobs_t jobs; /* jobs.jobs NULL: none */
   struct uvs__text jobs_text;
