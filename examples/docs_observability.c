@@ -47,6 +47,14 @@ static int64_t late_p99_ns(uvs_t *s, uvs_histogram_t *last) {
   return uvs_quantile_ns(&since, 0.99);
 }
 
+/* For uvs_each_name: one line for each name. */
+static int print_name(uvs_t *s, const uvs_name_stats_t *n, void *arg) {
+  (void)s, (void)arg;
+  LOG("%-23s %6d runs, p99 %d us late, p99 %d us long\n", n->name, (int)n->run.count,
+      (int)(uvs_quantile_ns(&n->late, 0.99) / 1000), (int)(uvs_quantile_ns(&n->run, 0.99) / 1000));
+  return 0; /* go on */
+}
+
 static int write_to_stream(const char *data, size_t size, void *arg) {
   return fwrite(data, 1, size, arg) == size ? 0 : UV_EIO;
 }
@@ -121,6 +129,10 @@ int main(void) {
   EXPECT(logged == 2);                           /* an overdue task, and then its late run */
   EXPECT(run_for(s, UVS_SEC(10)) == 1);
   EXPECT(late_p99_ns(s, &last) <= uvs_bucket_ns(0));
+
+  logged = 0;
+  EXPECT(uvs_each_name(s, print_name, NULL) == 0);
+  EXPECT(logged == 3);
 
   uvs_info_init(&info);
   EXPECT(uvs_info(s, id, &info) == 0);

@@ -14,13 +14,13 @@ const path = require('node:path');
 
 const here = path.join(__dirname, '..');
 const root = fs.existsSync(path.join(here, 'core', 'src')) ? 'core' : '..';
-// The jobs libraries need SQLite and rabbitmq-c, and are left out.
-const ofJobs = (name) => /^(jobs|amqp)/.test(path.basename(name));
+// The libraries beside the core need more than libuv, and are left out.
+const isBeside = (name) => /^(jobs|amqp|console)/.test(path.basename(name));
 
 function sources(os) {
   const left = os === 'linux' ? 'other.c' : 'linux.c'; // a platform difference is another file, see port/platform.h
   const src = path.join(here, root, 'src');
-  return fs.readdirSync(src, { withFileTypes: true }).filter((folder) => folder.isDirectory() && !ofJobs(folder.name))
+  return fs.readdirSync(src, { withFileTypes: true }).filter((folder) => folder.isDirectory() && !isBeside(folder.name))
     .flatMap((folder) => fs.readdirSync(path.join(src, folder.name))
       .filter((name) => name.endsWith('.c') && name !== left)
       .map((name) => `${root}/src/${folder.name}/${name}`));
@@ -45,7 +45,7 @@ function copy() {
   fs.copyFileSync(path.join(here, '../LICENSE'), path.join(here, 'LICENSE'));
   for (const part of ['src', 'include']) {
     fs.cpSync(path.join(here, '..', part), path.join(here, 'core', part),
-      { recursive: true, filter: (name) => path.basename(name) !== 'meson.build' && !ofJobs(name) });
+      { recursive: true, filter: (name) => path.basename(name) !== 'meson.build' && !isBeside(name) });
   }
   version(path.join(here, 'core/include/uvsched/version.h')); // for other addons, see include/
 }

@@ -50,7 +50,7 @@ int uvs_histogram(uvs_t *s, int which, uvs_histogram_t *ret) {
 
 /* ---- by name ---- */
 
-static void read_name(const struct uvs__name_stat *from, uvs_name_stats_t *ret) {
+static void read_name_stats(const struct uvs__name_stat *from, uvs_name_stats_t *ret) {
   uvs_name_stats_init(ret);
   memcpy(ret->name, from->name, sizeof ret->name);
   uvs_histogram_init(&ret->late);
@@ -73,7 +73,7 @@ int uvs_name_stats(uvs_t *s, const char *name, uvs_name_stats_t *ret) {
   uvs__unlock(s);
   if (found == NULL)
     return UV_ENOENT;
-  read_name(found, &n);
+  read_name_stats(found, &n);
   n.size = ret->size;
   memcpy(ret, &n, sizeof n);
   return 0;
@@ -102,7 +102,7 @@ int uvs_each_name(uvs_t *s, uvs_each_name_cb each, void *arg) {
   for (int i = l.from; i < l.to && rc == 0; i++) {
     uvs_name_stats_t n;
 
-    read_name(l.of[i], &n);
+    read_name_stats(l.of[i], &n);
     rc = each(s, &n, arg);
   }
   uvs_release(s);

@@ -184,9 +184,14 @@ static void add_label(struct labels *l, const char *label, const char *value) {
   add_text(l, label);
   add_text(l, "=\"");
   for (; *value != '\0'; value++) {
-    if (*value == '\\' || *value == '"' || *value == '\n')
+    bool line_end = *value == '\n';
+
+    if (line_end || *value == '\\' || *value == '"')
       add_char(l, '\\');
-    add_char(l, *value == '\n' ? 'n' : *value);
+    if (line_end)
+      add_char(l, 'n');
+    else
+      add_char(l, *value);
   }
   add_char(l, '"');
 }
@@ -301,9 +306,19 @@ static void write_names(const struct source *from, size_t n, struct out *o, bool
   }
 }
 
+static bool any_names(const struct source *from, size_t n) {
+  for (size_t k = 0; k < n; k++) {
+    if (from[k].names.from < from[k].names.to)
+      return true;
+  }
+  return false;
+}
+
 static void write_prometheus(const struct source *from, size_t n, struct out *o) {
   write_counters(from, n, o);
   write_histograms(from, n, o);
+  if (!any_names(from, n))
+    return;
   write_names(from, n, o, true);
   write_names(from, n, o, false);
 }

@@ -22,7 +22,7 @@ static uint16_t *link_of(struct uvs__name_stats *n, const char *name) {
 }
 
 /* Lock held, but released to allocate: a record that is not in the index; or NULL. */
-static struct uvs__name_stat *make(uvs_t *s, const char *name) {
+static struct uvs__name_stat *make_record(uvs_t *s, const char *name) {
   struct uvs__name_stat *r;
 
   uvs__unlock(s);
@@ -36,30 +36,30 @@ static struct uvs__name_stat *make(uvs_t *s, const char *name) {
 }
 
 /* Lock held, but released: another thread has made the same record, or the last one. */
-static void discard(uvs_t *s, struct uvs__name_stat *r) {
+static void free_spare(uvs_t *s, struct uvs__name_stat *r) {
   uvs__unlock(s);
   uvs__mem_free(&s->mem, r);
   uvs__lock(s);
 }
 
 /* Lock held, but released to allocate. */
-static uint16_t other(uvs_t *s) {
+static uint16_t other_record(uvs_t *s) {
   struct uvs__name_stat **of = &s->name_stats.of[UVS__OTHER];
   struct uvs__name_stat *r;
 
   if (*of != NULL)
     return UVS__OTHER;
-  r = make(s, UVS_NAME_OTHER);
+  r = make_record(s, UVS_NAME_OTHER);
   if (r == NULL)
     return 0;
   if (*of == NULL)
     *of = r;
   else
-    discard(s, r);
+    free_spare(s, r);
   return UVS__OTHER;
 }
 
-static bool has_room(const struct uvs__name_stats *n) {
+static bool has_room_for_name(const struct uvs__name_stats *n) {
   return n->made < n->most + UVS__OTHER + 1;
 }
 
@@ -73,18 +73,18 @@ uint16_t uvs__name_stat(uvs_t *s, const char *name) {
   link = link_of(n, name);
   if (*link != 0)
     return *link;
-  if (!has_room(n) || strcmp(name, UVS_NAME_OTHER) == 0 || !uvs__is_utf8(name))
-    return other(s);
-  r = make(s, name);
+  if (!has_room_for_name(n) || strcmp(name, UVS_NAME_OTHER) == 0 || !uvs__is_utf8(name))
+    return other_record(s);
+  r = make_record(s, name);
   if (r == NULL)
-    return other(s);
+    return other_record(s);
   link = link_of(n, name); /* the lock was released */
-  if (*link == 0 && has_room(n)) {
+  if (*link == 0 && has_room_for_name(n)) {
     n->of[n->made] = r;
     return *link = n->made++;
   }
-  discard(s, r);
-  return *link_of(n, name) != 0 ? *link_of(n, name) : other(s);
+  free_spare(s, r);
+  return *link_of(n, name) != 0 ? *link_of(n, name) : other_record(s);
 }
 
 const struct uvs__name_stat *uvs__name_stat_find(const uvs_t *s, const char *name) {

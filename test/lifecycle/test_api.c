@@ -50,6 +50,7 @@
   X(uvs_dump) \
   X(uvs_each) \
   X(uvs_each_lane) \
+  X(uvs_each_name) \
   X(uvs_each_step) \
   X(uvs_execute) \
   X(uvs_find) \
@@ -74,6 +75,8 @@
   X(uvs_lane_submit) \
   X(uvs_late_name) \
   X(uvs_loop) \
+  X(uvs_name) \
+  X(uvs_name_stats) \
   X(uvs_next_due) \
   X(uvs_next_runs) \
   X(uvs_now) \
@@ -133,6 +136,7 @@
   X(uvs_shutdown_within) \
   X(uvs_state_name) \
   X(uvs_stats_write) \
+  X(uvs_stats_write_all) \
   X(uvs_strerror) \
   X(uvs_submit) \
   X(uvs_submit_many) \
@@ -371,6 +375,12 @@ static void await_main(void *arg) {
   uvs_release(a->s);
 }
 
+static int stop_at_name(uvs_t *s, const uvs_name_stats_t *n, void *arg) {
+  (void)s;
+  (void)arg;
+  return strcmp(n->name, "far") == 0 ? 7 : 0;
+}
+
 TEST every_function_does_its_work_through_the_shared_library(void) {
   static struct seen n;
   struct awaiter a;
@@ -381,6 +391,7 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   uvs_info_t info;
   uvs_counts_t counts;
   uvs_histogram_t histogram;
+  uvs_name_stats_t by_name;
   size_t bytes = 0;
   uvs_id_t id, pending, ids[2], far;
   uvs_outcome_t outcome;
@@ -404,7 +415,9 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   o.on_error = error;
   o.on_terminated = terminated;
   o.data = &n;
+  o.name = "main";
   ASSERT_RC(0, uvs_open(&loop, &o, &s));
+  ASSERT_STR_EQ("main", uvs_name(s));
   ASSERT_EQ(&loop, uvs_loop(s));
   ASSERT_EQ(&n, uvs_data(s));
   ASSERT(uvs_now(s) > 0);
@@ -456,6 +469,7 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
 
   t.work = work;
   t.done = done;
+  t.name = "far";
   t.first_ns = UVS_HOUR(1);
   ASSERT_RC(0, uvs_submit(s, &t, &id));
   ASSERT_RC(0, uvs_submit(s, &t, &far));
@@ -488,6 +502,13 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   ASSERT(uvs_quantile_ns(&histogram, 1) <= (int64_t)histogram.max_ns);
   ASSERT_RC(0, uvs_stats_write(s, UVS_FORMAT_TEXT, count_bytes, &bytes));
   ASSERT(bytes > 0);
+  bytes = 0;
+  ASSERT_RC(0, uvs_stats_write_all(&s, 1, count_bytes, &bytes));
+  ASSERT(bytes > 0);
+  uvs_name_stats_init(&by_name);
+  ASSERT_RC(0, uvs_name_stats(s, "far", &by_name));
+  ASSERT_U64(1, by_name.run.count);
+  ASSERT_RC(7, uvs_each_name(s, stop_at_name, NULL));
 
   t = (uvs_task_t){.size = sizeof t, .after = after_sets_result, .keep_outcome = 1};
   ASSERT_RC(0, uvs_submit(s, &t, &id));

@@ -180,6 +180,9 @@ static int refuses_everything(struct world *w, uvs_id_t id) {
   REFUSED(uvs_counts(s, &counts));
   REFUSED(uvs_histogram(s, UVS_STAT_LATE, &histogram));
   REFUSED(uvs_stats_write(s, UVS_FORMAT_TEXT, write_never, NULL));
+  REFUSED(uvs_stats_write_all(&s, 1, write_never, NULL));
+  REFUSED(uvs_name_stats(s, "a", NULL));
+  REFUSED(uvs_each_name(s, NULL, NULL));
   REFUSED(uvs_dump(s, stdout));
   REFUSED(uvs_concurrency(s));
   REFUSED(uvs_set_concurrency(s, 3));

@@ -13,7 +13,7 @@
 
 /* -------------------------------------------------------------- what is written --- */
 
-#define PAGE_MAX 65536
+#define PAGE_MAX 262144
 
 struct page {
   char text[PAGE_MAX];
@@ -44,10 +44,10 @@ static int write_page(uvs_t *s, int format, struct page *p) {
 
 /* ------------------------------------------------------------------- the parser --- */
 
-#define SAMPLES_MAX 512
+#define SAMPLES_MAX 2048
 
 struct sample {
-  char series[120]; /* name and labels */
+  char series[200]; /* name and labels */
   char value[40];
 };
 
@@ -58,7 +58,7 @@ struct parsed {
   unsigned family_count;
   char type[16]; /* of the last family */
   /* of the histogram series that is being read; empty: none is */
-  char open[120];
+  char open[150];
   double le;
   unsigned long long below;
   bool infinite, summed;
@@ -71,7 +71,8 @@ static size_t name_length(const char *s) {
   return n == 0 ? 0 : n + strspn(s + n, "abcdefghijklmnopqrstuvwxyz_0123456789");
 }
 
-/* The length of {a="b",c="d"} without characters that need a backslash, or 0. */
+/* The length of {a="b",c="d"}, or 0. Of the backslashes only those are valid that the format has.
+ */
 static size_t labels_length(const char *s) {
   const char *p = s;
 
@@ -83,7 +84,11 @@ static size_t labels_length(const char *s) {
     if (n == 0 || strncmp(p + n, "=\"", 2) != 0)
       return 0;
     p += n + 2;
-    p += strcspn(p, "\"\\\n");
+    for (p += strcspn(p, "\"\\\n"); *p == '\\'; p += strcspn(p, "\"\\\n")) {
+      if (strchr("\\\"n", p[1]) == NULL || p[1] == '\0')
+        return 0;
+      p += 2;
+    }
     if (*p++ != '"')
       return 0;
   } while (*p == ',');
@@ -133,7 +138,7 @@ static const char *parse_family(struct parsed *p, const char *help, const char *
 
 /* Buckets, _sum and _count of one histogram, in this order. rest: "_bucket{...}" and so on. */
 static const char *parse_histogram(struct parsed *p, const char *rest, const char *value) {
-  char labels[100];
+  char labels[150];
   const char *le = strstr(rest, "le=\"");
   double bound;
 
@@ -200,7 +205,9 @@ static const char *parse_sample(struct parsed *p, const char *line) {
     return "a sample of another family";
   if (strcmp(p->type, "histogram") == 0)
     return parse_histogram(p, s->series + family, s->value);
-  if (n != family || strchr(s->value, '.') != NULL)
+  if (n != family)
+    return "a sample of another family";
+  if (strchr(s->value, '.') != NULL && strstr(p->families[p->family_count - 1], "_seconds") == NULL)
     return "a count that is none";
   return NULL;
 }
@@ -270,6 +277,9 @@ TEST the_tests_prometheus_parser_is_strict(void) {
       {head, "uvsched_a_total  1\n", false},
       {head, "uvsched_a_total{x=\"y\",} 1\n", false},
       {head, "uvsched_a_total{x=y} 1\n", false},
+      {head, "uvsched_a_total{x=\"a\\\\b\\\"c\\nd\"} 1\n", true},
+      {head, "uvsched_a_total{x=\"\\x\"} 1\n", false},
+      {head, "uvsched_a_total{x=\"\"\"} 1\n", false},
       {head, "uvsched_b_total 1\n", false},
       {head, "\n", false},
       {"", "uvsched_a_total 1\n", false},
@@ -454,9 +464,13 @@ TEST the_prometheus_output_is_valid_and_complete(void) {
       {"uvsched_runs_total", "3"},
       {"uvsched_runs_missed_total", "0"},
       {"uvsched_runs_failed_total", "1"},
-      {"uvsched_tasks_ended_total{outcome=\"timed out\"}", "0"},
+      {"uvsched_tasks_ended_total{outcome=\"timed_out\"}", "0"},
       {"uvsched_tasks_ended_total{outcome=\"dropped\"}", "0"},
       {"uvsched_runners", "0"},
+      {"uvsched_concurrency", "2"},
+      {"uvsched_oldest_ready_seconds", "0.000000000"},
+      {"uvsched_loop_held_seconds_total", "0.000000000"},
+      {"uvsched_loop_held_max_seconds", "0.000000000"},
       {"uvsched_task_slots", "64"},
       {"uvsched_heap_operations_total", "9"}, /* five in, four out */
       {"uvsched_wakeups_total", "4"},
@@ -495,8 +509,143 @@ TEST the_prometheus_output_is_valid_and_complete(void) {
   for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
     ASSERT_STR_EQm(expected[i].series, expected[i].value, value_of(&parsed, expected[i].series));
   /* 31 bounds, +Inf, sum and count, of two histograms, and of seven culprits and none */
-  ASSERT_U64(18 + (3 + UVS_LATE_CAUSES) * (31 + 3), parsed.count);
+  ASSERT_U64(22 + (3 + UVS_LATE_CAUSES) * (31 + 3), parsed.count);
   CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* ------------------------------------------------- several schedulers, and names --- */
+
+#define HOSTILE "a\"b\\c\nd{e}=\xc3\xa4,#\t'<>"
+#define HOSTILE_LABEL "a\\\"b\\\\c\\nd{e}=\xc3\xa4,#\t'<>"
+
+/* A scheduler of this name, after one run of a task of this name. */
+static enum greatest_test_res open_named(struct fixture *f, const char *name, const char *task) {
+  fixture_init(f);
+  f->options.name = name;
+  CHECK_CALL(fixture_open_turned(f));
+  uvs_task_t t = fixture_once(f, 'a', UVS_MS(1));
+  t.name = task;
+  probe_of(&t)->takes_ns = UVS_MS(2);
+  ASSERT_RC(0, uvs_submit(f->s, &t, NULL));
+  fixture_advance_ms(f, 1);
+  PASS();
+}
+
+/* S76 */
+TEST hostile_names_are_escaped_in_labels(void) {
+  struct fixture f;
+
+  CHECK_CALL(open_named(&f, HOSTILE, HOSTILE));
+  uvs_task_t broken = fixture_once(&f, 'b', 0);
+  broken.name = "\xff\xfe\n\xc3";
+  ASSERT_RC(0, uvs_submit(f.s, &broken, NULL));
+  fixture_turn(&f);
+  ASSERT_RC(0, write_page(f.s, UVS_FORMAT_PROMETHEUS, &page));
+  CHECK_CALL(is_well_formed());
+  ASSERT_STR_EQ("2", value_of(&parsed, "uvsched_runs_total{scheduler=\"" HOSTILE_LABEL "\"}"));
+  ASSERT_STR_EQ("1",
+                value_of(&parsed, "uvsched_named_run_late_seconds_count{scheduler=\"" HOSTILE_LABEL
+                                  "\",name=\"" HOSTILE_LABEL "\"}"));
+  ASSERT_STR_EQ("0.002000000",
+                value_of(&parsed,
+                         "uvsched_named_run_duration_seconds_sum{scheduler=\"" HOSTILE_LABEL
+                         "\",name=\"" HOSTILE_LABEL "\"}"));
+  ASSERT_STR_EQ("1",
+                value_of(&parsed, "uvsched_named_run_late_seconds_count{scheduler=\"" HOSTILE_LABEL
+                                  "\",name=\"other\"}"));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* Every backslash and line end makes a label longer. S76 */
+TEST the_longest_labels_fit(void) {
+  char name[UVS_NAME_MAX + 1];
+  struct fixture f;
+
+  memset(name, '\n', UVS_NAME_MAX);
+  name[UVS_NAME_MAX] = '\0';
+  CHECK_CALL(open_named(&f, name, name));
+  ASSERT_RC(0, write_page(f.s, UVS_FORMAT_PROMETHEUS, &page));
+  CHECK_CALL(is_well_formed());
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* The buckets of a name go from 66 us to 69 s, and no value is lost. S76 */
+TEST the_buckets_of_a_name_are_cumulative(void) {
+  struct fixture f;
+
+  CHECK_CALL(open_named(&f, NULL, "a"));
+  ASSERT_RC(0, write_page(f.s, UVS_FORMAT_PROMETHEUS, &page));
+  CHECK_CALL(is_well_formed());
+#define BUCKET(le) \
+  value_of(&parsed, "uvsched_named_run_duration_seconds_bucket{name=\"a\",le=\"" le "\"}")
+  ASSERT_STR_EQ("none", BUCKET("0.000032768"));
+  ASSERT_STR_EQ("0", BUCKET("0.000065536"));
+  ASSERT_STR_EQ("0", BUCKET("0.001048576"));
+  ASSERT_STR_EQ("1", BUCKET("0.002097152"));
+  ASSERT_STR_EQ("1", BUCKET("68.719476736"));
+  ASSERT_STR_EQ("none", BUCKET("137.438953472"));
+  ASSERT_STR_EQ("1", BUCKET("+Inf"));
+#undef BUCKET
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* S77 */
+TEST several_schedulers_share_one_page(void) {
+  static struct fixture f[3];
+  static const char *const names[] = {"web", NULL, "batch"};
+  uvs_t *list[3];
+
+  for (int i = 0; i < 3; i++) {
+    CHECK_CALL(open_named(&f[i], names[i], i < 2 ? "a" : NULL));
+    list[i] = f[i].s;
+  }
+  memset(&page, 0, sizeof page);
+  ASSERT_RC(0, uvs_stats_write_all(list, 3, keep, &page));
+  CHECK_CALL(is_well_formed()); /* HELP and TYPE once, no series twice */
+  ASSERT_STR_EQ("1", value_of(&parsed, "uvsched_runs_total{scheduler=\"web\"}"));
+  ASSERT_STR_EQ("1", value_of(&parsed, "uvsched_runs_total"));
+  ASSERT_STR_EQ("1", value_of(&parsed, "uvsched_runs_total{scheduler=\"batch\"}"));
+  ASSERT_STR_EQ("1", value_of(&parsed, "uvsched_named_run_late_seconds_count"
+                                       "{scheduler=\"web\",name=\"a\"}"));
+  ASSERT_STR_EQ("1", value_of(&parsed, "uvsched_named_run_late_seconds_count{name=\"a\"}"));
+  ASSERT_STR_EQ("none", value_of(&parsed, "uvsched_named_run_late_seconds_count"
+                                          "{scheduler=\"batch\",name=\"a\"}"));
+  for (int i = 0; i < 3; i++)
+    CHECK_CALL(fixture_close(&f[i]));
+  PASS();
+}
+
+/* S77 */
+TEST a_page_that_would_not_be_valid_is_refused(void) {
+  static struct fixture f[2];
+  uvs_t *list[2], *none = NULL;
+
+  for (int same = 0; same < 2; same++) {
+    for (int i = 0; i < 2; i++) {
+      CHECK_CALL(open_named(&f[i], same ? "web" : NULL, NULL));
+      list[i] = f[i].s;
+    }
+    memset(&page, 0, sizeof page);
+    ASSERT_RC(UV_EINVAL, uvs_stats_write_all(list, 2, keep, &page));
+    ASSERT_RC(UV_EINVAL, uvs_stats_write_all(list, 0, keep, &page));
+    ASSERT_RC(UV_EINVAL, uvs_stats_write_all(NULL, 1, keep, &page));
+    ASSERT_RC(UV_EINVAL, uvs_stats_write_all(&none, 1, keep, &page));
+    ASSERT_RC(UV_EINVAL, uvs_stats_write_all(list, 1, NULL, &page));
+    fault_from(0);
+    ASSERT_RC(UV_ENOMEM, uvs_stats_write_all(list, 1, keep, &page));
+    ASSERT(fault_hit());
+    ASSERT_RC(0, page.calls);
+    page.stop_at = 3;
+    page.answer = UV_EPIPE;
+    ASSERT_RC(UV_EPIPE, uvs_stats_write_all(list, 1, keep, &page));
+    ASSERT_RC(3, page.calls);
+    for (int i = 0; i < 2; i++)
+      CHECK_CALL(fixture_close(&f[i]));
+  }
   PASS();
 }
 
@@ -518,15 +667,19 @@ TEST the_text_report_fits_a_screen(void) {
                 "  waiting                  1\n"
                 "  ready                    0\n"
                 "  running                  0\n"
+                "  oldest ready          0 ns\n"
                 "  rejected                 1\n"
                 "  runs                     3\n"
                 "  failed runs              1\n"
                 "  missed                   0\n"
+                "  concurrency              2\n"
                 "  runners                  0\n"
                 "  runners, peak            1\n"
                 "  slots                   64\n"
                 "  heap ops                 9\n"
                 "  wake-ups                 4\n"
+                "  loop held up          0 ns\n"
+                "  longest               0 ns\n"
                 "\n"
                 "runs                   count       p50       p90       p99       max\n"
                 "  late                   101    524 us    524 us    524 us    2.00 s\n"
@@ -773,6 +926,14 @@ SUITE(prometheus) {
   RUN_TEST(a_scrape_is_consistent_while_four_threads_write);
 }
 
+SUITE(labels) {
+  RUN_TEST(hostile_names_are_escaped_in_labels);
+  RUN_TEST(the_longest_labels_fit);
+  RUN_TEST(the_buckets_of_a_name_are_cumulative);
+  RUN_TEST(several_schedulers_share_one_page);
+  RUN_TEST(a_page_that_would_not_be_valid_is_refused);
+}
+
 SUITE(text) {
   RUN_TEST(the_text_report_fits_a_screen);
   RUN_TEST(without_a_run_the_text_report_has_no_causes_of_lateness);
@@ -785,4 +946,5 @@ SUITE(writing_out) {
   RUN_TEST(the_writer_may_call_back_into_the_scheduler);
 }
 
-TEST_MAIN(RUN_SUITE(cells); RUN_SUITE(prometheus); RUN_SUITE(text); RUN_SUITE(writing_out));
+TEST_MAIN(RUN_SUITE(cells); RUN_SUITE(prometheus); RUN_SUITE(labels); RUN_SUITE(text);
+          RUN_SUITE(writing_out));
