@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 DESTDIR ?=
 # The lines that `make contract` requires: single lines or whole chapters, e.g. REQUIRE='S1-S11 L'.
-REQUIRE ?= S F P D T R J L K Q
+REQUIRE ?= S F P D T R J L K Q X
 
 .PHONY: all test demo demo-jobs bench bench-full bench-node bench-calendar bench-jobs bench-amqp proof proof-model soak coverage mutants install uninstall \
   amalgamation symbols docs contract format portability ci clean
@@ -36,9 +36,10 @@ test: with-tests
 	@meson compile -C build
 	@MESON_TESTTHREADS=$$((2 * $$(getconf _NPROCESSORS_ONLN))) .ci/test --node build
 
+# TRACE=FILE also writes what happened, for https://ui.perfetto.dev.
 demo: build/build.ninja
 	@meson compile -C build demos
-	@build/examples/demo
+	@build/examples/demo $(if $(TRACE),--trace '$(TRACE)')
 	@test ! -x build/examples/orders || { echo; build/examples/orders; }
 
 # The second part of `make demo`: orders survive the death of the shop. Needs the jobs library.
@@ -78,6 +79,11 @@ bench-jobs: build/build.ninja
 bench-amqp: build/build.ninja
 	@meson compile -C build bench-amqp
 	@cd build && ../bench/amqp bench/bench-amqp
+
+# The flight recorder: what it costs while none is open, and while one is. Two minutes.
+bench-trace: build/build.ninja
+	@meson compile -C build bench-uvsched bench-uvsched-untraced
+	@bench/trace build/bench
 
 # Costs of single operations on this machine: make bench-stats, make bench-dispose.
 bench-%: build/build.ninja

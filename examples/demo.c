@@ -2,8 +2,11 @@
  *
  * A dozen tasks on one loop and two runners, printed line by line as they run; about 10 seconds.
  *
- *   demo [--fast]     --fast: the same script on a virtual clock, with the bodies on the loop. It
- *                     takes no time, and the output is always the same (demo.expected)
+ *   demo [--fast] [--trace FILE]
+ *
+ *   --fast        the same script on a virtual clock, with the bodies on the loop. It takes no
+ * time, and the output is always the same (demo.expected)
+ *   --trace FILE  writes everything that happened to FILE, for https://ui.perfetto.dev
  *
  * The output has colours only on a terminal, and not if NO_COLOR is set. */
 #include <stdbool.h>
@@ -12,6 +15,7 @@
 #include <uvsched.h>
 #include <uvsched/settings.h>
 #include <uvsched/stats.h>
+#include <uvsched/trace.h>
 
 #include "expect.h"
 
@@ -391,6 +395,18 @@ static void print_statistics(const uvs_counts_t *c) {
          (int)c->peak_runners);
 }
 
+static int write_to_file(const char *data, size_t size, void *file) {
+  return fwrite(data, 1, size, file) == size ? 0 : UV_EIO;
+}
+
+static void write_trace(uvs_t *s, const char *path) {
+  FILE *file = fopen(path, "w");
+  EXPECT(file != NULL);
+  EXPECT(uvs_trace_write(s, UVS_NEVER, 0, write_to_file, file) == 0);
+  EXPECT(fclose(file) == 0);
+  printf("\nThe trace is in %s: open it in https://ui.perfetto.dev\n", path);
+}
+
 static void check(const uvs_counts_t *c) {
   for (size_t i = 0; i < sizeof cast / sizeof cast[0]; i++) {
     const struct part *p = cast[i];
@@ -408,10 +424,16 @@ static void check(const uvs_counts_t *c) {
 int main(int argc, char **argv) {
   uv_loop_t *loop = uv_default_loop();
   uvs_options_t o;
+  const char *trace = NULL;
   uvs_counts_t c;
   uvs_t *s;
 
-  timing.is_virtual = argc > 1 && strcmp(argv[1], "--fast") == 0;
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--fast") == 0)
+      timing.is_virtual = true;
+    if (strcmp(argv[i], "--trace") == 0)
+      trace = argv[++i];
+  }
   setenv("UV_THREADPOOL_SIZE", "4", 1); /* libuv reads it once, at the pool's first use */
   setvbuf(stdout, NULL, _IOLBF, 0);
   choose_colours();
@@ -432,6 +454,8 @@ int main(int argc, char **argv) {
          timing.is_virtual ? "virtual clock, every body on the loop"
                            : "two runners, about 10 seconds");
   EXPECT(uvs_open(loop, &o, &s) == 0);
+  if (trace != NULL)
+    EXPECT(uvs_trace_open(s, NULL) == 0);
   timing.start_ns = uvs_now(s);
   timing.wall_start_ns = wall_now();
   submit_all(s);
@@ -443,6 +467,8 @@ int main(int argc, char **argv) {
   uvs_counts_init(&c);
   EXPECT(uvs_counts(s, &c) == 0);
   print_statistics(&c);
+  if (trace != NULL)
+    write_trace(s, trace);
   EXPECT(uvs_close(s, NULL) == 0);
   uv_run(loop, UV_RUN_DEFAULT);
   EXPECT(uv_loop_close(loop) == 0);

@@ -17,7 +17,8 @@
  * tasks, counters, histograms), uvsched/lane.h (ordered groups of tasks), uvsched/queue.h (a delay
  * queue of values), uvsched/executor.h (where bodies run), uvsched/hooks.h (watch, wrap and refuse
  * tasks), uvsched/settings.h (change options while the scheduler runs; a replaced clock),
- * uvsched/control.h (pause, run now, next runs, names), uvsched/calendar.h (cron and time zones).
+ * uvsched/control.h (pause, run now, next runs, names), uvsched/calendar.h (cron and time zones),
+ * uvsched/trace.h (a flight recorder, written for Perfetto).
  * docs/contract.md numbers every guarantee; the tests carry those numbers.
  *
  * THREADS. Any thread may call any function, unless its comment says "loop thread". Callbacks:

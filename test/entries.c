@@ -25,6 +25,7 @@
 #include "uvsched/outcome.h"
 #include "uvsched/settings.h"
 #include "uvsched/stats.h"
+#include "uvsched/trace.h"
 #include "uvsched/executor.h"
 #include "uvsched/lane.h"
 #include "uvsched/queue.h"
@@ -855,6 +856,67 @@ static int e_stats_write(void) {
   return rc == 77 ? 0 : rc;
 }
 
+static void on_trigger(uvs_t *s, int reason, int64_t ns, uvs_id_t id, void *arg) {
+  (void)s, (void)id, (void)arg;
+  if (reason < UVS_TRACE_LATE || reason > UVS_TRACE_HELD || ns <= 0)
+    fail("on_trigger", reason);
+}
+
+static int e_trace_open(void) {
+  uvs_trace_options_t o;
+  struct block b;
+  int rc;
+
+  uvs_trace_options_init(&o);
+  o.bytes = (size_t)64 << 10;
+  for (size_t k = below(3); k > 0; k--) {
+    switch (below(4)) {
+    case 0:
+      o.bytes = PICK(size_t, 0, 1, 65535, 65537, SIZE_MAX);
+      break;
+    case 1:
+      o.on_trigger = on_trigger;
+      break;
+    case 2:
+      o.late_ns = any_ns();
+      break;
+    default:
+      o.held_ns = any_ns();
+    }
+  }
+  b = block_of(&o, sizeof o);
+  rc = uvs_trace_open(any_scheduler(), chance(10) ? NULL : b.at);
+  free(b.at);
+  return rc;
+}
+
+static int e_trace_close(void) {
+  return uvs_trace_close(any_scheduler());
+}
+
+static int e_trace_write(void) {
+  int rc = uvs_trace_write(any_scheduler(), any_ns(), chance(70) ? below(2) : any_flags(),
+                           chance(5) ? NULL : on_write, NULL);
+
+  return rc == 77 ? 0 : rc;
+}
+
+static int e_trace_runs(void) {
+  uvs_trace_run_t run;
+  struct block b;
+  size_t count;
+  int rc;
+
+  uvs_trace_run_init(&run);
+  b = block_of(&run, sizeof run);
+  rc = uvs_trace_runs(any_scheduler(), any_ns(), chance(5) ? NULL : b.at, below(2),
+                      chance(5) ? NULL : &count);
+  if (rc == 0 && count > 1)
+    fail("more runs than there is room", (long long)count);
+  free(b.at);
+  return rc;
+}
+
 static int is_text(const char *text) {
   return text == NULL || text[0] == '\0' ? INT_MIN : 0;
 }
@@ -1667,6 +1729,10 @@ static const struct entry table[] = {
     {"uvs_threads_open", e_threads_open, 0, {0}},
     {"uvs_threads_resize", e_threads_resize, 0, {0}},
     {"uvs_threads_size", e_threads_size, 0, {0}},
+    {"uvs_trace_close", e_trace_close, 0, {UV_ENOENT}},
+    {"uvs_trace_open", e_trace_open, 0, {UV_EALREADY}},
+    {"uvs_trace_runs", e_trace_runs, 0, {UV_ENOENT}},
+    {"uvs_trace_write", e_trace_write, 0, {UV_ENOENT}},
     {"uvs_unref", e_unref, 0, {UV_ENOENT}},
     {"uvs_version", e_version, 0, {0}},
     {"uvs_version_string", e_version_string, 0, {0}},

@@ -72,7 +72,7 @@ enum {
 
 /**
  * Write the last last_ns (UVS_NEVER: everything) as JSON, in Chrome's trace event format. `write`
- * gets it piece by piece. Recording goes on meanwhile; events that come later are not in the trace.
+ * gets whole lines. Recording goes on meanwhile; events that come later are not in the trace.
  * Works also while the loop is stuck, and while bodies do not return: a run in progress ends at the
  * time of the call.
  *

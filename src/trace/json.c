@@ -110,12 +110,12 @@ static void json_open(struct json *o, const char *phase, int pid, unsigned tid, 
   if (o->used > sizeof o->text - JSON_EVENT_MAX)
     json_flush(o);
   json_print(o, "%s{\"ph\":\"%s\",\"pid\":%d,\"tid\":%u,\"ts\":%" PRIu64 ".%03u",
-             o->begun ? ",\n" : "\n", phase, pid, tid + 1, at_ns / 1000, (unsigned)(at_ns % 1000));
+             o->begun ? "," : "", phase, pid, tid + 1, at_ns / 1000, (unsigned)(at_ns % 1000));
   o->begun = true;
 }
 
 static void json_close(struct json *o) {
-  json_print(o, "}");
+  json_print(o, "}\n");
 }
 
 static void json_say(struct json *o, const char *category, const char *name, const char *more) {
@@ -354,7 +354,7 @@ static void json_head(struct json *o) {
   json_counts(o, "opened", &o->v->opened);
   json_print(o, ",");
   json_counts(o, "counts", &o->v->counts);
-  json_print(o, "},\n\"traceEvents\":[");
+  json_print(o, "},\n\"traceEvents\":[\n");
 }
 
 int uvs_trace_write(uvs_t *s, int64_t last_ns, unsigned flags, uvs_write_cb write, void *arg) {
@@ -385,7 +385,7 @@ int uvs_trace_write(uvs_t *s, int64_t last_ns, unsigned flags, uvs_write_cb writ
   for (size_t i = 0; i < v.span_count && o->rc == 0; i++)
     json_span(o, &v.spans[i], (flags & UVS_TRACE_LANES) != 0);
   json_gauges(o, v.until_ns, v.counts.waiting, v.counts.ready);
-  json_print(o, "\n]}\n");
+  json_print(o, "]}\n");
   json_flush(o);
   rc = o->rc;
   uvs__view_close(s, &v);

@@ -11,6 +11,7 @@
 #include <uvsched/queue.h>
 #include <uvsched/settings.h>
 #include <uvsched/stats.h>
+#include <uvsched/trace.h>
 
 #include <cstdio>
 #include <type_traits>
@@ -96,6 +97,11 @@ int main() {
   if (uvs_queue_poll_within(queue, 0, &waiter, &entry) != 0 || entry.value != &seen)
     return 1;
   if (uvs_queue_close(queue) != 0)
+    return 1;
+
+  uvs_trace_options_t trace_options;
+  uvs_trace_options_init(&trace_options);
+  if (uvs_trace_open(s, &trace_options) != 0 || uvs_trace_close(s) != 0)
     return 1;
 
   uvs_executor_t executor;

@@ -14,6 +14,7 @@
 #include "uvsched/queue.h"
 #include "uvsched/settings.h"
 #include "uvsched/stats.h"
+#include "uvsched/trace.h"
 
 #include "lib/patience.h"
 #include "lib/unit.h"
@@ -145,6 +146,10 @@
   X(uvs_threads_open) \
   X(uvs_threads_resize) \
   X(uvs_threads_size) \
+  X(uvs_trace_close) \
+  X(uvs_trace_open) \
+  X(uvs_trace_runs) \
+  X(uvs_trace_write) \
   X(uvs_unref) \
   X(uvs_version) \
   X(uvs_version_string) \
@@ -254,10 +259,11 @@ static bool read_header(struct words *w, const char *path) {
 
 TEST the_headers_declare_exactly_the_functions_tested_here(void) {
   static const char ours[] = "test/lifecycle/test_api.c";
-  static const char *const headers[] = {
-      "include/uvsched.h",          "include/uvsched/calendar.h", "include/uvsched/control.h",
-      "include/uvsched/executor.h", "include/uvsched/lane.h",     "include/uvsched/outcome.h",
-      "include/uvsched/queue.h",    "include/uvsched/settings.h", "include/uvsched/stats.h"};
+  static const char *const headers[] = {"include/uvsched.h",         "include/uvsched/calendar.h",
+                                        "include/uvsched/control.h", "include/uvsched/executor.h",
+                                        "include/uvsched/lane.h",    "include/uvsched/outcome.h",
+                                        "include/uvsched/queue.h",   "include/uvsched/settings.h",
+                                        "include/uvsched/stats.h",   "include/uvsched/trace.h"};
   static struct words w;
   char path[PATH_MAX];
   size_t base = sizeof __FILE__ - sizeof ours;
@@ -390,6 +396,8 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   uvs_task_t t, many[2];
   uvs_info_t info;
   uvs_counts_t counts;
+  uvs_trace_run_t recorded;
+  size_t recorded_count;
   uvs_histogram_t histogram;
   uvs_name_stats_t by_name;
   size_t bytes = 0;
@@ -509,6 +517,12 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   ASSERT_RC(0, uvs_name_stats(s, "far", &by_name));
   ASSERT_U64(1, by_name.run.count);
   ASSERT_RC(7, uvs_each_name(s, stop_at_name, NULL));
+  ASSERT_RC(0, uvs_trace_open(s, NULL));
+  ASSERT_RC(0, uvs_trace_write(s, UVS_NEVER, 0, count_bytes, &bytes));
+  uvs_trace_run_init(&recorded);
+  ASSERT_RC(0, uvs_trace_runs(s, UVS_NEVER, &recorded, 1, &recorded_count));
+  ASSERT_U64(0, recorded_count);
+  ASSERT_RC(0, uvs_trace_close(s));
 
   t = (uvs_task_t){.size = sizeof t, .after = after_sets_result, .keep_outcome = 1};
   ASSERT_RC(0, uvs_submit(s, &t, &id));
