@@ -32,7 +32,7 @@ const char *cli_url_read(const char *text, struct cli_url *ret) {
   host = ret->authority + (ret->authority[0] == '[');
   end = host + strcspn(host, ret->authority[0] == '[' ? "]" : ":");
   port = ret->authority[0] == '[' && *end == ']' ? end + 1 : end;
-  if (end == host || (size_t)(end - host) >= sizeof ret->host)
+  if (end == host || (ret->authority[0] == '[' && *end != ']') || (size_t)(end - host) >= sizeof ret->host)
     return "the URL has no usable host";
   snprintf(ret->host, sizeof ret->host, "%.*s", (int)(end - host), host);
   if (*port != 0 && (*port != ':' || strlen(port + 1) > 5 || port[1] == 0 ||
