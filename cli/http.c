@@ -22,7 +22,8 @@ const char *cli_url_read(const char *text, struct cli_url *ret) {
   end = text + strcspn(text, "/?#");
   if (strcmp(end, "") != 0 && strcmp(end, "/") != 0)
     return "the URL must end after the port";
-  if ((size_t)(end - text) >= sizeof ret->authority || memchr(text, '@', (size_t)(end - text)) != NULL)
+  if ((size_t)(end - text) >= sizeof ret->authority ||
+      memchr(text, '@', (size_t)(end - text)) != NULL)
     return "the URL has no usable host";
   snprintf(ret->authority, sizeof ret->authority, "%.*s", (int)(end - text), text);
   for (const char *c = ret->authority; *c != 0; c++) {
@@ -32,7 +33,8 @@ const char *cli_url_read(const char *text, struct cli_url *ret) {
   host = ret->authority + (ret->authority[0] == '[');
   end = host + strcspn(host, ret->authority[0] == '[' ? "]" : ":");
   port = ret->authority[0] == '[' && *end == ']' ? end + 1 : end;
-  if (end == host || (ret->authority[0] == '[' && *end != ']') || (size_t)(end - host) >= sizeof ret->host)
+  if (end == host || (ret->authority[0] == '[' && *end != ']') ||
+      (size_t)(end - host) >= sizeof ret->host)
     return "the URL has no usable host";
   snprintf(ret->host, sizeof ret->host, "%.*s", (int)(end - host), host);
   if (*port != 0 && (*port != ':' || strlen(port + 1) > 5 || port[1] == 0 ||
@@ -136,8 +138,9 @@ char *cli_http_get(const struct cli_url *url, const char *path, const char *toke
     return NULL;
   }
   if (status != 200) {
-    snprintf(why, why_size, status == 401 ? "%s wants a token: set UVSCHED_TOKEN (status %d)"
-                                          : "%s answered with status %d, not as a console of uvsched",
+    snprintf(why, why_size,
+             status == 401 ? "%s wants a token: set UVSCHED_TOKEN (status %d)"
+                           : "%s answered with status %d, not as a console of uvsched",
              url->authority, status);
     free(data);
     return NULL;

@@ -132,7 +132,7 @@ bool cli_json_is_true(const char *value) {
 
 double cli_json_number(const char *value) {
   return value != NULL && (*value == '-' || (*value >= '0' && *value <= '9')) ? strtod(value, NULL)
-                                                                             : 0;
+                                                                              : 0;
 }
 
 /* The character that an escape stands for; *p is moved to its last character. */

@@ -16,7 +16,7 @@ const char *cli_json_member(const char *object, const char *key); /* keys withou
 const char *cli_json_first(const char *array);                    /* NULL: it is empty */
 const char *cli_json_next(const char *element);                   /* NULL: it was the last */
 
-bool cli_json_is_null(const char *value);  /* also if there is no value */
+bool cli_json_is_null(const char *value); /* also if there is no value */
 bool cli_json_is_true(const char *value);
 double cli_json_number(const char *value); /* 0 if it is no number */
 

@@ -62,7 +62,10 @@ static const char *duration(double ns, char ret[ROOM]) {
     if (size >= units[i].ns) {
       double n = ns / units[i].ns;
 
-      snprintf(ret, ROOM, "%.*f%s", size / units[i].ns < 10 ? 2 : size / units[i].ns < 100 ? 1 : 0,
+      snprintf(ret, ROOM, "%.*f%s",
+               size / units[i].ns < 10    ? 2
+               : size / units[i].ns < 100 ? 1
+                                          : 0,
                n, units[i].name);
       return ret;
     }
@@ -76,8 +79,8 @@ static const char *amount(double n, char ret[ROOM]) {
   if (n < 1e6)
     snprintf(ret, ROOM, "%.0f", n);
   else
-    snprintf(ret, ROOM, "%.*f%c", n < 1e7 || (n >= 1e9 && n < 1e10) ? 2 : 1, n < 1e9 ? n / 1e6 : n / 1e9,
-             n < 1e9 ? 'M' : 'G');
+    snprintf(ret, ROOM, "%.*f%c", n < 1e7 || (n >= 1e9 && n < 1e10) ? 2 : 1,
+             n < 1e9 ? n / 1e6 : n / 1e9, n < 1e9 ? 'M' : 'G');
   return ret;
 }
 
@@ -111,7 +114,8 @@ static void print_culprits(const char *stats) {
       printf(i == 0 ? " nothing" : "");
       break;
     }
-    printf("%s %s %s", i == 0 ? "" : ",", text(most, "name", a), duration(number(most, "sum_ns"), b));
+    printf("%s %s %s", i == 0 ? "" : ",", text(most, "name", a),
+           duration(number(most, "sum_ns"), b));
     printed = number(most, "sum_ns");
   }
   putchar('\n');
@@ -123,7 +127,8 @@ static void print_head(const struct view *v, const char *stats) {
   char a[ROOM], b[ROOM], c[ROOM], d[ROOM];
 
   printf("uvsched %.23s at %.40s: %s%s\n", text(stats, "name", a), v->url.authority,
-         text(stats, "state", b), cli_json_is_true(cli_json_member(stats, "paused")) ? ", paused" : "");
+         text(stats, "state", b),
+         cli_json_is_true(cli_json_member(stats, "paused")) ? ", paused" : "");
   printf("tasks: %s waiting, %s ready, %s running; oldest ready %s\n",
          amount(number(counts, "waiting"), a), amount(number(counts, "ready"), b),
          amount(number(counts, "running"), c), duration(number(stats, "oldest_ready_ns"), d));
@@ -268,7 +273,8 @@ static void run_terminal(struct view *v) {
     printf("\nsort: %s%s   l late  n name  d due  r runs  f failures  o order  q quit",
            sorts[v->sort], v->reversed ? " (other way round)" : "");
     fflush(stdout);
-    if (poll(&in, 1, REFRESH_MS) > 0 && (read(STDIN_FILENO, &key, 1) != 1 || (take_key(v, key), false)))
+    if (poll(&in, 1, REFRESH_MS) > 0 &&
+        (read(STDIN_FILENO, &key, 1) != 1 || (take_key(v, key), false)))
       stopped = 1; /* the terminal is gone */
   }
   leave_terminal();

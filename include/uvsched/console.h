@@ -42,7 +42,8 @@ extern "C" {
  * Thread:  loop thread. `write` is called on it before this call returns, and gets pieces of any
  *          size.
  * Returns: 0; what `write` answered, if not 0; UV_ENOENT (no such path; /trace.json: no recorder is
- *          open); UV_EINVAL (NULL, or a wrong query); UV_ENOMEM; UV_EPERM (thread); UV_EBUSY (inside `each` of uvs_each).
+ *          open); UV_EINVAL (NULL, or a wrong query); UV_ENOMEM; UV_EPERM (thread); UV_EBUSY
+ * (inside `each` of uvs_each).
  */
 UVS_API int uvs_console_render(uvs_t *s, const char *target, uvs_write_cb write, void *arg);
 

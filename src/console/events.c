@@ -49,7 +49,8 @@ static int add_runs(struct uvs_console_s *c, struct uvs__text *t) {
   if (rc < 0)
     return rc;
   uvs__json_init(&j, uvs__text_write, t);
-  rc = uvs__timeline_write(&j, c->s, last_ns > UVS_SEC(60) ? UVS_SEC(60) : last_ns, UVS__UPDATE_RUNS);
+  rc = uvs__timeline_write(&j, c->s, last_ns > UVS_SEC(60) ? UVS_SEC(60) : last_ns,
+                           UVS__UPDATE_RUNS);
   written = uvs__json_end(&j);
   c->runs_ns = began_ns;
   c->runs_next_ns = began_ns + (uv_hrtime() - began_ns) * UVS__SHARE;

@@ -2,9 +2,9 @@
  *
  * jobs: durable jobs, through the table of functions of uvsched/console_jobs.h.
  *
- * Each call on the store answers later, on the loop. Counting the jobs of a store takes time (0.3 s for a million) and keeps the
- * store from other work. So the statistics are asked for again only after a pause of 2 s and of
- * twenty times what they took; in between, the last ones are shown.
+ * Each call on the store answers later, on the loop. Counting the jobs of a store takes time (0.3 s
+ * for a million) and keeps the store from other work. So the statistics are asked for again only
+ * after a pause of 2 s and of twenty times what they took; in between, the last ones are shown.
  */
 #include "console/server.h"
 

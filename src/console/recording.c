@@ -75,10 +75,10 @@ static void on_recorded(uv_work_t *work, int status) {
   if (r != NULL && x->rc == 0)
     uvs__request_answer(r, MHD_HTTP_OK, answer_of(x));
   else if (r != NULL)
-    uvs__request_answer(
-        r, x->rc == UV_ENOENT ? MHD_HTTP_NOT_FOUND : MHD_HTTP_SERVICE_UNAVAILABLE,
-        uvs__answer_error(x->rc == UV_ENOENT ? "no recorder is open: see uvs_trace_open"
-                                             : uvs_strerror(x->rc)));
+    uvs__request_answer(r, x->rc == UV_ENOENT ? MHD_HTTP_NOT_FOUND : MHD_HTTP_SERVICE_UNAVAILABLE,
+                        uvs__answer_error(x->rc == UV_ENOENT
+                                              ? "no recorder is open: see uvs_trace_open"
+                                              : uvs_strerror(x->rc)));
   if (x->file != NULL)
     fclose(x->file);
   uvs_release(x->s);

@@ -60,8 +60,8 @@ struct uvs__later *uvs__later_begin(struct uvs__request *r) {
 
   if (later == NULL)
     return NULL;
-  *later = (struct uvs__later){
-      .console = c, .request = r, .began_ns = uv_hrtime(), .next = c->laters};
+  *later =
+      (struct uvs__later){.console = c, .request = r, .began_ns = uv_hrtime(), .next = c->laters};
   if (c->laters != NULL)
     c->laters->prev = later;
   c->laters = later;

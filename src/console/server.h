@@ -37,11 +37,11 @@
 #define UVS__TARGET_MAX 1000         /* bytes of path and query */
 #define UVS__TICK_NS UVS_MS(500)     /* between two live updates, and checks of the bounds */
 #define UVS__FRESH_NS UVS_MS(300)    /* a rendered resource is used again for this long */
-#define UVS__SHARE 50                /* what takes 1 ms is rendered again after 50 ms at the earliest */
-#define UVS__CACHED 16               /* rendered resources, and surveys in progress */
-#define UVS__UPDATE_RUNS 500        /* in a live update */
-#define UVS__STEP_NS UVS_US(250)     /* of a survey, at most */
-#define UVS__STEP_GAP_NS UVS_MS(2)   /* between two steps of a survey */
+#define UVS__SHARE 50            /* what takes 1 ms is rendered again after 50 ms at the earliest */
+#define UVS__CACHED 16           /* rendered resources, and surveys in progress */
+#define UVS__UPDATE_RUNS 500     /* in a live update */
+#define UVS__STEP_NS UVS_US(250) /* of a survey, at most */
+#define UVS__STEP_GAP_NS UVS_MS(2) /* between two steps of a survey */
 
 /* A connection, which may have several requests, one after the other. */
 struct uvs__connection {

@@ -24,12 +24,12 @@
 #include <uvsched/console_jobs.h>
 #endif
 
-#define CHECK(x)                                                                                   \
-  do {                                                                                             \
-    if (!(x)) {                                                                                    \
-      fprintf(stderr, "stage: line %d: %s\n", __LINE__, #x);                                       \
-      exit(1);                                                                                     \
-    }                                                                                              \
+#define CHECK(x) \
+  do { \
+    if (!(x)) { \
+      fprintf(stderr, "stage: line %d: %s\n", __LINE__, #x); \
+      exit(1); \
+    } \
   } while (0)
 
 static uvs_t *s;
@@ -108,7 +108,8 @@ static void submit_hostile_names(void) {
       "<img src=x onerror=x()>",
       "</td><script>x()</scrip",
       "\"';-->\n\r\t\x1b[31m",
-      "\xc3\x28\xff\xfe\xed\xa0\x80\xf5\x80\x80\x80\xc0\xaf\xe2\x82\x80\x80\x80\x80\xf0\x9f\x92\xa9",
+      "\xc3\x28\xff\xfe\xed\xa0\x80\xf5\x80\x80\x80\xc0\xaf\xe2\x82\x80\x80\x80\x80\xf0\x9f\x92"
+      "\xa9",
       "\xe2\x80\xae\xe2\x80\xa8gnp.exe",
   };
 

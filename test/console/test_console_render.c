@@ -124,13 +124,14 @@ static int refuse(const char *data, size_t size, void *arg) {
 }
 
 TEST wrong_targets_are_refused(void) {
-  static const char *const none[] = {"",       "stats.json",      "//",      "/x", "/stats.json/",
-                                     "/../etc/passwd", "/events", "/tasks", "/Stats.json"};
-  static const char *const wrong[] = {
-      "/tasks.json?sort=x",  "/tasks.json?state=x",     "/tasks.json?limit=0",
-      "/tasks.json?limit=2001", "/tasks.json?offset=-1", "/tasks.json?offset=1999&limit=2",
-      "/tasks.json?order=x", "/tasks.json?name=%",      "/timeline.json?last_ms=0",
-      "/timeline.json?last_ms=x"};
+  static const char *const none[] = {"",        "stats.json",   "//",
+                                     "/x",      "/stats.json/", "/../etc/passwd",
+                                     "/events", "/tasks",       "/Stats.json"};
+  static const char *const wrong[] = {"/tasks.json?sort=x",       "/tasks.json?state=x",
+                                      "/tasks.json?limit=0",      "/tasks.json?limit=2001",
+                                      "/tasks.json?offset=-1",    "/tasks.json?offset=1999&limit=2",
+                                      "/tasks.json?order=x",      "/tasks.json?name=%",
+                                      "/timeline.json?last_ms=0", "/timeline.json?last_ms=x"};
 
   start();
   for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
@@ -189,7 +190,7 @@ static int pieces(const char *data, size_t size, void *arg) {
 }
 
 TEST a_survey_in_steps_finds_the_same_as_one_in_one_go(void) {
-  static const char *const sorts[] = {"late", "name", "state", "due", "runs",
+  static const char *const sorts[] = {"late",   "name",     "state",   "due", "runs",
                                       "missed", "failures", "culprit", "id"};
 
   start();

@@ -75,11 +75,19 @@ TEST no_text_can_leave_its_string_or_become_markup(void) {
 }
 
 TEST bytes_that_are_not_utf8_become_replacement_characters(void) {
-  static const char *const good[] = {"\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
-                                     "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"};
-  static const char *const bad[] = {"\x80",         "\xbf",     "\xc0\xaf", "\xc1\xbf",
-                                    "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
-                                    "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"};
+  static const char *const good[] = {"\xc2\x80",        "\xdf\xbf",     "\xe0\xa0\x80",
+                                     "\xed\x9f\xbf",    "\xef\xbf\xbf", "\xf0\x90\x80\x80",
+                                     "\xf4\x8f\xbf\xbf"};
+  static const char *const bad[] = {"\x80",
+                                    "\xbf",
+                                    "\xc0\xaf",
+                                    "\xc1\xbf",
+                                    "\xe0\x9f\xbf",
+                                    "\xed\xa0\x80",
+                                    "\xf0\x8f\xbf\xbf",
+                                    "\xf4\x90\x80\x80",
+                                    "\xf5\x80\x80\x80",
+                                    "\xff"};
   char text[64];
 
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
@@ -164,15 +172,29 @@ static struct uvs__guard guard(const char *address, bool loopback, bool any) {
 }
 
 TEST only_our_own_names_are_hosts(void) {
-  static const char *const good[] = {"127.0.0.1",      "127.0.0.1:7788", "localhost",
-                                     "LOCALHOST:1",    "[::1]:65535",    "[::1]"};
-  static const char *const bad[] = {
-      "",           "evil.example",     "localhost.evil.example", "127.0.0.1.evil.example",
-      "localhost:", "localhost:x",      "localhost:123456",       "localhost:80:80",
-      "127.0.0.2",  "[::1",             "[::1]x",                 "[::2]",
-      "0",          "evil@localhost",   "localhost/",             " localhost",
-      "[::1]:",     "2130706433",       "0x7f.1",                 "[]",
-      "proxy.example.evil"};
+  static const char *const good[] = {"127.0.0.1",   "127.0.0.1:7788", "localhost",
+                                     "LOCALHOST:1", "[::1]:65535",    "[::1]"};
+  static const char *const bad[] = {"",
+                                    "evil.example",
+                                    "localhost.evil.example",
+                                    "127.0.0.1.evil.example",
+                                    "localhost:",
+                                    "localhost:x",
+                                    "localhost:123456",
+                                    "localhost:80:80",
+                                    "127.0.0.2",
+                                    "[::1",
+                                    "[::1]x",
+                                    "[::2]",
+                                    "0",
+                                    "evil@localhost",
+                                    "localhost/",
+                                    " localhost",
+                                    "[::1]:",
+                                    "2130706433",
+                                    "0x7f.1",
+                                    "[]",
+                                    "proxy.example.evil"};
   struct uvs__guard g = guard("127.0.0.1", true, false);
   char hosts[] = "a.example,proxy.example";
 
@@ -212,7 +234,7 @@ TEST pages_of_other_sites_are_refused(void) {
   ASSERT(!uvs__guard_site(h, "ftp://127.0.0.1:7788", NULL, NULL, false));
   ASSERT(!uvs__guard_site(h, NULL, "cross-site", "no-cors", false));
   ASSERT(!uvs__guard_site(h, NULL, "cross-site", "no-cors", true));
-  ASSERT(!uvs__guard_site(h, NULL, "same-site", "cors", false)); /* another port of the host */
+  ASSERT(!uvs__guard_site(h, NULL, "same-site", "cors", false));      /* another port of the host */
   ASSERT(!uvs__guard_site(h, NULL, "cross-site", "navigate", false)); /* a link to data */
   PASS();
 }
@@ -236,7 +258,8 @@ TEST only_the_whole_token_is_the_token(void) {
   ASSERT(uvs__guard_is_token(token));
   ASSERT(!uvs__guard_is_token("0123456789abcde"));
   ASSERT(!uvs__guard_is_token("0123456789 abcdef"));
-  ASSERT(!uvs__guard_is_token("0123456789\xc3\xa9" "abcdef"));
+  ASSERT(!uvs__guard_is_token("0123456789\xc3\xa9"
+                              "abcdef"));
   PASS();
 }
 
