@@ -82,7 +82,7 @@ static int compare_key(const struct uvs__survey *v, const uvs_info_t *a, const u
   case BY_STATE:
     return compare_i64(a->state, b->state);
   case BY_DUE:
-    return compare_i64(a->remaining_ns, b->remaining_ns);
+    return compare_i64(a->due_ns, b->due_ns);
   case BY_RUNS:
     return compare_u64(a->runs, b->runs);
   case BY_MISSED:
@@ -176,18 +176,21 @@ static bool has_state(const uvs_info_t *i, int state) {
 
 static int see(uvs_t *s, const uvs_info_t *info, void *arg) {
   struct uvs__survey *v = arg;
+  uvs_info_t row;
 
-  (void)s;
   v->total++;
   if (!has_state(info, v->state) || !has_part(info->name, v->name))
     return 0;
   v->matched++;
+  row = *info;
+  if (row.from == UVS_FROM_WALL && row.due_ns != UVS_NEVER)
+    row.due_ns = uvs_now(s) + row.remaining_ns; /* by one clock, so that they can be compared */
   if (v->used < v->room) {
-    v->rows[v->used] = *info;
+    v->rows[v->used] = row;
     v->heap[v->used] = (uint16_t)v->used;
     sift_up(v, v->used++);
-  } else if (is_before(v, info, &v->rows[v->heap[0]])) {
-    v->rows[v->heap[0]] = *info;
+  } else if (is_before(v, &row, &v->rows[v->heap[0]])) {
+    v->rows[v->heap[0]] = row;
     sift_down(v, 0, v->used);
   }
   return 0;
@@ -211,7 +214,7 @@ static int64_t p99_late(uvs_t *s, const char *name) {
   return name[0] == 0 || uvs_name_stats(s, name, &n) < 0 ? 0 : uvs_quantile_ns(&n.late, 0.99);
 }
 
-static void write_row(struct uvs__json *j, uvs_t *s, const uvs_info_t *i) {
+static void write_row(struct uvs__json *j, uvs_t *s, const uvs_info_t *i, int64_t now_ns) {
   static const char *const kinds[] = {[UVS_ONE_SHOT] = "once",
                                       [UVS_FIXED_RATE] = "rate",
                                       [UVS_FIXED_DELAY] = "delay",
@@ -223,7 +226,7 @@ static void write_row(struct uvs__json *j, uvs_t *s, const uvs_info_t *i) {
   uvs__json_string(j, "name", i->name);
   uvs__json_string(j, "state", uvs_state_name(i->state));
   uvs__json_string(j, "kind", kinds[i->kind]);
-  uvs__json_ns(j, "due_in_ns", i->remaining_ns);
+  uvs__json_ns(j, "due_in_ns", i->due_ns == UVS_NEVER ? UVS_NEVER : i->due_ns - now_ns);
   uvs__json_int(j, "period_ns", i->period_ns);
   uvs__json_uint(j, "runs", i->runs);
   uvs__json_uint(j, "missed", i->missed);
@@ -243,6 +246,7 @@ static void write_row(struct uvs__json *j, uvs_t *s, const uvs_info_t *i) {
 }
 
 int uvs__survey_write(struct uvs__survey *v, uvs_t *s, uvs_write_cb write, void *arg) {
+  int64_t now_ns = uvs_now(s);
   struct uvs__json j;
 
   for (uint32_t n = v->used; n > 1; n--) { /* the worst goes to the end */
@@ -251,13 +255,13 @@ int uvs__survey_write(struct uvs__survey *v, uvs_t *s, uvs_write_cb write, void 
   }
   uvs__json_init(&j, write, arg);
   uvs__json_open(&j, NULL, '{');
-  uvs__json_int(&j, "now_ns", uvs_now(s));
+  uvs__json_int(&j, "now_ns", now_ns);
   uvs__json_uint(&j, "total", v->total);
   uvs__json_uint(&j, "matched", v->matched);
   uvs__json_uint(&j, "offset", v->offset);
   uvs__json_open(&j, "tasks", '[');
   for (uint32_t i = v->offset; i < v->used; i++)
-    write_row(&j, s, &v->rows[v->heap[i]]);
+    write_row(&j, s, &v->rows[v->heap[i]], now_ns);
   uvs__json_close(&j, ']');
   uvs__json_close(&j, '}');
   return uvs__json_end(&j);
