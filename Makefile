@@ -33,7 +33,6 @@ with-tests: build/build.ninja
 # Also the tests of the Node package, if node is installed. Some tests wait more than they work, so
 # more of them run at once than there are processors.
 test: with-tests
-	@meson compile -C build
 	@MESON_TESTTHREADS=$$((2 * $$(getconf _NPROCESSORS_ONLN))) .ci/test --node build
 
 # The console's page in chromium. The two pictures of docs/ are taken again.

@@ -291,7 +291,7 @@ static void on_request(struct uvs__request *r) {
 
 /* The same on the store alone: batches of 100. */
 static void bench_store(long n) {
-  struct uvs__store_config config = {path, {0}};
+  struct uvs__store_config config = {.name = path};
   struct uvs__store *store;
   char text[200];
   double start;

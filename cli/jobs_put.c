@@ -21,7 +21,7 @@ static const char help[] =
     "  --in DURATION           due this long from now, such as 48h or 15d\n"
     "  --at TIME               due at this time, such as 2026-11-18T20:00:00Z; a past time means\n"
     "                          now. Without --in and --at the job is due now.\n"
-    "  --payload TEXT          what the job gets, up to 65536 bytes\n"
+    "  --payload TEXT          what the job gets, up to 1114112 bytes (1 MiB + 64 KiB)\n"
     "  --payload-file FILE     the same from a file; - reads the standard input\n"
     "  --id REST               the second part of the id, QUEUE/REST. A put with an id that the\n"
     "                          store knows changes nothing, so it can be repeated. The store\n"

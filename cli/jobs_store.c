@@ -111,6 +111,7 @@ int jobs_open(struct jobs_store *store, const char *command, const char *name, b
   options.on_event = on_event;
   options.arg = arg;
   options.existing = !make;
+  options.max_payload_bytes = UVS_JOB_PAYLOAD_MAX;
   end_ns = uv_hrtime() + UVS_SEC(2);
   do /* another process may be writing */
     rc = uvs_jobs_open(store->scheduler, &options, &store->jobs, text, sizeof text);

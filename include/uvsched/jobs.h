@@ -59,13 +59,15 @@ extern "C" {
 typedef struct uvs_jobs_s uvs_jobs_t; /* an open store */
 typedef struct uvs_job_s uvs_job_t;   /* a claimed job, as its handler sees it */
 
-#define UVS_JOB_NAME_MAX 64       /* bytes of a name of a job, queue or cron */
-#define UVS_JOB_ID_MAX 161        /* bytes of a whole id, "QUEUE/REST" */
-#define UVS_JOB_PAYLOAD_MAX 65536 /* bytes of a payload, and of a result */
-#define UVS_JOB_META_MAX 4096     /* bytes of metadata */
-#define UVS_JOB_PROGRESS_MAX 1024 /* bytes of a progress note */
-#define UVS_JOB_ERROR_MAX 500     /* bytes of the reason of a failure; more is cut off */
-#define UVS_JOBS_PUT_MAX 1000     /* jobs in one uvs_jobs_put_many */
+#define UVS_JOB_NAME_MAX 64             /* bytes of a name of a job, queue or cron */
+#define UVS_JOB_ID_MAX 161              /* bytes of a whole id, "QUEUE/REST" */
+#define UVS_JOB_PAYLOAD_MAX 1114112     /* 1 MiB + 64 KiB: the largest max_payload_bytes */
+#define UVS_JOB_RESULT_MAX 65536        /* bytes of a result */
+#define UVS_JOB_META_MAX 4096           /* bytes of metadata */
+#define UVS_JOB_PROGRESS_MAX 1024       /* bytes of a progress note */
+#define UVS_JOB_ERROR_MAX 500           /* bytes of the reason of a failure; more is cut off */
+#define UVS_JOBS_PUT_MAX 1000           /* jobs in one uvs_jobs_put_many */
+#define UVS_JOBS_PUT_BYTES_MAX 67108864 /* bytes of their payloads together: 64 MiB */
 #define UVS_JOBS_END_NS INT64_C(9007199254740992000) /* 2^53 us, 2255-06-05 */
 
 /* Codes that libuv does not have. */
@@ -125,6 +127,10 @@ typedef struct {
   /* 1: only open a store that is there. If there is no file, or a database without the tables of
    * uvsched, the call answers UV_ENOENT and makes nothing. Default 0: the store is made. */
   int existing;
+
+  /* The largest payload that a put by this process may have, 1 to UVS_JOB_PAYLOAD_MAX; default
+   * 64 KiB. Jobs that other processes have put are claimed and read whatever their size. */
+  uint32_t max_payload_bytes;
 } uvs_jobs_options_t;
 
 static inline void uvs_jobs_options_init(uvs_jobs_options_t *o) {
@@ -135,6 +141,7 @@ static inline void uvs_jobs_options_init(uvs_jobs_options_t *o) {
   o->max_dead = 100000;
   o->dead_age_ns = UVS_DAY(90);
   o->max_done = 100000;
+  o->max_payload_bytes = 65536;
 }
 
 /**
@@ -193,7 +200,7 @@ typedef struct {
   int64_t delay_ns;
   int64_t at_ns;
 
-  const void *payload; /* up to UVS_JOB_PAYLOAD_MAX bytes */
+  const void *payload; /* up to max_payload_bytes of the store */
   size_t payload_size;
   const void *meta; /* for your own use, such as a trace id; up to UVS_JOB_META_MAX bytes */
   size_t meta_size;
@@ -228,21 +235,25 @@ typedef void (*uvs_put_cb)(uvs_jobs_t *jobs, const uvs_put_result_t *results, si
  * Put a job into the store. cb (may be NULL) reports 0 only when the job is durable. It is safe
  * to repeat a put with the same id: the put answers UVS_JOB_EXISTS, also after the job has run
  * (keep_done_ns). If the store fails, the library repeats the put for put_timeout_ns, but for at
- * most 20 s if the job may have been written. uvs_jobs_put_many puts up to UVS_JOBS_PUT_MAX jobs in
- * one transaction. Each job gets a result of its own: one may be refused while others are put. The
- * array stride is spec->size.
+ * most 20 s if the job may have been written. uvs_jobs_put_many puts up to UVS_JOBS_PUT_MAX jobs,
+ * with up to UVS_JOBS_PUT_BYTES_MAX of payload, in one transaction. Each job gets a result of its
+ * own: one may be refused while others are put. The array stride is spec->size.
  *
  * Results: 0; UVS_JOB_EXISTS; UV_EEXIST (UVS_KEY_ERROR); UVS_EUNKNOWN (repeat with the id in the
  *          result, soon: see keep_done_ns); UVS_EDOWN; UV_ENOSPC; UV_ENOMEM.
- * Returns: 0; UV_EINVAL (uvs_job_check says why); UV_E2BIG (payload or meta); UV_EAGAIN
+ * Returns: 0; UV_EINVAL (uvs_jobs_check says why); UV_E2BIG (payload or meta); UV_EAGAIN
  *          (max_queued); UV_ENOMEM; UV_ESHUTDOWN.
  */
 UVS_API int uvs_jobs_put(uvs_jobs_t *jobs, const uvs_job_spec_t *spec, uvs_put_cb cb, void *arg);
 UVS_API int uvs_jobs_put_many(uvs_jobs_t *jobs, const uvs_job_spec_t *specs, size_t n,
                               uvs_put_cb cb, void *arg);
 
-/* Check a spec. Writes one line that names the field that is wrong, or "" if nothing is wrong.
- * Returns 0, UV_EINVAL or UV_E2BIG as uvs_jobs_put would. */
+/* Check a spec. Writes one line that names the field that is wrong, or "" if nothing is wrong. A
+ * payload that is too large is named with its size and the limit. uvs_jobs_check returns 0,
+ * UV_EINVAL or UV_E2BIG as uvs_jobs_put would. uvs_job_check has no store: it allows a payload of
+ * UVS_JOB_PAYLOAD_MAX. */
+UVS_API int uvs_jobs_check(const uvs_jobs_t *jobs, const uvs_job_spec_t *spec, char *text,
+                           size_t size);
 UVS_API int uvs_job_check(const uvs_job_spec_t *spec, char *text, size_t size);
 
 /* --------------------------------------------------------------- handlers --- */
@@ -341,7 +352,8 @@ UVS_API int uvs_job_error(uvs_job_t *job, const char *text);
 /* Put another job in the step that ends this job as done: both happen, or neither. If the run
  * fails, nothing is put. If the id or the key of the other job is in use, this job still ends as
  * done, and the other one is put only if its key_policy is UVS_KEY_REPLACE and its id is new.
- * Returns 0; UV_EINVAL; UV_E2BIG; UV_EAGAIN (UVS_JOBS_PUT_MAX in one run); UV_ENOMEM. */
+ * Returns 0; UV_EINVAL; UV_E2BIG (also UVS_JOBS_PUT_BYTES_MAX in one run); UV_EAGAIN
+ * (UVS_JOBS_PUT_MAX in one run); UV_ENOMEM. */
 UVS_API int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec);
 
 /* Extend the lease so that it ends lease_ns from now or later, and wait until the store has done
@@ -441,10 +453,10 @@ typedef struct {
   uint64_t revision;      /* of the definition, 1 or more; the store keeps the highest */
   const char *expression; /* see docs/calendar.md; may be an @every */
   const char *zone;       /* NULL: UTC, because processes may differ in their local zone */
-  uvs_job_spec_t spec;    /* of each job; without id, key, delay_ns and at_ns */
-  int misfire;            /* UVS_MISFIRE_... */
-  uint32_t max_missed;    /* with UVS_MISFIRE_ALL; 1 to 1000 */
-  int overlap;            /* UVS_CRON_QUEUE, UVS_CRON_SKIP */
+  uvs_job_spec_t spec; /* of each job; without id, key, delay_ns and at_ns; payload up to 64 KiB */
+  int misfire;         /* UVS_MISFIRE_... */
+  uint32_t max_missed; /* with UVS_MISFIRE_ALL; 1 to 1000 */
+  int overlap;         /* UVS_CRON_QUEUE, UVS_CRON_SKIP */
 } uvs_job_cron_t;
 
 static inline void uvs_job_cron_init(uvs_job_cron_t *c) {

@@ -128,7 +128,8 @@ static inline void uvs_jobs_amqp_message_init(uvs_jobs_amqp_message_t *m) {
  * an id, a key, a priority and keep_done_ns; its name, queue and payload are set by this function.
  *
  * Thread:  any.
- * Returns: as uvs_jobs_put; UV_E2BIG: the encoded message is larger than UVS_JOB_PAYLOAD_MAX;
+ * Returns: as uvs_jobs_put; UV_E2BIG: the body has more than 1 MiB, everything else more than
+ *          64 KiB, or the encoded message more than max_payload_bytes of the store;
  *          UV_EINVAL also if a header is nested deeper than 32 levels, or a property is longer than
  *          AMQP allows.
  */

@@ -97,7 +97,7 @@ static int encode(const uvs_jobs_amqp_message_t *from, uint8_t **ret, size_t *re
   }
   m.body.bytes = (void *)(uintptr_t)from->body;
   m.body.len = from->body_size;
-  return uvs__message_encode(&m, UVS_JOB_PAYLOAD_MAX, ret, ret_size);
+  return uvs__message_encode_job(&m, ret, ret_size);
 }
 
 int uvs_jobs_amqp_put(uvs_jobs_amqp_t *amqp, const uvs_jobs_amqp_message_t *message,

@@ -81,6 +81,12 @@ free_properties:
   return rc;
 }
 
+int uvs__message_encode_job(const struct uvs__amqp_message *m, uint8_t **ret, size_t *ret_size) {
+  if (m->body.len > UVS__BODY_MAX)
+    return UV_E2BIG;
+  return uvs__message_encode(m, m->body.len + UVS__ENVELOPE_MAX, ret, ret_size);
+}
+
 /* Reads a short string. Returns where it ends; NULL if that is after `end`. */
 static const uint8_t *take_short(const uint8_t *at, const uint8_t *end, amqp_bytes_t *ret) {
   size_t length;

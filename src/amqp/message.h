@@ -17,6 +17,10 @@
 #include <amqp.h>
 #include <amqp_framing.h>
 
+/* What a job may have; together UVS_JOB_PAYLOAD_MAX. */
+#define UVS__BODY_MAX 1048576
+#define UVS__ENVELOPE_MAX 65536 /* everything but the body */
+
 struct uvs__amqp_message {
   amqp_bytes_t exchange, routing_key, body;
   amqp_basic_properties_t properties;
@@ -26,6 +30,9 @@ struct uvs__amqp_message {
  * encode it); UV_E2BIG (more than max bytes); UV_ENOMEM. */
 int uvs__message_encode(const struct uvs__amqp_message *m, size_t max, uint8_t **ret,
                         size_t *ret_size);
+
+/* The same for a job: UV_E2BIG (more than UVS__BODY_MAX or UVS__ENVELOPE_MAX). */
+int uvs__message_encode_job(const struct uvs__amqp_message *m, uint8_t **ret, size_t *ret_size);
 
 /* Decodes a message. The strings point into `data`, the headers are in the pool. Returns 0;
  * UV_EINVAL (the bytes are not an encoded message); UV_ENOMEM. */

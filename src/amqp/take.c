@@ -54,6 +54,26 @@ static int encode_parked(struct uvs__intake *in, struct uvs__taken *t, struct uv
   return uvs__message_encode(m, PARKED_MAX, &t->payload, &t->size);
 }
 
+_Static_assert(UVS__BODY_MAX + UVS__ENVELOPE_MAX == UVS_JOB_PAYLOAD_MAX,
+               "the largest message fits into a job");
+
+/* Does the store take the encoded message? */
+static int check_job(struct uvs__taken *t) {
+  uvs_job_spec_t spec;
+  int rc;
+
+  uvs_job_spec_init(&spec);
+  spec.name = t->intake->amqp->name;
+  spec.payload = t->payload;
+  spec.payload_size = t->size;
+  rc = uvs_jobs_check(t->intake->amqp->jobs, &spec, t->reason, sizeof t->reason);
+  if (rc != 0) {
+    uvs__amqp_free(t->payload);
+    t->payload = NULL;
+  }
+  return rc;
+}
+
 /* Encodes the message as a job. Returns UV_E2BIG, UV_EINVAL: the message is to be parked. */
 static int encode_job(struct uvs__taken *t, const struct uvs__amqp_message *from,
                       const struct uvs__amqp_when *when, amqp_pool_t *pool) {
@@ -72,11 +92,15 @@ static int encode_job(struct uvs__taken *t, const struct uvs__amqp_message *from
     uvs__amqp_identity(t->map->queue, m.properties.message_id, m.body, t->rest);
     t->is_named = true;
   }
-  rc = uvs__message_encode(&m, UVS_JOB_PAYLOAD_MAX, &t->payload, &t->size);
-  if (rc == UV_E2BIG)
+  rc = uvs__message_encode_job(&m, &t->payload, &t->size);
+  if (rc == 0)
+    return check_job(t);
+  if (rc == UV_E2BIG && m.body.len > UVS__BODY_MAX)
+    snprintf(t->reason, sizeof t->reason, "the body has %zu bytes, more than %d", m.body.len,
+             UVS__BODY_MAX);
+  else if (rc == UV_E2BIG)
     snprintf(t->reason, sizeof t->reason,
-             "the message is larger than the store can keep: %d bytes with its headers",
-             UVS_JOB_PAYLOAD_MAX);
+             "the properties, headers and names have more than %d bytes", UVS__ENVELOPE_MAX);
   else if (rc == UV_EINVAL)
     snprintf(t->reason, sizeof t->reason,
              "the headers are nested deeper than 32 levels, or have "

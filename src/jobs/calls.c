@@ -62,10 +62,20 @@ static int copy_put(struct uvs__call *c, size_t i, const uvs_job_spec_t *spec) {
   return 0;
 }
 
-static int read_put(const uvs_job_spec_t *specs, size_t i, uvs_job_spec_t *ret) {
+int uvs_jobs_check(const uvs_jobs_t *jobs, const uvs_job_spec_t *spec, char *text, size_t size) {
+  if (jobs == NULL) {
+    if (text != NULL)
+      snprintf(text, size, "jobs is NULL");
+    return UV_EINVAL;
+  }
+  return uvs__check_job_spec(spec, jobs->options.max_payload_bytes, text, size);
+}
+
+static int read_put(const uvs_jobs_t *jobs, const uvs_job_spec_t *specs, size_t i,
+                    uvs_job_spec_t *ret) {
   const uvs_job_spec_t *spec =
       (const uvs_job_spec_t *)(const void *)((const char *)specs + i * specs->size);
-  int rc = uvs_job_check(spec, NULL, 0);
+  int rc = uvs_jobs_check(jobs, spec, NULL, 0);
 
   return rc != 0 ? rc : uvs__read_job_spec(spec, ret);
 }
@@ -74,12 +84,18 @@ int uvs_jobs_put_many(uvs_jobs_t *jobs, const uvs_job_spec_t *specs, size_t n, u
                       void *arg) {
   struct uvs__call *c;
   uvs_job_spec_t spec;
+  size_t bytes = 0;
   int rc = 0;
 
   if (jobs == NULL || specs == NULL || n == 0 || n > UVS_JOBS_PUT_MAX)
     return UV_EINVAL;
-  for (size_t i = 0; i < n && rc == 0; i++)
-    rc = read_put(specs, i, &spec);
+  for (size_t i = 0; i < n && rc == 0; i++) {
+    rc = read_put(jobs, specs, i, &spec);
+    if (rc == 0)
+      bytes += spec.payload_size;
+  }
+  if (rc == 0 && bytes > UVS_JOBS_PUT_BYTES_MAX)
+    rc = UV_E2BIG;
   if (rc == 0)
     rc = uvs__call_new(jobs, UVS__PUT, &c);
   if (rc != 0)
@@ -95,7 +111,7 @@ int uvs_jobs_put_many(uvs_jobs_t *jobs, const uvs_job_spec_t *specs, size_t n, u
   if (c->put.puts == NULL || c->results == NULL || c->made == NULL)
     rc = UV_ENOMEM;
   for (size_t i = 0; i < n && rc == 0; i++) {
-    rc = read_put(specs, i, &spec);
+    rc = read_put(jobs, specs, i, &spec);
     if (rc == 0)
       rc = copy_put(c, i, &spec);
   }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #define LEAST_INTERVAL_NS UVS_SEC(1)
+#define PAYLOAD_MAX 65536 /* one step may make the jobs of 1000 missed occurrences */
 
 /* ------------------------------------------------------------------ define --- */
 
@@ -52,7 +53,7 @@ static int check_cron(const uvs_job_cron_t *c, char *text, size_t size) {
     return refuse(text, size, "max_missed is only for UVS_MISFIRE_ALL");
   if (c->overlap != UVS_CRON_QUEUE && c->overlap != UVS_CRON_SKIP)
     return refuse(text, size, "overlap is not a UVS_CRON_...");
-  rc = uvs_job_check(s, text, size);
+  rc = uvs__check_job_spec(s, PAYLOAD_MAX, text, size);
   if (rc != 0)
     return rc;
   if (s->id != NULL || s->key != NULL || s->delay_ns != 0 || s->at_ns != 0)

@@ -108,7 +108,7 @@ int uvs_job_result(uvs_job_t *job, const void *data, size_t size) {
 
   if (job == NULL || (data == NULL && size > 0))
     return UV_EINVAL;
-  if (size > UVS_JOB_PAYLOAD_MAX)
+  if (size > UVS_JOB_RESULT_MAX)
     return UV_E2BIG;
   uv_mutex_lock(&run->jobs->lock);
   copy = uvs__arena_copy(&run->notes, data, size);
@@ -139,13 +139,16 @@ int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec) {
   uvs_job_spec_t s;
   char made[27] = "";
   int64_t wall_ns;
-  int rc = uvs_job_check(spec, NULL, 0);
+  int rc;
 
-  if (rc != 0 || uvs__read_job_spec(spec, &s) != 0)
-    return rc != 0 ? rc : UV_EINVAL;
   if (job == NULL)
     return UV_EINVAL;
   jobs = run->jobs;
+  rc = uvs__check_job_spec(spec, jobs->options.max_payload_bytes, NULL, 0);
+  if (rc == 0)
+    rc = uvs__read_job_spec(spec, &s);
+  if (rc != 0)
+    return rc;
   wall_ns = uvs__wall_ns(jobs);
   uv_mutex_lock(&jobs->lock);
   if (s.id == NULL)
@@ -153,12 +156,15 @@ int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec) {
   put = uvs__arena_alloc(&run->notes, sizeof *put);
   if (rc == 0 && run->n_puts == UVS_JOBS_PUT_MAX)
     rc = UV_EAGAIN;
+  if (rc == 0 && s.payload_size > UVS_JOBS_PUT_BYTES_MAX - run->put_bytes)
+    rc = UV_E2BIG;
   if (rc == 0 && (put == NULL || !uvs__copy_spec(&s, made, &run->notes, &put->record)))
     rc = UV_ENOMEM;
   if (rc == 0) {
     *run->puts_end = put;
     run->puts_end = &put->next;
     run->n_puts++;
+    run->put_bytes += s.payload_size;
   }
   uv_mutex_unlock(&jobs->lock);
   return rc;

@@ -132,7 +132,7 @@ int uvs__read_job_spec(const uvs_job_spec_t *from, uvs_job_spec_t *ret) {
   return 0;
 }
 
-int uvs_job_check(const uvs_job_spec_t *spec, char *text, size_t size) {
+int uvs__check_job_spec(const uvs_job_spec_t *spec, size_t max_payload, char *text, size_t size) {
   char unused[1];
   uvs_job_spec_t s;
   int rc;
@@ -154,7 +154,7 @@ int uvs_job_check(const uvs_job_spec_t *spec, char *text, size_t size) {
   if (rc == 0)
     rc = uvs__check_when(s.delay_ns, s.at_ns, text, size);
   if (rc == 0)
-    rc = check_bytes("payload", s.payload, s.payload_size, UVS_JOB_PAYLOAD_MAX, text, size);
+    rc = check_bytes("payload", s.payload, s.payload_size, max_payload, text, size);
   if (rc == 0)
     rc = check_bytes("meta", s.meta, s.meta_size, UVS_JOB_META_MAX, text, size);
   if (rc == 0)
@@ -168,6 +168,10 @@ int uvs_job_check(const uvs_job_spec_t *spec, char *text, size_t size) {
     rc = UV_EINVAL;
   }
   return rc;
+}
+
+int uvs_job_check(const uvs_job_spec_t *spec, char *text, size_t size) {
+  return uvs__check_job_spec(spec, UVS_JOB_PAYLOAD_MAX, text, size);
 }
 
 /* ----------------------------------------------------------------- copies --- */

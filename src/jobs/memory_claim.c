@@ -14,6 +14,7 @@ struct walk {
   struct uvs__claimed **end;       /* of r->claimed */
   uint64_t fence;                  /* 0: not drawn yet */
   uint32_t claimed_crashed, handled;
+  size_t bytes;     /* of payloads that were claimed */
   int64_t running;  /* with leases that have not ended */
   int64_t token_us; /* when a job that was skipped may get a token */
   bool stopped;
@@ -176,6 +177,7 @@ static enum step claim(struct walk *w, struct uvs__memory_job *job) {
   uvs__memory_add(m, job);
   w->running++;
   w->handled++;
+  w->bytes += c->payload.size;
   *w->end = c;
   w->end = &c->next;
   return NEXT_JOB;
@@ -199,7 +201,7 @@ static enum step look_at(struct walk *w, struct uvs__memory_job *job) {
   step = look_at_bounds(w, job, &may_claim);
   if (!may_claim)
     return step;
-  if (w->handled == w->r->max)
+  if (w->handled == w->r->max || w->bytes > UVS__STEP_BYTES)
     return stop(w, w->m->now_us); /* 7 */
   return claim(w, job);
 }

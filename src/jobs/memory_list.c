@@ -144,7 +144,7 @@ int uvs__memory_get(struct uvs__memory *m, struct uvs__list_request *r) {
 int uvs__memory_list(struct uvs__memory *m, struct uvs__list_request *r) {
   struct scan s = {m, &r->filter, r->queue, r->rest, UVS__MEMORY_LIVE};
   struct uvs__memory_job *job;
-  size_t n = 0;
+  size_t n = 0, bytes = 0;
 
   r->n = 0;
   r->next = 0;
@@ -153,10 +153,11 @@ int uvs__memory_list(struct uvs__memory *m, struct uvs__list_request *r) {
   r->infos = uvs__arena_alloc(&r->arena, r->limit * sizeof *r->infos);
   if (r->infos == NULL)
     return UV_ENOMEM;
-  for (job = next_match(&s, r->cursor); job != NULL && n < r->limit;
+  for (job = next_match(&s, r->cursor); job != NULL && n < r->limit && bytes <= UVS__STEP_BYTES;
        job = next_match(&s, job->number)) {
-    if (!copy_info(&r->arena, job, false, &r->infos[n++]))
+    if (!copy_info(&r->arena, job, false, &r->infos[n]))
       return UV_ENOMEM;
+    bytes += r->infos[n++].payload_size;
     r->next = job->number;
   }
   r->n = n;

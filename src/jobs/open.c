@@ -33,6 +33,8 @@ static int check_options(const uvs_jobs_options_t *o, char *text, size_t size) {
     return refuse(text, size, "max_queued is 0");
   if (o->dead_age_ns <= 0)
     return refuse(text, size, "dead_age_ns is not positive");
+  if (o->max_payload_bytes == 0 || o->max_payload_bytes > UVS_JOB_PAYLOAD_MAX)
+    return refuse(text, size, "max_payload_bytes is not in the range 1 to 1114112");
   if ((o->clock.monotonic_ns == NULL) != (o->clock.wall_ns == NULL))
     return refuse(text, size, "clock has only one of monotonic_ns and wall_ns");
   return 0;

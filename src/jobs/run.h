@@ -42,7 +42,7 @@ struct uvs__run {
   struct uvs__bytes result;
   const char *error;
   struct uvs__job_put *puts, **puts_end;
-  size_t n_puts;
+  size_t n_puts, put_bytes;
   int64_t retry_at_us;
   void *progress; /* a note that was not written yet; NULL: none */
   size_t progress_size;

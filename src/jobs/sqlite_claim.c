@@ -23,6 +23,7 @@ struct walk {
   struct uvs__claimed **end; /* of r->claimed */
   uint64_t fence;            /* 0: not drawn */
   uint32_t handled, crashed;
+  size_t bytes;     /* of payloads that were claimed */
   int64_t running;  /* with leases that have not ended */
   int64_t token_us; /* when a job that was skipped may get a token */
   bool stopped, no_memory;
@@ -99,7 +100,7 @@ static enum step look_at_bounds(struct walk *w, int64_t visible_us, bool *ret_cl
     w->token_us = w->catch_up.start_us + w->catch_up.length_us;
     return SKIP_OVERDUE;
   }
-  if (w->handled == w->r->max)
+  if (w->handled == w->r->max || w->bytes > UVS__STEP_BYTES)
     return stop(w, now_us);
   *ret_claim = true;
   return NEXT_JOB;
@@ -175,6 +176,7 @@ static enum step claim(struct walk *w, int class, int64_t visible_us) {
   w->crashed += class == UVS__CLASS_LEASED;
   w->running++;
   w->handled++;
+  w->bytes += job->payload.size;
   *w->end = job;
   w->end = &job->next;
   return NEXT_JOB;

@@ -228,6 +228,7 @@ static bool is_state(int state) {
 
 void uvs__do_list(struct uvs__db *c, struct uvs__list_request *r) {
   struct scan s;
+  size_t bytes = 0;
   bool more;
 
   r->n = 0;
@@ -240,10 +241,10 @@ void uvs__do_list(struct uvs__db *c, struct uvs__list_request *r) {
     return;
   }
   init_scan(&s, c, &r->filter, r->filter.state, r->cursor);
-  while (next_match(&s, r->queue, r->rest, &more) && r->n < r->limit) {
+  while (next_match(&s, r->queue, r->rest, &more) && r->n < r->limit && bytes <= UVS__STEP_BYTES) {
     if (!copy_info(c, s.row, &s.seen, false, &r->arena, &r->infos[r->n]))
       uvs__db_failed(c, SQLITE_NOMEM);
-    r->n++;
+    bytes += r->infos[r->n++].payload_size;
     s.cursor = s.seen.seq;
   }
   if (more)

@@ -53,10 +53,10 @@
  * with many jobs in several steps; after UVS_EUNKNOWN some steps may have been carried out. COUNT,
  * LIST, REDRIVE and PURGE take several steps, between which the next requests are carried out. LIST
  * is sorted only within a page, a page may be longer than its limit, a cursor is not the number of
- * a job, and a job that exists all the time comes at least once. A claim may return fewer jobs than
- * max if they are large; then next_us is now_us. Old records of ends are removed by any request,
- * and TRIM does not count them. A claim that takes part in leading a queue (docs/jobs-redis.md) has
- * a later next_us; the store wakes the worker earlier if need be.
+ * a job, and a job that exists all the time comes at least once. UVS__STEP_BYTES is compared with
+ * whole records of jobs. Old records of ends are removed by any request, and TRIM does not count
+ * them. A claim that takes part in leading a queue (docs/jobs-redis.md) has a later next_us; the
+ * store wakes the worker earlier if need be.
  */
 #ifndef UVSCHED_JOBS_STORE_H
 #define UVSCHED_JOBS_STORE_H
@@ -76,6 +76,7 @@
 #define UVS__OVERDUE_US \
   INT64_C(60000000)                /* catch_up_rate is for jobs that are overdue for longer */
 #define UVS__CRON_QUEUE "uvs.cron" /* has one job for each cron, its tick; REST is the name */
+#define UVS__STEP_BYTES 1048576    /* after more payload than this, a claim or a list stops */
 #define UVS__EVENTS_KEPT 1000      /* the newest events that a store remembers */
 #define UVS__EVENTS_PAGE 100       /* the most events in one answer */
 
@@ -197,7 +198,8 @@ struct uvs__claimed {
  *   5. There is no token of `rate`: stop. next_us is the end of the window.
  *   6. The job is overdue (visible_us < now - UVS__OVERDUE_US), and there is no token of
  *      catch_up_rate: skip it.
- *   7. max jobs were claimed, or ended by step 3: stop. next_us is now_us.
+ *   7. max jobs were claimed, or ended by step 3; or the payloads of the claimed jobs have more
+ *      than UVS__STEP_BYTES together: stop. next_us is now_us.
  *   8. Claim the job. This takes a token of each rate that steps 5 and 6 have looked at.
  * If the walk was not stopped: next_us is the nearest visible_us above now in classes 0 to 3, or
  * the end of the catch-up window if that is earlier and step 6 has skipped a job; UVS__NEVER_US if
@@ -277,7 +279,8 @@ struct uvs__alter_request {
 
 /* GET one job, dead letter or record of an end: found, or r.status is UV_ENOENT. LIST a page: by
  * filter, with numbers above the cursor. next: the cursor of the next page; 0: there is no more.
- * A page may be short, even empty, although next is not 0. Infos are in the arena. Ids in infos are
+ * A page may be short, even empty, although next is not 0; a list of dead letters stops after
+ * UVS__STEP_BYTES of payload. Infos are in the arena. Ids in infos are
  * whole ids. A record of an end whose time is over does not exist for any request but TRIM.
  *
  * An info has these fields; others are 0 or NULL, `error` is "".

@@ -263,7 +263,7 @@ def part_absurd(broker, peer, bridge):
         delayed("infinite", {"!": "double", "value": 1e300}, "far"),
         delayed("far-text", "99999999999999999999", "far"),
         delayed("year-3000", headers={"x-deliver-at": "3000-01-01T00:00:00Z"}, body="far"),
-        delayed("large", 50, {"size": 70000, "fill": 7}), delayed("larger", 50, {"size": 3000000, "fill": 8}),
+        delayed("large", 50, {"size": 1048577, "fill": 7}), delayed("larger", 50, {"size": 3000000, "fill": 8}),
         delayed("minus-century", {"!": "int64", "value": -100 * year})])
     check("minus a hundred years: at once", [m["key"] for m in peer("taken", name="q", n=1, clear=True)],
           ["minus-century"])
@@ -281,22 +281,49 @@ def part_absurd(broker, peer, bridge):
         check(f"{key}: the intake is noted", m["properties"]["headers"]["x-uvsched-intake"], "delay.orders")
         check(f"{key}: the reason is noted", "142 years" in m["properties"]["headers"]["x-uvsched-refused"]
               or "2255" in m["properties"]["headers"]["x-uvsched-refused"]
-              or "65536" in m["properties"]["headers"]["x-uvsched-refused"])
+              or "more than 1048576" in m["properties"]["headers"]["x-uvsched-refused"])
     check("a parked message keeps its delay", parked["far-text"]["properties"]["headers"]["x-delay"],
           "99999999999999999999")
     check("a parked message does not expire", "expiration" in parked["centuries"]["properties"], False)
     check("its expiration is noted", parked["centuries"]["properties"]["headers"]["x-uvsched-expiration"], "100")
-    for key, size, fill in (("large", 70000, b"\x07"), ("larger", 3000000, b"\x08")):
+    for key, size, fill in (("large", 1048577, b"\x07"), ("larger", 3000000, b"\x08")):
         check(f"{key}: the body is whole", (parked[key]["size"], parked[key]["body"]),
               (size, hashlib.sha256(fill * size).hexdigest()))
     until("they are acknowledged", lambda: "\t0\n" in broker.ctl(
         "list_queues", "--no-table-headers", "name", "messages").replace("uvsched.delay.orders\t", "\t", 1))
 
 
+def part_large(broker, peer, bridge):
+    """A body of 1 MiB is delayed, with all properties; one of one byte more is parked."""
+    properties = {"contentType": "text/x-test", "contentEncoding": "identity", "priority": 3, "correlationId": "corr",
+                  "replyTo": "answers", "expiration": "3600000", "messageId": "large", "type": "kind", "appId": "app",
+                  "timestamp": 1700000000}
+    text = "t" * 3000
+    sent = peer("publish", messages=[
+        delayed("mebibyte", 500, {"size": 2**20, "fill": 5}, headers={"text": text}, persistent=True, **properties),
+        delayed("larger", 500, {"size": 2**20 + 1, "fill": 6}, messageId="larger")])
+    m = peer("taken", name="q", n=1, clear=True)[0]
+    check("a body of 1 MiB is delivered, and not early", (m["key"], m["at"] - sent[0] >= 500), ("mebibyte", True))
+    check("the body", (m["size"], m["body"]), (2**20, hashlib.sha256(b"\x05" * 2**20).hexdigest()))
+    headers = m["properties"].pop("headers")
+    check("the headers", (headers["text"], headers["x-delay"], sorted(headers)),
+          (text, -500, ["text", "x-delay", "x-uvsched-id"]))
+    check("the properties", m["properties"], {**properties, "deliveryMode": 2})
+    until("the other one is parked", lambda: peer("count", name="uvsched.parked") == 1)
+    m = peer("get", name="uvsched.parked")
+    check("with the size and the limit", m["properties"]["headers"]["x-uvsched-refused"],
+          "the body has 1048577 bytes, more than 1048576")
+    check("its body is whole", (m["size"], m["body"]), (2**20 + 1, hashlib.sha256(b"\x06" * (2**20 + 1)).hexdigest()))
+    peer("publish", messages=[delayed(f"m{i}", 300, {"size": 2**20 - i, "fill": i}) for i in range(40)])
+    got = peer("taken", name="q", n=40, clear=True)
+    check("forty of 1 MiB come", sorted((m["key"], m["body"]) for m in got), sorted(
+        (f"m{i}", hashlib.sha256(bytes([i]) * (2**20 - i)).hexdigest()) for i in range(40)))
+
+
 def part_parking_lost(broker, peer, bridge):
     """The parking queue was deleted: it is declared again, and nothing is lost."""
     peer("deleteQueue", name="uvsched.parked")
-    peer("publish", messages=[delayed("large", 0, {"size": 70000}), delayed("small")])
+    peer("publish", messages=[delayed("large", 0, {"size": 1048577}), delayed("small")])
     check("messages behind a parked one go on", [m["key"] for m in peer("taken", name="q", n=1, clear=True)], ["small"])
 
     def parked():
@@ -453,11 +480,15 @@ def part_redis(broker, peer, bridge):
             until("it reports that the data is lost", lambda: "the store has lost its data" in b.log(end))
         peer("produce", exchange="delay.shared", prefix="after-", n=100, maxDelay=100, perSecond=2000)
         all_came("after FLUSHALL", peer, peer("produced")["sent"])
+        peer("taken", name="q", clear=True)
+        peer("publish", messages=[delayed(f"r{i}", 100, {"size": 2**20, "fill": i}, "delay.shared") for i in range(20)])
+        check("twenty of 1 MiB come", sorted(m["body"] for m in peer("taken", name="q", n=20, clear=True)),
+              sorted(hashlib.sha256(bytes([i]) * 2**20).hexdigest() for i in range(20)))
         for b in bridges:
             b.stop()
         ends = [re.search(r"stopped: (\d+) messages taken, (\d+) delivered", b.log()) for b in bridges]
         check("together they have taken and delivered each message once",
-              [sum(int(end[i]) for end in ends) for i in (1, 2)], [600, 600])
+              [sum(int(end[i]) for end in ends) for i in (1, 2)], [620, 620])
         check("both have taken messages", all(int(end[1]) > 0 for end in ends))
         server.stop()
 
@@ -619,7 +650,7 @@ def part_tls(folder):
         broker.stop()
 
 
-PARTS = [part_topology, part_delays, part_instants, part_identity, part_absurd, part_parking_lost, part_default_exchange,
+PARTS = [part_topology, part_delays, part_instants, part_identity, part_absurd, part_large, part_parking_lost, part_default_exchange,
          part_redis, part_c_program, part_refused, part_user, part_cancel, part_many, part_durable_first,
          part_expiration, part_f14_cut, part_f14_bridge, part_f14_alarm, part_f14_broker]
 

@@ -109,6 +109,8 @@ static void refused_arguments(const uvs_jobs_amqp_options_t *good) {
   m.body = large;
   m.body_size = sizeof large;
   MUST(uvs_jobs_amqp_put(amqp, &m, NULL, NULL, NULL) == UV_E2BIG);
+  m.body_size = 65536; /* max_payload_bytes of this store, and the envelope */
+  MUST(uvs_jobs_amqp_put(amqp, &m, NULL, NULL, NULL) == UV_E2BIG);
   m.body_size = 1;
   uvs_job_spec_init(&spec);
   spec.name = "mine";

@@ -205,6 +205,34 @@ TEST a_message_that_is_exactly_as_large_as_the_store_allows_fits(void) {
   PASS();
 }
 
+TEST a_job_takes_a_body_of_1_mib_and_64_kib_of_everything_else(void) {
+  static char body[UVS__BODY_MAX + 1], text[UVS__ENVELOPE_MAX];
+  amqp_table_entry_t header = {text_of("t"), uvs__amqp_string("")};
+  struct uvs__amqp_message m;
+  uint8_t *data;
+  size_t size;
+
+  memset(&m, 0, sizeof m);
+  m.body.bytes = body;
+  m.body.len = UVS__BODY_MAX;
+  m.properties._flags = AMQP_BASIC_HEADERS_FLAG;
+  m.properties.headers.entries = &header;
+  m.properties.headers.num_entries = 1;
+  header.value.value.bytes.bytes = text;
+  header.value.value.bytes.len = sizeof text - 20; /* as above, and the table with one name */
+  ASSERT_EQ(0, uvs__message_encode_job(&m, &data, &size));
+  ASSERT_EQ(UVS__BODY_MAX + UVS__ENVELOPE_MAX, size);
+  uvs__amqp_free(data);
+  header.value.value.bytes.len++;
+  ASSERT_EQ(UV_E2BIG, uvs__message_encode_job(&m, &data, &size));
+  header.value.value.bytes.len = 0;
+  m.body.len++;
+  ASSERT_EQ(UV_E2BIG, uvs__message_encode_job(&m, &data, &size));
+  m.body.len = SIZE_MAX;
+  ASSERT_EQ(UV_E2BIG, uvs__message_encode_job(&m, &data, &size));
+  PASS();
+}
+
 TEST what_amqp_cannot_encode_is_refused(void) {
   static char text[400];
   struct uvs__amqp_message m;
@@ -471,6 +499,7 @@ SUITE(messages) {
   RUN_TEST(every_property_and_every_type_of_header_comes_back);
   RUN_TEST(an_empty_message_comes_back);
   RUN_TEST(a_message_that_is_exactly_as_large_as_the_store_allows_fits);
+  RUN_TEST(a_job_takes_a_body_of_1_mib_and_64_kib_of_everything_else);
   RUN_TEST(what_amqp_cannot_encode_is_refused);
   RUN_TEST(nesting_has_a_limit);
   RUN_TEST(an_expiration_that_the_broker_took_away_comes_back);

@@ -84,9 +84,14 @@ def main():
         check("a new job", put("mail", "1", "0", "hello"), "put\n")
         check("the same again", put("mail", "1", "0", "hello"), "exists: 1\n")
         check("a later job", put("mail", "2", "3600", "later"), "put\n")
+        large = program.replace('"", payload]', '"", "p" * 1114112]')
+        subprocess.run([interpreter, "-c", large, url, "shop", "large", "1", "0", "x"], check=True,
+                       capture_output=True, timeout=60, cwd=folder)
+        status, out, err = jobs("run", "--name", "large", "--until-empty", "--quiet", "--exec", "wc -c")
+        check("the largest payload", (status, out.strip(), err), (0, "1114112", ""))
         for old, new in (('0, "", payload]', '-1, "", payload]'), ('"", "", 0, 1,', '"", "", 0, 3,'),
                          ('f"+{int', 'f"soon{int'), ('"", payload]', '"m" * 4097, payload]'),
-                         ('"", payload]', '"", "p" * 65537]'), ('"", "", 0, 1,', '"a b", "", 0, 1,')):
+                         ('"", payload]', '"", "p" * 1114113]'), ('"", "", 0, 1,', '"a b", "", 0, 1,')):
             wrong = subprocess.run([interpreter, "-c", program.replace(old, new), url, "shop", "mail", "3", "0", "x"],
                                    capture_output=True, text=True, timeout=60, cwd=folder)
             check(f"{new} is refused", (program.count(old), "job 1: " in wrong.stderr), (1, True))

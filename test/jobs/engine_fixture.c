@@ -7,6 +7,7 @@
 
 #include <uvsched/settings.h>
 
+#include "lib/tmp.h"
 #include "redis_ns.h"
 
 #define QUIET_ROUNDS 4
@@ -78,7 +79,6 @@ static void on_event(uvs_jobs_t *jobs, const uvs_jobs_event_t *e, void *arg) {
 
 static void name_store(struct engine *f) {
   static unsigned stores;
-  const char *tmp = getenv("TMPDIR");
 
   if (engine_is_server) {
     redis_ns_name(f->store, sizeof f->store);
@@ -88,7 +88,7 @@ static void name_store(struct engine *f) {
     snprintf(f->store, sizeof f->store, "memory:engine-%u", stores++);
     return;
   }
-  snprintf(f->folder, sizeof f->folder, "%s/uvsched-engine-XXXXXX", tmp != NULL ? tmp : "/tmp");
+  snprintf(f->folder, sizeof f->folder, "%s/uvsched-engine-XXXXXX", tmp_root());
   must(mkdtemp(f->folder) != NULL, "mkdtemp");
   snprintf(f->store, sizeof f->store, "sqlite:%s/jobs.db", f->folder);
 }

@@ -12,6 +12,7 @@
 #define RIGHTS \
   "+ping +info +select +client|setname +config|get +script|load +evalsha +eval +wait +subscribe " \
   "+publish +time +get +set +hset +hget +hmget +hgetall +hdel +hexists +hincrby +hlen +hscan " \
+  "+hstrlen " \
   "+zadd +zcard +zcount +zpopmin +zrange +zrangebyscore +zrem +zscore"
 
 static struct redis_server *server; /* ends with the program */

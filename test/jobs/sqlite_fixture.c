@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/tmp.h"
+
 static void must(bool good, const char *what) {
   if (good)
     return;
@@ -22,10 +24,8 @@ void sqlite_only(void) {
 /* ----------------------------------------------------------------- folder --- */
 
 void folder_init(struct sqlite_folder *f) {
-  const char *tmp = getenv("TMPDIR");
-
   memset(f, 0, sizeof *f);
-  snprintf(f->path, sizeof f->path, "%s/uvsched-sqlite-XXXXXX", tmp != NULL ? tmp : "/tmp");
+  snprintf(f->path, sizeof f->path, "%s/uvsched-sqlite-XXXXXX", tmp_root());
   must(mkdtemp(f->path) != NULL, "mkdtemp");
   snprintf(f->file, sizeof f->file, "%s/jobs.db", f->path);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/tmp.h"
 #include "redis_ns.h"
 
 /* To add a store, add a line. */
@@ -66,10 +67,7 @@ static int open_one(struct store_fixture *f, struct uvs__store **ret) {
 
 void store_init(struct store_fixture *f) {
   static unsigned stores;
-  const char *tmp = getenv("TMPDIR");
 
-  if (tmp == NULL) /* no test of the fixture needs a disk */
-    tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
   memset(f, 0, sizeof *f);
   f->kind = store_kind;
   f->wall_ns = INT64_C(1700000000000000000);
@@ -78,7 +76,7 @@ void store_init(struct store_fixture *f) {
   if (f->kind->server) {
     redis_ns_name(f->name, sizeof f->name);
   } else if (f->kind->keeps) {
-    snprintf(f->folder, sizeof f->folder, "%s/uvsched-store-XXXXXX", tmp);
+    snprintf(f->folder, sizeof f->folder, "%s/uvsched-store-XXXXXX", tmp_root());
     must(mkdtemp(f->folder) != NULL, "mkdtemp");
     snprintf(f->name, sizeof f->name, "%s/jobs.db", f->folder);
   } else {

@@ -19,7 +19,7 @@ static void no_put(uvs_jobs_t *jobs, const uvs_put_result_t *results, size_t n, 
 /* ------------------------------------------------------------------- specs --- */
 
 static void wrong_spec(int i, uvs_job_spec_t *s) {
-  static const char bytes[UVS_JOB_PAYLOAD_MAX + 1];
+  static const char bytes[65537];
 
   *s = engine_spec("n", NULL);
   switch (i) {
@@ -90,7 +90,7 @@ static void wrong_spec(int i, uvs_job_spec_t *s) {
     break;
   case 21:
     s->payload = bytes;
-    s->payload_size = UVS_JOB_PAYLOAD_MAX + 1;
+    s->payload_size = sizeof bytes;
     break;
   default:
     s->meta = bytes;
@@ -134,14 +134,16 @@ TEST each_wrong_field_of_a_spec_is_refused_and_named(void) {
 
     specs[0] = engine_spec("n", NULL);
     wrong_spec(i, &specs[1]);
-    EQ(code, uvs_job_check(&specs[1], text, sizeof text));
+    EQ(code, uvs_jobs_check(f->nodes[0].jobs, &specs[1], text, sizeof text));
     SAYS(texts[i], text);
-    EQ(code, uvs_job_check(&specs[1], NULL, 0));
+    EQ(code, uvs_jobs_check(f->nodes[0].jobs, &specs[1], NULL, 0));
+    EQ(i == 21 ? 0 : code, uvs_job_check(&specs[1], NULL, 0)); /* no store: the largest limit */
     EQ(code, uvs_jobs_put(f->nodes[0].jobs, &specs[1], no_put, NULL));
     if (i != 20) /* the size of the first one says where the second is */
       EQ(code, uvs_jobs_put_many(f->nodes[0].jobs, specs, 2, no_put, NULL));
   }
   EQ(UV_EINVAL, uvs_job_check(NULL, NULL, 0));
+  EQ(UV_EINVAL, uvs_jobs_check(NULL, NULL, NULL, 0));
   EQ(UV_EINVAL, uvs_jobs_put(f->nodes[0].jobs, NULL, no_put, NULL));
   EQ(0, engine_stats(f));
   EQ(0, f->last.stats.pending);
@@ -149,9 +151,72 @@ TEST each_wrong_field_of_a_spec_is_refused_and_named(void) {
   PASS();
 }
 
+static int check_payload(struct probe *p, uvs_job_t *job) {
+  const char *bytes = p->data;
+  uvs_job_spec_t spec = engine_spec("n", NULL);
+
+  if (job->payload_size != (size_t)p->number ||
+      (p->number > 0 && memcmp(bytes, job->payload, job->payload_size) != 0))
+    return UV_EIO;
+  spec.payload = bytes;
+  spec.payload_size = UVS_JOB_PAYLOAD_MAX + 1;
+  if (uvs_job_put(job, &spec) != UV_E2BIG)
+    return UV_EIO;
+  spec.payload_size = UVS_JOB_PAYLOAD_MAX;
+  for (int i = 0; i < 61; i++) /* 61 of them are more than UVS_JOBS_PUT_BYTES_MAX */
+    if (p->number == UVS_JOB_PAYLOAD_MAX && uvs_job_put(job, &spec) != (i < 60 ? 0 : UV_E2BIG))
+      return UV_EIO;
+  return 0;
+}
+
+/* Q7 */
+TEST payloads_up_to_max_payload_bytes_are_put_and_run(void) {
+  static char bytes[UVS_JOB_PAYLOAD_MAX + 1];
+  static const size_t sizes[] = {0, 65536, 65537, UVS_JOB_PAYLOAD_MAX};
+  static const char *const names[] = {"a", "b", "c", "d"};
+  struct engine *f = engine_new();
+  uvs_job_spec_t many[61];
+  char text[200];
+
+  for (size_t i = 0; i < sizeof bytes; i++)
+    bytes[i] = (char)(i * 7 + i / 256);
+  f->options.max_payload_bytes = UVS_JOB_PAYLOAD_MAX;
+  engine_open(f);
+  for (size_t i = 0; i < 61; i++) {
+    many[i] = engine_spec("n", NULL);
+    many[i].payload = bytes;
+    many[i].payload_size = UVS_JOB_PAYLOAD_MAX;
+  }
+  many[0].payload_size = UVS_JOB_PAYLOAD_MAX + 1;
+  EQ(UV_E2BIG, uvs_jobs_check(f->nodes[0].jobs, &many[0], text, sizeof text));
+  SAYS("payload has 1114113 bytes, more than 1114112", text);
+  EQ(UV_E2BIG, uvs_job_check(&many[0], NULL, 0));
+  EQ(UV_E2BIG, uvs_jobs_put(f->nodes[0].jobs, &many[0], no_put, NULL));
+  many[0].payload_size = UVS_JOB_PAYLOAD_MAX;
+  EQ(UV_E2BIG, uvs_jobs_put_many(f->nodes[0].jobs, many, 61, no_put, NULL));
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    struct probe *p = engine_handle(f, names[i], NULL);
+    char id[] = "a/1";
+
+    p->act = check_payload;
+    p->data = bytes;
+    p->number = (int)sizes[i];
+    id[0] = *names[i];
+    many[0].name = names[i];
+    many[0].id = "1";
+    many[0].payload_size = sizes[i];
+    EQ(0, engine_put(f, &many[0]));
+    EQ(UVS_JOB_DONE, engine_state(f, id));
+  }
+  EQ(0, engine_stats(f));
+  EQ(60, f->last.stats.pending); /* put by the last job */
+  engine_close(f);
+  PASS();
+}
+
 /* Q7 */
 TEST the_longest_values_are_accepted(void) {
-  static const char bytes[UVS_JOB_PAYLOAD_MAX];
+  static const char bytes[65536];
   struct engine *f = engine_start();
   char name[65], rest[97], text[200];
   uvs_job_spec_t spec;
@@ -162,7 +227,7 @@ TEST the_longest_values_are_accepted(void) {
   spec = engine_spec(name, rest);
   spec.key = rest;
   spec.payload = bytes;
-  spec.payload_size = UVS_JOB_PAYLOAD_MAX;
+  spec.payload_size = sizeof bytes;
   spec.meta = bytes;
   spec.meta_size = UVS_JOB_META_MAX;
   spec.at_ns = UVS_JOBS_END_NS - 1;
@@ -264,12 +329,12 @@ TEST wrong_options_of_a_handler_are_refused(void) {
 }
 
 static int make_wrong_calls(struct probe *p, uvs_job_t *job) {
-  static const char bytes[UVS_JOB_PAYLOAD_MAX + 1];
+  static const char bytes[UVS_JOB_RESULT_MAX + 1];
   uvs_job_spec_t spec = engine_spec("a b", NULL), good = engine_spec("n", NULL);
 
   p->number =
       uvs_job_progress(job, bytes, UVS_JOB_PROGRESS_MAX + 1) == UV_E2BIG &&
-      uvs_job_result(job, bytes, UVS_JOB_PAYLOAD_MAX + 1) == UV_E2BIG &&
+      uvs_job_result(job, bytes, UVS_JOB_RESULT_MAX + 1) == UV_E2BIG &&
       uvs_job_error(job, NULL) == UV_EINVAL && uvs_job_put(job, &spec) == UV_EINVAL &&
       uvs_job_put(job, NULL) == UV_EINVAL && uvs_job_extend(job, 0) == UV_EINVAL &&
       uvs_job_extend(job, UVS_NEVER) == UV_EINVAL && uvs_job_retry_at(job, 0) == UV_EINVAL &&
@@ -389,6 +454,8 @@ TEST each_wrong_option_of_an_open_is_refused_and_named(void) {
       "put_timeout_ns is negative",
       "max_queued is 0",
       "dead_age_ns is not positive",
+      "max_payload_bytes is not in the range 1 to 1114112",
+      "max_payload_bytes is not in the range 1 to 1114112",
       "clock has only one of monotonic_ns and wall_ns",
       "an argument is NULL, or the options were not initialized",
   };
@@ -403,8 +470,9 @@ TEST each_wrong_option_of_an_open_is_refused_and_named(void) {
     o.put_timeout_ns = i == 2 ? -1 : o.put_timeout_ns;
     o.max_queued = i == 3 ? 0 : o.max_queued;
     o.dead_age_ns = i == 4 ? 0 : o.dead_age_ns;
-    o.clock.wall_ns = i == 5 ? NULL : o.clock.wall_ns;
-    o.size = i == 6 ? 8 : o.size;
+    o.max_payload_bytes = i == 5 ? 0 : i == 6 ? UVS_JOB_PAYLOAD_MAX + 1 : o.max_payload_bytes;
+    o.clock.wall_ns = i == 7 ? NULL : o.clock.wall_ns;
+    o.size = i == 8 ? 8 : o.size;
     EQ(UV_EINVAL, uvs_jobs_open(f->s, &o, &jobs, text, sizeof text));
     SAYS(texts[i], text);
     EQ(UV_EINVAL, uvs_jobs_open(f->s, &o, &jobs, NULL, 0));
@@ -463,6 +531,7 @@ TEST codes_states_and_events_have_texts(void) {
 
 SUITE(errors) {
   RUN_TEST(each_wrong_field_of_a_spec_is_refused_and_named);
+  RUN_TEST(payloads_up_to_max_payload_bytes_are_put_and_run);
   RUN_TEST(the_longest_values_are_accepted);
   RUN_TEST(wrong_arguments_of_calls_are_refused);
   RUN_TEST(wrong_options_of_a_handler_are_refused);

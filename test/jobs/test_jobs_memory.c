@@ -309,12 +309,13 @@ static int play(long n, long failures, const char **ret_wrong) {
   return failed > 0;
 }
 
-static enum greatest_test_res play_all(long failures) {
+/* From one play to the next, the failures begin `step` allocations later. */
+static enum greatest_test_res play_all(long failures, long step) {
   const char *wrong = NULL;
   long n = 0;
 
   while (play(n, failures, &wrong) && wrong == NULL && n < 10000)
-    n++;
+    n += step;
   if (wrong != NULL) {
     printf("\nallocation %ld fails: %s\n", n, wrong);
     FAILm(wrong);
@@ -325,12 +326,12 @@ static enum greatest_test_res play_all(long failures) {
 
 /* Q6 Q54 */
 TEST with_any_one_allocation_failing_nothing_is_lost(void) {
-  return play_all(1);
+  return play_all(1, 1);
 }
 
-/* Q6 Q54 */
+/* The first to fail is any allocation; on SQLite, where a play is slow, every fifth. Q6 Q54 */
 TEST with_any_twenty_allocations_failing_nothing_is_lost(void) {
-  return play_all(20);
+  return play_all(20, strcmp(engine_store, "sqlite") == 0 ? 5 : 1);
 }
 
 /* ------------------------------------------------------------- pending jobs --- */

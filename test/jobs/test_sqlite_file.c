@@ -441,7 +441,7 @@ TEST a_reader_that_keeps_the_log_from_shrinking_makes_one_event(void) {
 
 /* Q55 */
 TEST under_load_the_log_stays_below_its_bound(void) {
-  static char bytes[UVS_JOB_PAYLOAD_MAX];
+  static char bytes[65536];
   struct uvs__record job = store_job("q", NULL);
   struct store_fixture f;
   int64_t largest = 0;

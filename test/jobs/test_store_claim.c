@@ -455,6 +455,69 @@ TEST a_thousand_jobs_are_claimed_in_one_request(void) {
   PASS();
 }
 
+static int put_sized(struct store_fixture *f, int i, size_t size) {
+  static char payload[UVS_JOB_PAYLOAD_MAX];
+  struct uvs__record job = store_job("q", NULL);
+  char rest[20];
+
+  snprintf(rest, sizeof rest, "%d", i);
+  job.rest = rest;
+  job.payload.data = payload;
+  job.payload.size = size;
+  return store_put(f, &job);
+}
+
+TEST a_claim_stops_after_a_mebibyte_of_payload(void) {
+  struct store_fixture f;
+
+  store_init(&f);
+  for (int i = 0; i < 40; i++)
+    EQ(0, put_sized(&f, i, 65536));
+  for (size_t n = 0; n < 40; n += f.n_claimed) {
+    store_claim(&f, "q", 500);
+    ASSERT(f.n_claimed == 16 || f.n_claimed == 17 || n + f.n_claimed == 40);
+    EQ(n + f.n_claimed < 40 ? store_now(&f) : store_now(&f) + f.lease_us, f.next_us);
+  }
+  for (int i = 40; i < 60; i++) /* small ones do not hide the size of those behind them */
+    EQ(0, put_sized(&f, i, i < 57 ? 10 : UVS_JOB_PAYLOAD_MAX));
+  store_claim(&f, "q", 500);
+  EQ(18, f.n_claimed);
+  EQ(store_now(&f), f.next_us);
+  SAYS("58", store_claim(&f, "q", 500));
+  SAYS("59", store_claim(&f, "q", 500));
+  store_advance(&f, f.lease_us); /* so do jobs with crashes */
+  f.max_crashed = 500;
+  store_claim(&f, "q", 500);
+  ASSERT(f.n_claimed == 16 || f.n_claimed == 17);
+  EQ(store_now(&f), f.next_us);
+  store_close(&f);
+  PASS();
+}
+
+TEST a_page_of_large_dead_letters_is_short(void) {
+  struct store_fixture f;
+  uvs_job_filter_t filter;
+  size_t n = 0;
+
+  store_init(&f);
+  uvs_job_filter_init(&filter);
+  filter.state = UVS_JOB_DEAD;
+  for (int i = 0; i < 25; i++) {
+    EQ(0, put_sized(&f, i, UVS_JOB_PAYLOAD_MAX));
+    store_claim(&f, "q", 1);
+    EQ(0, store_bury(&f, 0, "why"));
+  }
+  do {
+    store_list(&f, &filter, f.cursor, 1000);
+    ASSERT(f.n_infos <= (f.kind->server ? 20u : 1u)); /* Redis: up to 20 steps */
+    n += f.n_infos;
+    EQ(UVS_JOB_PAYLOAD_MAX, f.n_infos == 0 ? UVS_JOB_PAYLOAD_MAX : f.infos[0].payload_size);
+  } while (f.cursor != 0);
+  EQ(25, n);
+  store_close(&f);
+  PASS();
+}
+
 TEST a_lease_beyond_the_last_instant_ends_at_it(void) {
   struct store_fixture f;
 
@@ -495,6 +558,8 @@ SUITE(claim) {
   RUN_TEST(a_cancelled_job_with_a_successor_ends_as_cancelled_at_the_next_claim);
   RUN_TEST(a_clock_that_is_set_back_makes_no_job_early);
   RUN_TEST(a_thousand_jobs_are_claimed_in_one_request);
+  RUN_TEST(a_claim_stops_after_a_mebibyte_of_payload);
+  RUN_TEST(a_page_of_large_dead_letters_is_short);
   RUN_TEST(a_lease_beyond_the_last_instant_ends_at_it);
 }
 

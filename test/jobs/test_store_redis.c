@@ -151,29 +151,6 @@ TEST a_request_may_be_larger_than_a_command(void) {
   PASS();
 }
 
-TEST a_claim_of_large_jobs_is_about_a_megabyte(void) {
-  static char payload[UVS_JOB_PAYLOAD_MAX];
-  struct uvs__record job = store_job("q", "");
-  struct store_fixture f;
-  char rest[20];
-  size_t n;
-
-  store_init(&f);
-  job.payload.data = payload;
-  job.payload.size = sizeof payload;
-  for (int i = 0; i < 100; i++) {
-    snprintf(rest, sizeof rest, "%d", i);
-    job.rest = rest;
-    EQ(0, store_put(&f, &job));
-  }
-  for (n = 0; n < 100; n += f.n_claimed) {
-    store_claim(&f, "q", 500);
-    ASSERT(f.n_claimed >= (n < 84 ? 16u : 1u) && f.n_claimed <= 18u);
-  }
-  store_close(&f);
-  PASS();
-}
-
 TEST a_request_may_name_more_queues_than_a_command(void) {
   static struct uvs__put puts[120];
   static char queues[120][16];
@@ -315,7 +292,6 @@ SUITE(house) {
 
 SUITE(large) {
   RUN_TEST(a_request_may_be_larger_than_a_command);
-  RUN_TEST(a_claim_of_large_jobs_is_about_a_megabyte);
   RUN_TEST(a_request_may_name_more_queues_than_a_command);
   RUN_TEST(puts_that_follow_each_other_share_a_command);
 }

@@ -339,7 +339,7 @@ TEST a_result_after_the_end_of_the_lease_counts_if_nobody_has_claimed(void) {
 }
 
 TEST the_largest_results_errors_and_notes_are_kept(void) {
-  static char bytes[UVS_JOB_PAYLOAD_MAX];
+  static char bytes[UVS_JOB_RESULT_MAX];
   char error[UVS_JOB_ERROR_MAX + 1], expected[UVS_JOB_ERROR_MAX + 20];
   struct store_fixture f;
   struct uvs__settle s;

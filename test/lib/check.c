@@ -6,8 +6,10 @@
  * is compared with these numbers. If all members of a list say that they are in it, and the list
  * has as many members as there are such tasks, then no such task is missing in it.
  *
- * A small scheduler is checked at every unlock, a large one at every 1024th, since a check looks at
- * everything. UVS__CHECKS is 1, or a factor by which both kinds of checks become rarer.
+ * A small scheduler is checked at every unlock. A check looks at everything, so a large scheduler
+ * is checked at every 1024th unlock, and a very large one more rarely still: all checks together
+ * look at about four slots per unlock. UVS__CHECKS is 1, or a factor by which all checks become
+ * rarer.
  */
 #ifdef UVS__CHECKS
 
@@ -16,6 +18,7 @@
 
 #define SMALL 256 /* slots and lanes together */
 #define NOW_AND_THEN 1024
+#define SLOTS_PER_UNLOCK 4
 
 #define PLACES (UVS__WITH_CALLER + 1)
 
@@ -400,12 +403,16 @@ static void check_wanting(const uvs_t *s) {
 
 /* ---- the whole check ---- */
 
-static bool is_small(const uvs_t *s) {
+/* A check after how many unlocks? */
+static uint64_t interval(const uvs_t *s) {
   uint64_t size = s->table.tasks.made;
 
   for (const struct uvs__gate *g = s->gates; g != NULL && size <= SMALL; g = g->next_gate)
     size++;
-  return size <= SMALL;
+  if (size <= SMALL)
+    return 1;
+  size /= SLOTS_PER_UNLOCK;
+  return size < NOW_AND_THEN ? NOW_AND_THEN : size;
 }
 
 /* Counts the calls of all schedulers together. The count only makes the checks rarer. */
@@ -413,7 +420,7 @@ static bool is_time(const uvs_t *s) {
   static _Atomic uint32_t calls;
   uint32_t n = uvs__locked_add(&calls, 1, relaxed); /* a count */
 
-  return n % UVS__CHECKS == 0 && (n % (UVS__CHECKS * NOW_AND_THEN) == 0 || is_small(s));
+  return n % UVS__CHECKS == 0 && n % (UVS__CHECKS * interval(s)) == 0;
 }
 
 void uvs__check_now(uvs_t *s) {

@@ -3,19 +3,20 @@
 -- long the caller waits as a deputy after the end of a leader's term ('': it takes no part).
 -- Answer: the next time, the fence, and of each job its id, state (crashed now, failures, crashes,
 -- due time), record, and in the queue of crons the definition.
-local FIRST_PAGE, PAGE, LOOKED_AT, BYTES = 16, 100, 1000, 1048576
+local PAGE, LOOKED_AT, BYTES = 100, 1000, 1048576
 local q = queues[1]
 local max, max_crashed = tonumber(ARGV[arg]), tonumber(ARGV[arg + 1])
 local pending_only, lease = ARGV[arg + 2] == '1', lease_end(tonumber(ARGV[arg + 3]))
 local set = call('HMGET', q.set, 'paused', 'concurrency', 'rate', 'rate_us', 'catch_up',
-  'rate_start', 'rate_used', 'catch_up_start', 'catch_up_used')
-for i = 1, 9 do
+  'rate_start', 'rate_used', 'catch_up_start', 'catch_up_used', 'large')
+for i = 1, 10 do
   set[i] = tonumber(set[i] or 0)
 end
 local concurrency = set[2]
 local rate = {max = set[3], us = set[4], start = set[6], used = set[7], name = 'rate'}
 local catch_up = {max = set[5], us = 1000000, start = set[8], used = set[9], name = 'catch_up'}
 local running = concurrency > 0 and call('ZCOUNT', q.lease, fmt('(%.0f', now), '+inf') or 0
+local large = set[10] == 1
 local reply = {0, 0, 0, 0, 0}
 local handled, crashed, bytes, stopped, token_us = 0, 0, 0, nil, NEVER
 
@@ -58,8 +59,11 @@ local function may_claim(score)
   return stopped
 end
 
-local function count_claim(score)
+local function count_claim(score, member)
   handled = handled + 1
+  if large then -- otherwise a page is less than BYTES
+    bytes = bytes + call('HSTRLEN', q.job, sub(member, 5))
+  end
   if unbounded then
     return
   end
@@ -128,7 +132,7 @@ local function write_claims(members, scores, froms)
     reply[r + 1], reply[r + 3] = rests[i], record
     reply[r + 2] = pack('>BI4I4i8', expired and 1 or 0, failures, crashes, due)
     r = r + 3
-    bytes = bytes + #record
+    bytes = bytes + (large and 0 or #record)
     if q.name == 'uvs.cron' then
       r = r + 1
       reply[r] = call('HGET', CRONS, rests[i]) or ''
@@ -198,7 +202,7 @@ local function walk_crashed()
     r.i = r.i + 2
     if r == again or not end_expired(r, sub(m, 5)) then
       if may_claim(score) == true then
-        count_claim(score)
+        count_claim(score, m)
         crashed = crashed + 1
         local i = #members + 1
         members[i], scores[i], froms[i] = m, score, r.key
@@ -208,22 +212,12 @@ local function walk_crashed()
   write_claims(members, scores, froms)
 end
 
--- How many jobs to read at once, and one more. The first page is small, because its jobs may be large;
--- the others are as large as BYTES allows if jobs have the same size as before.
-local function page_size()
-  if bytes == 0 then
-    return math.min(FIRST_PAGE, max - handled + 1)
-  end
-  local fit = math.max(0, math.floor((BYTES - bytes) * handled / bytes))
-  return math.min(PAGE, max - handled + 1, fit + 1)
-end
-
 -- Claims pending jobs of one priority. Overdue jobs come first; without a token for these, all of
 -- them are skipped.
 local function walk_pending(key)
   local from = '-inf'
   while not stopped do
-    local page = page_size()
+    local page = math.min(PAGE, max - handled + 1)
     local got = call('ZRANGEBYSCORE', key, from, now, 'WITHSCORES', 'LIMIT', 0, page)
     local members, scores, froms, skip = {}, {}, {}, false
     for i = 1, #got, 2 do
@@ -234,7 +228,7 @@ local function walk_pending(key)
         skip = may == 'skip'
         break
       end
-      count_claim(score)
+      count_claim(score, got[i])
       members[n], scores[n], froms[n] = got[i], score, key
     end
     write_claims(members, scores, froms)

@@ -26,7 +26,7 @@ local function fault(a)
     return 'how long the end is kept'
   elseif #ARGV[a + 8] > 4096 then
     return 'the size of the metadata'
-  elseif #ARGV[a + 9] > 65536 then
+  elseif #ARGV[a + 9] > 1114112 then
     return 'the size of the payload'
   end
 end

@@ -14,6 +14,10 @@ end
 local function make_record(q, a)
   local name, key, meta = ARGV[a + 2], ARGV[a + 3], ARGV[a + 8]
   local head
+  if #ARGV[a + 9] > 4096 and not q.large then -- claims of this queue then look at sizes first
+    call('HSET', q.set, 'large', '1')
+    q.large = true
+  end
   number = number + 1
   head = make_head(tonumber(ARGV[a + 5]), number, tonumber(ARGV[a + 7]),
     name ~= '' and name ~= q.name and name, key ~= '' and key, meta ~= '')
