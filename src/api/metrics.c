@@ -121,7 +121,7 @@ static uint64_t count_of(const uvs_counts_t *c, size_t i) {
   return n;
 }
 
-static bool is_time(size_t i) {
+static bool is_in_ns(size_t i) {
   size_t offset = counters[i].offset;
 
   return offset == FIELD(oldest_ready_ns) || offset == FIELD(loop_held_ns) ||
@@ -262,7 +262,7 @@ static void write_counters(const struct source *from, size_t n, struct out *o) {
     for (size_t k = 0; k < n; k++) {
       struct labels l = labels_of(&from[k], counters[i].label, counters[i].value);
 
-      write_sample(o, metric, "", &l, count_of(&from[k].counts, i), is_time(i));
+      write_sample(o, metric, "", &l, count_of(&from[k].counts, i), is_in_ns(i));
     }
   }
 }
@@ -468,7 +468,7 @@ static int write_text(uvs_t *s, struct out *o) {
   for (size_t i = 0; i < COUNTS; i++) {
     uint64_t n = count_of(&r.counts, i);
 
-    if (is_time(i))
+    if (is_in_ns(i))
       line(o, "  %-13s %12s\n", counters[i].name, readable(text, n));
     else
       line(o, "  %-13s %12" PRIu64 "\n", counters[i].name, n);

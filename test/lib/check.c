@@ -225,7 +225,8 @@ static void check_delay(const uvs_t *s, const struct tally *n) {
 
 /* Checks that the tasks from `first` to `last` are linked both ways and are all at this place.
  * Returns their number. The walk ends: in a cycle, one task would have two predecessors. */
-static uint64_t check_list(const uvs_t *s, uint32_t first, uint32_t last, enum uvs__place place) {
+static uint64_t check_task_list(const uvs_t *s, uint32_t first, uint32_t last,
+                                enum uvs__place place) {
   uint32_t previous = UVS__NONE;
   uint64_t count = 0;
 
@@ -244,8 +245,8 @@ static void check_lists(const uvs_t *s, const struct tally *n) {
   const struct uvs__list *owed = &s->at.owed;
   const struct uvs__list *arrivals = &s->at.arrivals;
 
-  UVS_ASSERT(check_list(s, owed->first, owed->last, UVS__IN_OWED) == n->place[UVS__IN_OWED]);
-  UVS_ASSERT(check_list(s, arrivals->first, arrivals->last, UVS__IN_ARRIVALS) ==
+  UVS_ASSERT(check_task_list(s, owed->first, owed->last, UVS__IN_OWED) == n->place[UVS__IN_OWED]);
+  UVS_ASSERT(check_task_list(s, arrivals->first, arrivals->last, UVS__IN_ARRIVALS) ==
              n->place[UVS__IN_ARRIVALS]);
 }
 
@@ -289,7 +290,7 @@ static void check_gate_tasks(const uvs_t *s, const struct uvs__gate *g,
 
 /* Returns the number of tasks that wait in the gate. */
 static uint64_t check_gate_waiting(const uvs_t *s, const struct uvs__gate *g) {
-  uint64_t count = check_list(s, g->first_waiting, g->last_waiting, UVS__IN_GATE);
+  uint64_t count = check_task_list(s, g->first_waiting, g->last_waiting, UVS__IN_GATE);
 
   for (uint32_t slot = g->first_waiting; slot != UVS__NONE;
        slot = uvs__link_at(&s->table, slot)->b) {

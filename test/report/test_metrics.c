@@ -593,16 +593,31 @@ TEST the_buckets_of_a_name_are_cumulative(void) {
   PASS();
 }
 
+/* Another scheduler on the fixture's loop, after one run of a task of this name. */
+static enum greatest_test_res open_beside(struct fixture *f, const char *name, const char *task,
+                                          uvs_t **ret) {
+  uvs_task_t t = {.size = sizeof t, .work = work_nothing, .name = task};
+  uvs_options_t o;
+
+  uvs_options_init(&o);
+  o.clock = f->options.clock;
+  o.allocator = f->options.allocator;
+  o.name = name;
+  ASSERT_RC(0, uvs_open(&f->loop, &o, ret));
+  ASSERT_RC(0, uvs_submit(*ret, &t, NULL));
+  fixture_turn(f);
+  PASS();
+}
+
 /* S77 */
 TEST several_schedulers_share_one_page(void) {
-  static struct fixture f[3];
-  static const char *const names[] = {"web", NULL, "batch"};
+  struct fixture f;
   uvs_t *list[3];
 
-  for (int i = 0; i < 3; i++) {
-    CHECK_CALL(open_named(&f[i], names[i], i < 2 ? "a" : NULL));
-    list[i] = f[i].s;
-  }
+  CHECK_CALL(open_named(&f, "web", "a"));
+  list[0] = f.s;
+  CHECK_CALL(open_beside(&f, NULL, "a", &list[1]));
+  CHECK_CALL(open_beside(&f, "batch", NULL, &list[2]));
   memset(&page, 0, sizeof page);
   ASSERT_RC(0, uvs_stats_write_all(list, 3, keep, &page));
   CHECK_CALL(is_well_formed()); /* HELP and TYPE once, no series twice */
@@ -614,21 +629,23 @@ TEST several_schedulers_share_one_page(void) {
   ASSERT_STR_EQ("1", value_of(&parsed, "uvsched_named_run_late_seconds_count{name=\"a\"}"));
   ASSERT_STR_EQ("none", value_of(&parsed, "uvsched_named_run_late_seconds_count"
                                           "{scheduler=\"batch\",name=\"a\"}"));
-  for (int i = 0; i < 3; i++)
-    CHECK_CALL(fixture_close(&f[i]));
+  for (int i = 1; i < 3; i++)
+    ASSERT_RC(0, uvs_close(list[i], NULL));
+  fixture_turn(&f);
+  CHECK_CALL(fixture_close(&f));
   PASS();
 }
 
 /* S77 */
 TEST a_page_that_would_not_be_valid_is_refused(void) {
-  static struct fixture f[2];
-  uvs_t *list[2], *none = NULL;
-
   for (int same = 0; same < 2; same++) {
-    for (int i = 0; i < 2; i++) {
-      CHECK_CALL(open_named(&f[i], same ? "web" : NULL, NULL));
-      list[i] = f[i].s;
-    }
+    const char *name = same ? "web" : NULL;
+    uvs_t *list[2], *none = NULL;
+    struct fixture f;
+
+    CHECK_CALL(open_named(&f, name, NULL));
+    list[0] = f.s;
+    CHECK_CALL(open_beside(&f, name, NULL, &list[1]));
     memset(&page, 0, sizeof page);
     ASSERT_RC(UV_EINVAL, uvs_stats_write_all(list, 2, keep, &page));
     ASSERT_RC(UV_EINVAL, uvs_stats_write_all(list, 0, keep, &page));
@@ -643,8 +660,9 @@ TEST a_page_that_would_not_be_valid_is_refused(void) {
     page.answer = UV_EPIPE;
     ASSERT_RC(UV_EPIPE, uvs_stats_write_all(list, 1, keep, &page));
     ASSERT_RC(3, page.calls);
-    for (int i = 0; i < 2; i++)
-      CHECK_CALL(fixture_close(&f[i]));
+    ASSERT_RC(0, uvs_close(list[1], NULL));
+    fixture_turn(&f);
+    CHECK_CALL(fixture_close(&f));
   }
   PASS();
 }
