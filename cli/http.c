@@ -10,6 +10,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <uv.h>
+
 #define BODY_MAX ((size_t)16 << 20)
 #define WAIT_S 5
 
@@ -68,7 +70,8 @@ static int connect_to(const struct cli_url *url, char *why, size_t size) {
     }
   }
   if (fd < 0)
-    snprintf(why, size, "%s cannot be reached: %s", url->authority, strerror(errno));
+    snprintf(why, size, "%s cannot be reached: %s", url->authority,
+             uv_strerror(uv_translate_sys_error(errno)));
   freeaddrinfo(list);
   return fd;
 }

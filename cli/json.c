@@ -135,17 +135,24 @@ double cli_json_number(const char *value) {
                                                                               : 0;
 }
 
+/* Others than printable ASCII become '?'. */
+static char printable(long c) {
+  char text = '?';
+
+  if (c >= 0x20 && c < 0x7f)
+    text = (char)c;
+  return text;
+}
+
 /* The character that an escape stands for; *p is moved to its last character. */
 static char unescape(const char **p) {
   char hex[5] = "";
-  long c;
 
   if (**p != 'u')
-    return strchr("\"\\/", **p) != NULL ? **p : '?';
+    return printable(strchr("\"\\/", **p) != NULL ? **p : 0);
   for (int i = 0; i < 4 && (*p)[1] != '"' && (*p)[1] != 0; i++)
     hex[i] = *++*p;
-  c = strtol(hex, NULL, 16);
-  return c >= 0x20 && c < 0x7f ? (char)c : '?';
+  return printable(strtol(hex, NULL, 16));
 }
 
 void cli_json_text(const char *value, char *ret, size_t size) {
@@ -159,7 +166,7 @@ void cli_json_text(const char *value, char *ret, size_t size) {
         p++;
         ret[used++] = unescape(&p);
       } else if ((c & 0xc0) != 0x80) { /* a character of several bytes becomes one '?' */
-        ret[used++] = c >= 0x20 && c < 0x7f ? (char)c : '?';
+        ret[used++] = printable(c);
       }
     }
   }

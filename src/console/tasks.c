@@ -143,8 +143,8 @@ static void sift_down(struct uvs__survey *v, uint32_t at, uint32_t n) {
 
 /* ---- the visit ---- */
 
-static char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+static int lower(char c) {
+  return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
 }
 
 static bool has_part(const char *name, const char *part) {
