@@ -105,12 +105,10 @@ static void submit_late_tasks(void) {
 
 /* They wait for an hour. */
 static void submit_hostile_names(void) {
+  static const char broken[] = "\xc3\x28\xff\xfe\xed\xa0\x80\xf5\x80\x80\x80\xc0\xaf\xe2\x82"
+                               "\x80\x80\x80\x80\xf0\x9f\x92\xa9"; /* 23 bytes */
   static const char *const names[] = {
-      "<img src=x onerror=x()>",
-      "</td><script>x()</scrip",
-      "\"';-->\n\r\t\x1b[31m",
-      "\xc3\x28\xff\xfe\xed\xa0\x80\xf5\x80\x80\x80\xc0\xaf\xe2\x82\x80\x80\x80\x80\xf0\x9f\x92"
-      "\xa9",
+      "<img src=x onerror=x()>",         "</td><script>x()</scrip", "\"';-->\n\r\t\x1b[31m", broken,
       "\xe2\x80\xae\xe2\x80\xa8gnp.exe",
   };
 
