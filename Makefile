@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 DESTDIR ?=
 # The lines that `make contract` requires: single lines or whole chapters, e.g. REQUIRE='S1-S11 L'.
-REQUIRE ?= S F P D T R J L K Q X
+REQUIRE ?= S F P D T R J L K Q X C
 
 .PHONY: all test test-browser demo demo-jobs bench bench-full bench-node bench-calendar bench-jobs bench-amqp proof proof-model soak coverage mutants install uninstall \
   amalgamation symbols docs contract format portability ci clean

@@ -237,6 +237,7 @@ static int number(int argc, char **argv, const char *name, int otherwise) {
   return text == NULL ? otherwise : atoi(text);
 }
 
+/* C4 C5 C6 C12: check_security.py */
 int main(int argc, char **argv) {
   uv_loop_t *loop = uv_default_loop();
   uvs_console_options_t o;

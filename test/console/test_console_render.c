@@ -89,6 +89,7 @@ static int times(const char *what) {
 
 /* ---- resources ---- */
 
+/* C8 */
 TEST every_resource_renders_and_has_a_type(void) {
   start();
   submit("a", UVS_SEC(1));
@@ -123,6 +124,7 @@ static int refuse(const char *data, size_t size, void *arg) {
   return -77;
 }
 
+/* C10 */
 TEST wrong_targets_are_refused(void) {
   static const char *const none[] = {"",        "stats.json",   "//",
                                      "/x",      "/stats.json/", "/../etc/passwd",
@@ -156,6 +158,7 @@ TEST wrong_targets_are_refused(void) {
 
 /* ---- tasks ---- */
 
+/* C9 */
 TEST tasks_are_filtered_sorted_and_cut_into_pages(void) {
   start();
   submit("beta", UVS_SEC(2));
@@ -189,6 +192,7 @@ static int pieces(const char *data, size_t size, void *arg) {
   return keep(data, size, arg);
 }
 
+/* C9 */
 TEST a_survey_in_steps_finds_the_same_as_one_in_one_go(void) {
   static const char *const sorts[] = {"late",   "name",     "state",   "due", "runs",
                                       "missed", "failures", "culprit", "id"};
@@ -243,6 +247,7 @@ TEST tasks_cannot_be_rendered_inside_each(void) {
   PASS();
 }
 
+/* C11 */
 TEST without_memory_nothing_is_written_or_lost(void) {
 #ifdef TEST_WRAPS
   static const char *const targets[] = {"/tasks.json", "/timeline.json", "/stats.json"};

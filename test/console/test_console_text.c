@@ -66,6 +66,7 @@ TEST commas_and_brackets_are_json(void) {
   PASS();
 }
 
+/* C7 */
 TEST no_text_can_leave_its_string_or_become_markup(void) {
   ASSERT_STR_EQ("\"a\\u0022\\u005cb\"", json_of("a\"\\b"));
   ASSERT_STR_EQ("\"\\u003c/script\\u003e\\u0026\\u0027\"", json_of("</script>&'"));
@@ -74,6 +75,7 @@ TEST no_text_can_leave_its_string_or_become_markup(void) {
   PASS();
 }
 
+/* C7 */
 TEST bytes_that_are_not_utf8_become_replacement_characters(void) {
   static const char *const good[] = {"\xc2\x80",        "\xdf\xbf",     "\xe0\xa0\x80",
                                      "\xed\x9f\xbf",    "\xef\xbf\xbf", "\xf0\x90\x80\x80",
@@ -171,6 +173,7 @@ static struct uvs__guard guard(const char *address, bool loopback, bool any) {
   return g;
 }
 
+/* C4 */
 TEST only_our_own_names_are_hosts(void) {
   static const char *const good[] = {"127.0.0.1",   "127.0.0.1:7788", "localhost",
                                      "LOCALHOST:1", "[::1]:65535",    "[::1]"};
@@ -217,6 +220,7 @@ TEST only_our_own_names_are_hosts(void) {
   PASS();
 }
 
+/* C5 */
 TEST pages_of_other_sites_are_refused(void) {
   const char *h = "127.0.0.1:7788";
 
@@ -239,6 +243,7 @@ TEST pages_of_other_sites_are_refused(void) {
   PASS();
 }
 
+/* C6 */
 TEST only_the_whole_token_is_the_token(void) {
   char token[] = "0123456789abcdef";
   struct uvs__guard g = guard("127.0.0.1", true, false);
