@@ -105,16 +105,16 @@ bool uvs__guard_is_token(const char *token) {
 }
 
 bool uvs__guard_token(const struct uvs__guard *g, const char *authorization) {
-  volatile unsigned char differs = 0;
-  size_t n;
+  volatile unsigned differs;
+  size_t n, given;
 
   if (g->token == NULL || authorization == NULL || strncasecmp(authorization, "Bearer ", 7) != 0)
     return false;
   authorization += 7;
   n = strlen(g->token);
-  if (strlen(authorization) != n)
-    return false;
+  given = strlen(authorization);
+  differs = n != given;
   for (size_t i = 0; i < n; i++)
-    differs = (unsigned char)(differs | (authorization[i] ^ g->token[i]));
+    differs |= (unsigned char)authorization[i < given ? i : given] ^ (unsigned char)g->token[i];
   return differs == 0;
 }

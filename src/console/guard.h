@@ -32,8 +32,8 @@ bool uvs__guard_host(const struct uvs__guard *g, const char *host);
 bool uvs__guard_site(const char *host, const char *origin, const char *fetch_site,
                      const char *fetch_mode, bool navigates);
 
-/* Has the request the token? authorization may be NULL. Takes the same time for every wrong token
- * of the same length. */
+/* Has the request the token? authorization may be NULL. The time it takes does not depend on
+ * which characters are right. */
 bool uvs__guard_token(const struct uvs__guard *g, const char *authorization);
 
 /* 16 or more printable ASCII characters without blanks. */

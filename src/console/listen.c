@@ -73,11 +73,13 @@ static void run(struct uvs_console_s *c) {
   c->kicked = false;
   MHD_run(c->daemon);
   took_ns = uv_hrtime() - began_ns;
-  c->rest_ns = took_ns <= UVS__STEP_NS ? 0 : began_ns + 4 * took_ns;
-  if (c->rest_ns > 0)
+  if (took_ns > UVS__STEP_NS) {
+    c->rest_ns = began_ns + 4 * took_ns;
     uv_poll_stop(&c->poll);
-  else
+  } else if (c->rest_ns != 0) {
+    c->rest_ns = 0;
     uv_poll_start(&c->poll, UV_READABLE, on_poll);
+  }
   if (alone)
     c->tick_ns = uv_hrtime() + UVS__TICK_NS;
 }

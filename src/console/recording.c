@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define SIZE_MAX_BYTES (INT64_C(1) << 30)
+#define SEND_NS UVS_SEC(600) /* for a slow network */
 
 struct recording {
   uv_work_t work; /* first */
@@ -72,6 +73,8 @@ static void on_recorded(uv_work_t *work, int status) {
   r = uvs__later_end(x->later);
   if (status < 0)
     x->rc = status;
+  if (r != NULL)
+    uvs__request_lives(r, SEND_NS);
   if (r != NULL && x->rc == 0)
     uvs__request_answer(r, MHD_HTTP_OK, answer_of(x));
   else if (r != NULL)

@@ -259,7 +259,7 @@ TEST without_memory_a_request_is_refused_and_the_next_one_is_served(void) {
       ASSERTm(requests[i], status == 0 || status == 503 || status == 409 || status == expected[i]);
       failed |= status != expected[i];
     }
-    uvs_resume_all(f.s); /* if the failure came after /pause, and before /resume */
+    uvs_resume_all(f.s);   /* if the failure came after /pause, and before /resume */
     serve_requests(c, -1); /* also lets what was cached become old */
     for (size_t i = 0; i < REQUESTS; i++)
       ASSERT_RC(expected[i], client.statuses[i]);
