@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""check_top UVSCHED STAGE: `uvsched top`, as a user runs it, beside a program with known late tasks."""
+"""check_top UVSCHED STAGE PAGE: `uvsched top`, as a user runs it, beside a program with known late tasks."""
 import http.server
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import termios
 import threading
 import time
 
-UVSCHED, STAGE = sys.argv[1:3]
+UVSCHED, STAGE, PAGE = sys.argv[1:4]
 TOKEN = "correct-horse-battery"
 failures = []
 passed = 0
@@ -66,7 +67,12 @@ def refusals(url):
     check("wrong key", top(url, "--sort", "x")[0], 2)
     check("wrong rows", top(url, "-n", "0x")[0], 2)
     check("nobody there", top("http://127.0.0.1:1", "--once")[0], 1)
-    check("help", top("--help")[0], 0)
+    status, out, _ = top("--help")
+    check("help", status, 0)
+    options = set(re.findall(r"^  (-[-a-z]+)", out, re.M)) - {"--help"}
+    with open(PAGE, encoding="utf-8") as f:
+        section = f.read().split("\n## uvsched top\n")[1].split("\n## ")[0]
+    check("the page has the options that --help has", set(re.findall(r"^\| `(-[-a-z]+)", section, re.M)), options)
 
 
 def wants_the_token(url):
