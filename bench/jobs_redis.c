@@ -249,9 +249,10 @@ static void on_request(struct uvs__request *r) {
   batch.left--;
 }
 
-static void on_wake(void *arg, const char *queue) {
+static void on_wake(void *arg, const char *queue, int64_t due_us) {
   (void)arg;
   (void)queue;
+  (void)due_us;
 }
 
 static void on_store_event(void *arg, int what, const char *text) {
