@@ -87,10 +87,10 @@ bench-amqp: build/build.ninja
 	@meson compile -C build bench-amqp
 	@cd build && ../bench/amqp bench/bench-amqp
 
-# The flight recorder: what it costs while none is open, and while one is. Two minutes.
+# The flight recorder: what it costs while none is open, and while one is. A minute.
 bench-trace: build/build.ninja
-	@meson compile -C build bench-uvsched bench-uvsched-untraced
-	@bench/trace build/bench
+	@ninja -C build bench/bench-trace bench/libuvsched-bench.so bench/libuvsched-untraced.so
+	@build/bench/bench-trace build/bench
 
 # Costs of single operations on this machine: make bench-stats, make bench-dispose.
 bench-%: build/build.ninja

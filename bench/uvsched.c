@@ -8,7 +8,6 @@
 #include "peers/bench.h"
 #include <uvsched.h>
 #include <uvsched/stats.h>
-#include <uvsched/trace.h>
 #include <uvsched/lane.h>
 
 static uv_loop_t *L;
@@ -36,8 +35,6 @@ static void p_open(void) {
   L = (uv_loop_t *)malloc(sizeof *L);
   uv_loop_init(L);
   open_scheduler();
-  if (getenv("UVS_BENCH_TRACE") && uvs_trace_open(S, NULL) < 0) /* bench/trace */
-    die("uvs_trace_open");
 }
 static void p_pump(void) {
   uv_run(L, UV_RUN_NOWAIT);

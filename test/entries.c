@@ -803,6 +803,7 @@ static int e_any_with(void) {
   return rc
 #define uvs_info_t_fill uvs_info_init
 #define uvs_counts_t_fill uvs_counts_init
+#define uvs_name_stats_t_fill uvs_name_stats_init
 #define uvs_histogram_t_fill uvs_histogram_init
 
 static int e_info(void) {
@@ -833,13 +834,30 @@ static int e_each_step(void) {
 
 static int on_each_lane(uvs_t *s, const uvs_lane_info_t *info, void *arg) {
   (void)s, (void)arg;
-  if (info->lane == 0 || uvs_lane_is_disposed(info->lane) != info->disposed)
+  if (info->lane == 0 || (info->disposed && uvs_lane_is_disposed(info->lane) != 1))
     fail("uvs_each_lane", (long long)info->lane);
   return (int)below(20) == 0 ? 77 : 0;
 }
 
 static int e_each_lane(void) {
   int rc = uvs_each_lane(any_scheduler(), chance(5) ? NULL : on_each_lane, NULL);
+
+  return rc == 77 ? 0 : rc;
+}
+
+static int e_name_stats(void) {
+  FILLS(uvs_name_stats_t, uvs_name_stats(any_scheduler(), any_name(), chance(5) ? NULL : b.at));
+}
+
+static int on_each_name(uvs_t *s, const uvs_name_stats_t *stats, void *arg) {
+  (void)s, (void)arg;
+  if (stats->name[0] == '\0')
+    fail("uvs_each_name", 0);
+  return chance(5) ? 77 : 0;
+}
+
+static int e_each_name(void) {
+  int rc = uvs_each_name(any_scheduler(), chance(5) ? NULL : on_each_name, NULL);
 
   return rc == 77 ? 0 : rc;
 }
@@ -852,6 +870,15 @@ static int e_dump(void) {
 
 static int e_stats_write(void) {
   int rc = uvs_stats_write(any_scheduler(), any_int(), chance(5) ? NULL : on_write, NULL);
+
+  return rc == 77 ? 0 : rc;
+}
+
+/* The two have no name, so they cannot be on one page. */
+static int e_stats_write_all(void) {
+  uvs_t *list[2] = {any_scheduler(), w.other};
+  int rc =
+      uvs_stats_write_all(chance(5) ? NULL : list, below(3), chance(5) ? NULL : on_write, NULL);
 
   return rc == 77 ? 0 : rc;
 }
@@ -927,6 +954,10 @@ static int e_state_name(void) {
 
 static int e_outcome_name(void) {
   return is_text(uvs_outcome_name(any_int()));
+}
+
+static int e_name(void) {
+  return strcmp(uvs_name(w.s), "") == 0 ? 0 : INT_MIN;
 }
 
 static int e_late_name(void) {
@@ -1638,6 +1669,7 @@ static const struct entry table[] = {
     {"uvs_dump", e_dump, 0, {0}},
     {"uvs_each", e_each, 0, {0}},
     {"uvs_each_lane", e_each_lane, 0, {0}},
+    {"uvs_each_name", e_each_name, 0, {0}},
     {"uvs_each_step", e_each_step, 0, {0}},
     {"uvs_execute", e_execute, 0, {UV_EAGAIN}},
     {"uvs_find", e_find, 0, {UV_ENOENT}},
@@ -1662,6 +1694,8 @@ static const struct entry table[] = {
     {"uvs_lane_submit", e_lane_submit, 0, {UV_ENOENT, UV_ECANCELED, UV_EAGAIN}},
     {"uvs_late_name", e_late_name, 0, {0}},
     {"uvs_loop", e_loop, 0, {0}},
+    {"uvs_name", e_name, 0, {0}},
+    {"uvs_name_stats", e_name_stats, 0, {UV_ENOENT}},
     {"uvs_next_due", e_next_due, 0, {0}},
     {"uvs_next_runs", e_next_runs, 0, {UV_ENOENT}},
     {"uvs_now", e_now, 0, {0}},
@@ -1721,6 +1755,7 @@ static const struct entry table[] = {
     {"uvs_shutdown_within", e_shutdown_within, ENDS, {0}},
     {"uvs_state_name", e_state_name, 0, {0}},
     {"uvs_stats_write", e_stats_write, 0, {0}},
+    {"uvs_stats_write_all", e_stats_write_all, 0, {0}},
     {"uvs_strerror", e_strerror, 0, {0}},
     {"uvs_submit", e_submit, 0, {UV_EAGAIN, UV_ECANCELED, UV_ENOENT}},
     {"uvs_submit_many", e_submit_many, 0, {UV_EAGAIN, UV_ECANCELED, UV_ENOENT}},

@@ -5,6 +5,7 @@
  */
 #include "api/api.h"
 
+#include "core/trace.h"
 #include "uvsched/control.h"
 
 /* ---- cancel ---- */
@@ -139,6 +140,8 @@ int uvs_finish(uvs_t *s, uvs_id_t id, int status) {
       e.end_ns = e.over_ns = t->ready_ns;
     uvs__cell_end(&s->shared_cell, e.end_ns - t->ready_ns); /* see uvs__return_body */
     uvs__name_ended(s, uvs__extra(s, t), e.end_ns - t->ready_ns);
+    if (uvs__is_traced(s) && uvs__ends_silently(t, e.status))
+      uvs__trace_put_ended(s, slot, UVS__COMPLETED);
     uvs__body_returned(s, slot, &e);
   } else {
     t->flags |= UVS__FINISHED;

@@ -61,7 +61,7 @@ static void settle(uvs_t *s, uint32_t slot, struct uvs__task *t, struct uvs__ext
   uncount(s, t);
   s->counts.ended[outcome]++;
   if (uvs__is_traced(s))
-    uvs__trace_put_ended(s, uvs__id_of(s, t, slot), outcome);
+    uvs__trace_put_ended(s, slot, outcome);
   if (outcome == UVS__WAS_CANCELLED || outcome == UVS__DROPPED)
     t->flags |= UVS__CANCELLED;
   if (x == NULL || t->state != UVS__RUNNING)
@@ -199,19 +199,11 @@ void uvs__free_told(uvs_t *s, uint32_t slot, struct uvs__task *t) {
   uvs__table_give(&s->table, slot);
 }
 
-/* A silent task owes no callback at its end, unless it fails or uvs_shutdown_now hands it back.
- * Most tasks are silent. */
-static inline bool is_silent(const struct uvs__task *t) {
-  return t->extra == 0 && t->done == NULL;
-}
-
 /* A silent task ends, and its slot is free at once. */
 static inline void end_silently(uvs_t *s, uint32_t slot, struct uvs__task *t,
                                 enum uvs__outcome outcome) {
   uncount(s, t);
   s->counts.ended[outcome]++;
-  if (uvs__is_traced(s))
-    uvs__trace_put_ended(s, uvs__id_of(s, t, slot), outcome);
   s->live--;
   s->live_refs -= uvs__has(t, UVS__REF);
   uvs__set_state(t, UVS__ENDED);
@@ -227,7 +219,9 @@ void uvs__end_unstarted(uvs_t *s, uint32_t slot, enum uvs__outcome outcome, unsi
     uvs__unfile(s, slot, t);
   else
     uvs__unready(s, slot, t, false);
-  if (is_silent(t) && flags == 0 && t->place == UVS__NOWHERE) {
+  if (uvs__is_silent(t) && flags == 0 && t->place == UVS__NOWHERE) {
+    if (uvs__is_traced(s))
+      uvs__trace_put_ended(s, slot, outcome);
     end_silently(s, slot, t, outcome);
     return;
   }
@@ -316,7 +310,7 @@ void uvs__body_returned(uvs_t *s, uint32_t slot, const struct uvs__run_end *e) {
   struct uvs__run_end end_of_run = *e;
 
   UVS_ASSERT(t->state == UVS__RUNNING);
-  if (is_silent(t) && e->status >= 0 && !uvs__is_settled(t)) {
+  if (uvs__ends_silently(t, e->status)) {
     s->recent_ns = e->over_ns;
     end_silently(s, slot, t, UVS__COMPLETED);
     return;

@@ -3,6 +3,7 @@
  * The index by name is a digital search tree, as in core/names.c, but of records instead of tasks.
  */
 #include "core/moves.h"
+#include "util/utf8.h"
 
 #include <string.h>
 
@@ -104,30 +105,11 @@ void uvs__name_stats_free(uvs_t *s) {
     uvs__mem_free(&s->mem, s->name_stats.of[i]);
 }
 
-/* The length of the character that begins at p; 0: it is not valid. */
-static size_t utf8_length(const unsigned char *p) {
-  /* The first byte decides the length, and the least and greatest second byte: overlong forms,
-   * surrogates and numbers above U+10FFFF are not valid. */
-  size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-  unsigned least = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
-  unsigned most = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
-
-  if (p[0] > 0xf4)
-    return 0;
-  for (size_t i = 1; i < n; i++) {
-    if (p[i] < least || p[i] > most)
-      return 0;
-    least = 0x80;
-    most = 0xbf;
-  }
-  return n;
-}
-
 bool uvs__is_utf8(const char *text) {
   const unsigned char *p = (const void *)text;
 
   while (*p != '\0') {
-    size_t n = utf8_length(p);
+    size_t n = uvs__utf8_length(p);
 
     if (n == 0)
       return false;

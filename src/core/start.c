@@ -137,6 +137,16 @@ static void begin(uvs_t *s, struct uvs__task *t, struct uvs__extra *x, struct uv
     x->late_by_ns[i] = run->late_by_ns[i];
 }
 
+/* Records the start. A plain task is copied at once, because the record says why it is late. Not
+ * inline, so that uvs__start stays short. */
+__attribute__((noinline)) static void trace_start(uvs_t *s, const struct uvs__task *t,
+                                                  struct uvs__started *st) {
+  if (st->plain)
+    uvs__start_plain(s, st);
+  st->plain = false;
+  uvs__trace_put_start(s, t, &st->run);
+}
+
 void uvs__start(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uint64_t now_ns,
                 struct uvs__started *ret) {
   struct uvs__task *t = uvs__task(s, slot);
@@ -164,13 +174,8 @@ void uvs__start(uvs_t *s, uint32_t slot, const struct uvs__seat *seat, uint64_t 
   ret->wall = uvs__has(t, UVS__WALL);
   if (x != NULL)
     begin(s, t, x, ret);
-  if (!uvs__is_traced(s))
-    return;
-  if (x == NULL) {
-    uvs__start_plain(s, ret);
-    ret->plain = false;
-  }
-  uvs__trace_put_start(s, t, &ret->run);
+  if (uvs__is_traced(s))
+    trace_start(s, t, ret);
 }
 
 /* ---- tasks that do not start ---- */

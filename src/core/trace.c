@@ -164,21 +164,35 @@ void uvs__trace_put_start(uvs_t *s, const struct uvs__task *t, const uvs_run_t *
     trip_trigger(s, UVS_TRACE_LATE, (uint64_t)run->late_ns, run->id, at_ns);
 }
 
-void uvs__trace_put_end(uvs_t *s, const uvs_run_t *run, const struct uvs__run_end *e, bool begun) {
+struct uvs__trace_record *uvs__trace_put_end(uvs_t *s, const uvs_run_t *run,
+                                             enum uvs__trace_kind kind, uint64_t end_ns) {
   uint16_t track = track_of(s, run);
-  struct uvs__trace_record *r =
-      put_record(s->trace, begun ? UVS__TRACE_END : UVS__TRACE_UNBEGUN, track, e->end_ns, run->id);
 
-  s->trace->ending = begun && e->status != UVS_PENDING ? r : NULL;
+  s->trace->ending = NULL;
   if (track == UVS__TRACK_LOOP) /* perhaps outside a pass: the loop was not held up until now */
-    s->trace->passed_ns = e->end_ns;
+    s->trace->passed_ns = end_ns;
+  return put_record(s->trace, kind, track, end_ns, run->id);
 }
 
-void uvs__trace_put_ended(uvs_t *s, uvs_id_t id, enum uvs__outcome outcome) {
+void uvs__trace_put_last(uvs_t *s, const struct uvs__task *t, const uvs_run_t *run,
+                         const struct uvs__run_end *e) {
+  struct uvs__trace_record *r = uvs__trace_put_end(s, run, UVS__TRACE_END, e->end_ns);
+
+  if (uvs__ends_silently(t, e->status))
+    r->detail = 1 + (int)UVS__COMPLETED;
+  else
+    s->trace->ending = r;
+}
+
+/* If the task ends with a run, the outcome is noted in the record of that run's end. */
+void uvs__trace_put_ended(uvs_t *s, uint32_t slot, enum uvs__outcome outcome) {
+  const struct uvs__task *t = uvs__task(s, slot);
   struct uvs__trace_record *last = s->trace->ending;
+  uvs_id_t id = uvs__id_of(s, t, slot);
   uint64_t at_ns;
 
-  if (last != NULL && last->id == id) {
+  if (last != NULL && last->kind == UVS__TRACE_END && last->id == id && t->state == UVS__RUNNING &&
+      uvs__body_is_over(t)) {
     last->detail = (int8_t)(1 + (int)outcome);
     s->trace->ending = NULL;
     return;
@@ -198,7 +212,7 @@ uint64_t uvs__trace_held_since(const uvs_t *s, uint64_t now_ns) {
 
   if (uvs__clock_replaced(&s->clock) && !s->paused)
     since_ns = uvs__delay_bound(&s->delay);
-  if (at->wake_sent && at->sent_ns != 0 && at->sent_ns < since_ns)
+  if (at->wake_sent && at->sent_ns < since_ns)
     since_ns = at->sent_ns;
   if (since_ns < s->trace->passed_ns)
     since_ns = s->trace->passed_ns;

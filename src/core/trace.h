@@ -77,7 +77,7 @@ struct uvs__trace {
   uint64_t began_ns;                /* when the present pass began */
   bool in_call;                     /* a CALL was recorded, and its CALL_END is missing */
   uint64_t trip_after_ns;           /* the trigger is not tripped before this time */
-  int trip;                         /* why it was tripped: UVS_TRACE_...; 0: it was not */
+  int trip;                         /* why it was tripped last: UVS_TRACE_...; 0: it was not */
   int64_t trip_ns;                  /* how late the run was, or how long the loop was held up */
   uvs_id_t trip_id;                 /* of the task; 0 */
   struct uvs__trace_ring ring[];    /* the loop's, that of all other threads, the runners' */
@@ -90,8 +90,15 @@ struct uvs__trace *uvs__trace_make(const uvs_allocator_t *m, size_t bytes, uint3
 /* The records themselves. Lock held, and a recorder is open. */
 void uvs__trace_put_submit(uvs_t *s, uint32_t slot, uint64_t now_ns);
 void uvs__trace_put_start(uvs_t *s, const struct uvs__task *t, const uvs_run_t *run);
-void uvs__trace_put_end(uvs_t *s, const uvs_run_t *run, const struct uvs__run_end *e, bool begun);
-void uvs__trace_put_ended(uvs_t *s, uvs_id_t id, enum uvs__outcome outcome);
+/* The body has returned UVS_PENDING, or it was not called: kind is END or UNBEGUN. */
+struct uvs__trace_record *uvs__trace_put_end(uvs_t *s, const uvs_run_t *run,
+                                             enum uvs__trace_kind kind, uint64_t end_ns);
+/* The body has returned, and uvs__body_returned follows. */
+void uvs__trace_put_last(uvs_t *s, const struct uvs__task *t, const uvs_run_t *run,
+                         const struct uvs__run_end *e);
+/* The outcome of a task is decided. For silent tasks that have ended with their run, this is not
+ * called. */
+void uvs__trace_put_ended(uvs_t *s, uint32_t slot, enum uvs__outcome outcome);
 void uvs__trace_put_pass(uvs_t *s, uint64_t began_ns);
 void uvs__trace_put_pass_end(uvs_t *s, uint64_t now_ns);
 void uvs__trace_put_call(uvs_t *s, uint32_t slot, enum uvs__trace_call call, uint64_t now_ns);

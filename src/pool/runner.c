@@ -63,9 +63,9 @@ void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_e
   uint32_t slot = (uint32_t)st->run.id & UVS__SLOT_MASK;
   struct uvs__task *t = uvs__task(s, slot);
 
-  if (uvs__is_traced(s))
-    uvs__trace_put_end(s, &st->run, e, !st->expired);
   if (st->expired) {
+    if (uvs__is_traced(s))
+      uvs__trace_put_end(s, &st->run, UVS__TRACE_UNBEGUN, e->end_ns);
     uvs__time_out_started(s, slot, e->end_ns);
     return;
   }
@@ -75,6 +75,8 @@ void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_e
     t->flags |= UVS__PENDING;
     if (!uvs__has(t, UVS__FINISHED)) {
       t->ready_ns = (uint64_t)st->run.start_ns; /* uvs_finish needs it */
+      if (uvs__is_traced(s))
+        uvs__trace_put_end(s, &st->run, UVS__TRACE_END, e->end_ns);
       return;
     }
     e->status = t->status;
@@ -82,9 +84,9 @@ void uvs__return_body(uvs_t *s, const struct uvs__started *st, struct uvs__run_e
   e->status = uvs__status_of(e->status);
   uvs__cell_end(cell, e->end_ns - (uint64_t)st->run.start_ns);
   uvs__name_ended(s, st->context.extra, e->end_ns - (uint64_t)st->run.start_ns);
-  uvs__body_returned(s, slot, e);
   if (uvs__is_traced(s))
-    s->trace->ending = NULL;
+    uvs__trace_put_last(s, t, &st->run, e);
+  uvs__body_returned(s, slot, e);
 }
 
 /* ---- how many runners ---- */

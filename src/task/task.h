@@ -237,6 +237,17 @@ static inline bool uvs__is_settled(const struct uvs__task *t) {
   return t->state == UVS__ENDED || uvs__has(t, UVS__CANCELLED | UVS__TIMED_OUT);
 }
 
+/* A silent task owes no callback at its end, unless it fails or uvs_shutdown_now hands it back.
+ * Most tasks are silent. */
+static inline bool uvs__is_silent(const struct uvs__task *t) {
+  return t->extra == 0 && t->done == NULL;
+}
+
+/* RUNNING, and the run ends with `status`: is that all that happens? */
+static inline bool uvs__ends_silently(const struct uvs__task *t, int status) {
+  return uvs__is_silent(t) && status >= 0 && !uvs__is_settled(t);
+}
+
 /* The body of the present run has returned; if it was pending, uvs_finish was called. */
 static inline bool uvs__body_is_over(const struct uvs__task *t) {
   return (~t->flags & (UVS__PENDING | UVS__FINISHED)) == 0;

@@ -47,7 +47,6 @@ static void call_trigger(uvs_t *s, struct uvs__call *c) {
     reason = tr->trip;
     ns = tr->trip_ns;
     id = tr->trip_id;
-    tr->trip = 0;
   }
   uvs__unlock(s);
   if (on_trigger != NULL)

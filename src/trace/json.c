@@ -8,6 +8,8 @@
  */
 #include "trace/view.h"
 
+#include "util/utf8.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,39 +62,17 @@ __attribute__((format(printf, 2, 3))) static void json_print(struct json *o, con
   o->used += (size_t)n;
 }
 
-/* How many bytes does the UTF-8 sequence at `p` have? 0: it is broken. */
-static int utf8_length(const unsigned char *p) {
-  uint32_t code;
-  int n;
-
-  if (p[0] < 0x80)
-    return 1;
-  n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : p[0] >= 0xc2 ? 2 : 0;
-  if (n == 0 || p[0] > 0xf4)
-    return 0;
-  code = p[0] & (0x7fu >> n);
-  for (int i = 1; i < n; i++) { /* ends at the terminating 0 at the latest */
-    if ((p[i] & 0xc0) != 0x80)
-      return 0;
-    code = code << 6 | (p[i] & 0x3fu);
-  }
-  if ((n == 3 && code < 0x800) || (n == 4 && code < 0x10000) || code > 0x10ffff ||
-      (code >= 0xd800 && code < 0xe000))
-    return 0;
-  return n;
-}
-
 /* Escapes quotes, control characters, what HTML could take for markup, and broken UTF-8. */
 static const char *json_escape(const char *name, char ret[JSON_NAME_SIZE]) {
   const unsigned char *p = (const unsigned char *)name;
   char *to = ret;
 
   while (*p != '\0') {
-    int n = utf8_length(p);
+    size_t n = uvs__utf8_length(p);
     bool plain = n == 1 && *p >= 0x20 && *p != 0x7f && strchr("\"\\<>&", *p) == NULL;
 
     if (plain || n > 1) {
-      memcpy(to, p, (size_t)n);
+      memcpy(to, p, n);
       to += n;
     } else {
       to += snprintf(to, 7, "\\u%04x", n == 0 ? 0xfffdu : *p);
@@ -303,9 +283,12 @@ static void json_gauges(struct json *o, uint64_t at_ns, uint64_t waiting, uint64
 }
 
 static void json_span(struct json *o, const struct uvs__trace_span *x, bool lanes) {
-  const struct uvs__trace_record *r = x->record == UVS__NONE ? NULL : &o->v->records[x->record];
-
-  name_track(o, r == NULL ? UVS__TRACK_LOOP : r->track);
+  if (x->record == UVS__NONE) { /* the loop is held up now */
+    name_track(o, UVS__TRACK_LOOP);
+    json_slice(o, x, "held", "loop held up", "");
+    return;
+  }
+  name_track(o, o->v->records[x->record].track);
   switch ((enum uvs__trace_span_kind)x->kind) {
   case UVS__SPAN_RUN:
     json_run(o, x, lanes);
@@ -329,7 +312,7 @@ static void json_span(struct json *o, const struct uvs__trace_span *x, bool lane
     json_end(o, x);
     break;
   case UVS__SPAN_COUNTS:
-    json_gauges(o, x->at_ns, r->id, r->ns);
+    json_gauges(o, x->at_ns, o->v->records[x->record].id, o->v->records[x->record].ns);
     break;
   case UVS__SPAN_NONE:
     break;

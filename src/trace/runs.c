@@ -21,7 +21,7 @@ static void fill_run(const struct uvs__view *v, const struct uvs__trace_span *x,
     if (r->track != UVS__TRACK_LOOP)
       ret->runner = r->track >= UVS__TRACK_THREADS ? UVS_ON_CALLER : (int)r->track - 1;
     ret->id = r->id;
-    ret->culprit = r->detail;
+    ret->culprit = r->detail < 0 ? -1 : (uint8_t)r->detail;
     ret->late_ns = (int64_t)r->ns;
     memcpy(ret->name, uvs__view_name(v, x->record), strlen(uvs__view_name(v, x->record)));
   }

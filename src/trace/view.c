@@ -132,8 +132,8 @@ static void open_span(struct span_reader *p, enum uvs__trace_span_kind kind, uin
   add_span(v, kind, record, v->records[record].at_ns, v->until_ns)->open = true;
 }
 
-/* The newest open span of this kind, on the track of this record and for the same task, is no
- * longer open. NULL: there is none, because its beginning was overwritten. */
+/* The newest open span of this kind, and of the same task, ends with this record. NULL: there is
+ * none, because its beginning was overwritten. */
 static struct uvs__trace_span *close_span(struct span_reader *p, enum uvs__trace_span_kind kind,
                                           uint32_t record) {
   const struct uvs__trace_record *r = &p->v->records[record];
@@ -143,7 +143,7 @@ static struct uvs__trace_span *close_span(struct span_reader *p, enum uvs__trace
     struct uvs__trace_span *x = &p->v->spans[open->span[i]];
     const struct uvs__trace_record *begin = &p->v->records[x->record];
 
-    if (x->kind != kind || begin->track != r->track || (r->id != 0 && begin->id != r->id))
+    if (x->kind != kind || (r->id != 0 && begin->id != r->id))
       continue;
     memmove(open->span + i, open->span + i + 1, (size_t)(--open->count - i) * sizeof *open->span);
     x->open = false;
@@ -177,11 +177,8 @@ static void read_record(struct span_reader *p, uint32_t i, bool runs_only) {
     break;
   case UVS__TRACE_UNBEGUN:
     x = close_span(p, UVS__SPAN_RUN, i);
-    if (x == NULL)
-      break;
-    x->kind = UVS__SPAN_NONE;
-    if (v->records[x->record].ns > 0 && !runs_only)
-      x[1].kind = UVS__SPAN_NONE;
+    if (x != NULL)
+      x->kind = UVS__SPAN_NONE;
     break;
   case UVS__TRACE_PASS:
     if (r->ns != 0 && r->at_ns - r->ns >= UVS__HELD_MIN_NS)
@@ -305,7 +302,7 @@ static int link_spans(uvs_t *s, struct uvs__view *v) {
       continue;
     key.id = v->records[x->record].id;
     found = bsearch(&key, list, n, sizeof *list, by_submission_id);
-    if (found != NULL && found->span->at_ns <= x->at_ns)
+    if (found != NULL && !found->span->linked && found->span->at_ns <= x->at_ns)
       x->linked = found->span->linked = true;
   }
   uvs__mem_free(&s->mem, list);

@@ -153,6 +153,81 @@ TEST limits_retries_and_pending_runs_add_up(void) {
   PASS();
 }
 
+/* X2 X5: the new task keeps the id of the old one, and has a first run again. */
+TEST a_task_that_is_replaced_adds_up(void) {
+  struct fixture f;
+
+  CHECK_CALL(open_traced(&f));
+  for (int i = 0; i < 3; i++) {
+    uvs_task_t t = fixture_rate(&f, 'a' + i, UVS_MS(10), UVS_MS(10));
+
+    t.name = "same";
+    t.done = NULL; /* else the new task gets an id of its own */
+    t.flags = UVS_REPLACE;
+    submit(&f, t);
+    fixture_advance_ms(&f, 25);
+  }
+  ASSERT(is_written(&f, "submit=3 run:same=6 end:cancelled=2 arrow=1"));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* X2: a plain task that ends by uvs_finish, and one whose body finishes itself. */
+TEST plain_tasks_that_finish_later_add_up(void) {
+  struct fixture f;
+  uvs_id_t id;
+
+  CHECK_CALL(open_traced(&f));
+  uvs_task_t t = fixture_once(&f, 'p', 0);
+  t.done = NULL;
+  probe_of(&t)->ret = UVS_PENDING;
+  id = submit(&f, t);
+  fixture_turn(&f);
+  ASSERT(is_written(&f, "run=1 running=0 end:completed=0"));
+  ASSERT_RC(0, uvs_finish(f.s, id, 0));
+  ASSERT(is_written(&f, "run=1 end:completed=1"));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+static struct {
+  uv_thread_t loop_thread;
+  _Atomic int reads;
+} slow_start;
+
+/* The second time that the runner reads the clock, its limit has passed. */
+static int64_t slow_start_now(void *clock) {
+  uv_thread_t self = uv_thread_self();
+
+  if (!uv_thread_equal(&self, &slow_start.loop_thread) &&
+      atomic_fetch_add(&slow_start.reads, 1) == 1)
+    vclock_advance_ns(clock, UVS_MS(10));
+  return vclock_now(clock);
+}
+
+/* X2 */
+TEST a_run_whose_body_was_not_called_is_not_in_the_trace(void) {
+  struct fixture f;
+
+  fixture_init(&f);
+  f.options.concurrency = 1;
+  f.options.clock.monotonic_ns = slow_start_now;
+  slow_start.loop_thread = uv_thread_self();
+  CHECK_CALL(fixture_open_turned(&f));
+  ASSERT_RC(0, uvs_trace_open(f.s, NULL));
+  uvs_task_t t = fixture_once(&f, 'a', 0);
+  t.limit.total_ns = UVS_MS(10);
+  submit(&f, t);
+  vclock_advance_ns(&f.clock, UVS_MS(1)); /* it is late, too */
+  ASSERT_RC(0, uvs_clock_changed(f.s));
+  fixture_turn(&f);
+  ASSERT_STR_EQ("", log_string(&f, EV_WORK));
+  ASSERT(atomic_load(&slow_start.reads) >= 2);
+  ASSERT(is_written(&f, "run=0 late=0 submit=1 end:'timed out'=1"));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* X2 */
 TEST a_policy_that_drops_or_runs_here_adds_up(void) {
   static const int policies[] = {UVS_REJECT_DISCARD, UVS_REJECT_DISCARD_OLDEST,
@@ -202,6 +277,37 @@ TEST lanes_have_rows_of_their_own_if_asked(void) {
   PASS();
 }
 
+/* X7 */
+TEST a_lane_with_several_runs_at_once_has_several_rows(void) {
+  uvs_lane_options_t o;
+  uvs_lane_t lane;
+  struct fixture f;
+
+  fixture_init(&f);
+  f.pool = FAKEPOOL_REAL;
+  f.options.concurrency = 2;
+  CHECK_CALL(fixture_open_turned(&f));
+  ASSERT_RC(0, uvs_trace_open(f.s, NULL));
+  uvs_lane_options_init(&o);
+  o.width = 2;
+  ASSERT_RC(0, uvs_lane_open(f.s, &o, &lane));
+  gate_init(false);
+  for (int i = 0; i < 2; i++) {
+    uvs_task_t t = fixture_once(&f, 'a' + i, 0);
+
+    t.lane = lane;
+    probe_of(&t)->act = gate_pass;
+    submit(&f, t);
+  }
+  ASSERT(gate_wait(&f, 2));
+  vclock_advance_ns(&f.clock, UVS_MS(5));
+  gate_let(2);
+  ASSERT(fixture_wait_log(&f, EV_DONE, 0, 2));
+  ASSERT(traced_is(f.s, UVS_NEVER, UVS_TRACE_LANES, "run=2 lane=2 lanes=2 tracks=2"));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 /* ---- names ---- */
 
 /* X6 */
@@ -218,8 +324,7 @@ TEST any_name_gives_valid_json(void) {
       "\xf4\x90\x80\x80",
       "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80",
       "12345678901234567890\xe2\x82",
-      "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80"
-      "\x80\x80\x80",
+      "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80",
       "\\u0000",
       "%s%n%d",
   };
@@ -424,7 +529,7 @@ static bool stuck_is_written;
 static int write_stuck(void *arg) {
   struct fixture *f = arg;
 
-  stuck_is_written = is_written(f, "run:stuck=1 running=1 run=2 submit=2");
+  stuck_is_written = is_written(f, "run:stuck=1 running=1 run=2 submit=2 held=0");
   return 0;
 }
 
@@ -714,8 +819,12 @@ SUITE(contents) {
   RUN_TEST(a_late_run_has_a_lead_in_named_by_its_culprit);
   RUN_TEST(a_deadline_before_the_beginning_of_time_is_not_negative);
   RUN_TEST(limits_retries_and_pending_runs_add_up);
+  RUN_TEST(a_task_that_is_replaced_adds_up);
+  RUN_TEST(plain_tasks_that_finish_later_add_up);
+  RUN_TEST(a_run_whose_body_was_not_called_is_not_in_the_trace);
   RUN_TEST(a_policy_that_drops_or_runs_here_adds_up);
   RUN_TEST(lanes_have_rows_of_their_own_if_asked);
+  RUN_TEST(a_lane_with_several_runs_at_once_has_several_rows);
   RUN_TEST(any_name_gives_valid_json);
   RUN_TEST(random_names_give_valid_json);
 }
