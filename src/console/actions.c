@@ -4,37 +4,9 @@
  */
 #include "console/server.h"
 
-#include "console/json.h"
 #include "console/query.h"
 
 #include <uvsched/control.h>
-
-/* ---- answers ---- */
-
-void uvs__action_say(struct uvs__request *r, int code, uint64_t count) {
-  struct uvs__text text = {NULL, 0, 0};
-  struct uvs__json j;
-
-  uvs__cache_forget(r->console);
-  if (code < 0) {
-    uvs__request_answer(r,
-                        code == UV_ENOENT   ? MHD_HTTP_NOT_FOUND
-                        : code == UV_EINVAL ? MHD_HTTP_BAD_REQUEST
-                                            : MHD_HTTP_CONFLICT,
-                        uvs__answer_error(code == UV_EALREADY ? "it is so already"
-                                          : code == UV_ENOENT ? "there is no such task or job now"
-                                                              : uvs_strerror(code)));
-    return;
-  }
-  uvs__json_init(&j, uvs__text_write, &text);
-  uvs__json_open(&j, NULL, '{');
-  uvs__json_bool(&j, "ok", true);
-  uvs__json_uint(&j, "count", count);
-  uvs__json_close(&j, '}');
-  if (uvs__json_end(&j) != 0)
-    uvs__text_free(&text);
-  uvs__request_answer(r, MHD_HTTP_OK, uvs__answer_text("application/json", &text));
-}
 
 /* ---- the actions ---- */
 
@@ -84,8 +56,8 @@ static const struct action {
     {"/tasks/resume", resume_task},
     {"/pause", pause_all},
     {"/resume", resume_all},
-    {"/jobs/redrive", uvs__jobs_redrive},
-    {"/jobs/cancel", uvs__jobs_cancel},
+    {"/jobs/redrive", uvs__console_redrive},
+    {"/jobs/cancel", uvs__console_cancel_job},
 };
 
 static const struct action *find_action(const char *target) {
@@ -104,11 +76,12 @@ enum MHD_Result uvs__action_do(struct uvs__request *r) {
   int rc = find_action(r->target)->act(r);
   struct MHD_Response *answer;
 
+  uvs__cache_forget(r->console);
   if (rc == UVS_PENDING) {
     uvs__request_suspend(r);
     return MHD_YES;
   }
-  uvs__action_say(r, rc, 1);
+  uvs__request_say(r, rc, 1);
   answer = r->answer;
   r->answer = NULL;
   return uvs__answer_queue(r->connection, r->status, answer);

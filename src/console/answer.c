@@ -43,12 +43,6 @@ struct MHD_Response *uvs__answer_text(const char *type, struct uvs__text *text) 
   return with_headers(answer, type);
 }
 
-struct MHD_Response *uvs__answer_copy(const char *type, const char *text) {
-  return with_headers(
-      MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY),
-      type);
-}
-
 struct MHD_Response *uvs__answer_page(void) {
   return with_headers(MHD_create_response_from_buffer(uvs__page_size, (void *)(uintptr_t)uvs__page,
                                                       MHD_RESPMEM_PERSISTENT),

@@ -68,7 +68,7 @@ static void begin(struct uvs_console_s *c, struct uvs__entry *e) {
     rc = uvs__survey_open(&e->survey, e->target);
     e->surveying = rc == 0;
     if (rc == 0) {
-      uvs__console_kick(c);
+      c->kick(c);
       return;
     }
   } else {

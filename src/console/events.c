@@ -147,7 +147,7 @@ static void resume(struct uvs__client *x) {
   if (x->suspended) {
     x->suspended = false;
     MHD_resume_connection(x->connection);
-    uvs__console_kick(x->console);
+    x->console->kick(x->console);
   }
 }
 

@@ -162,10 +162,10 @@ static void on_stats(uvs_jobs_t *jobs, int status, const uvs_jobs_stats_t *stats
     return;
   rc = ask_list(r);
   if (rc < 0)
-    uvs__action_say(r, rc, 0);
+    uvs__request_say(r, rc, 0);
 }
 
-enum MHD_Result uvs__jobs_get(struct uvs__request *r) {
+enum MHD_Result uvs__console_get_jobs(struct uvs__request *r) {
   struct uvs_console_s *c = r->console;
   uint64_t now_ns = uv_hrtime();
   int rc;
@@ -194,7 +194,7 @@ enum MHD_Result uvs__jobs_get(struct uvs__request *r) {
   return MHD_YES;
 }
 
-void uvs__jobs_free(struct uvs_console_s *c) {
+void uvs__console_free_jobs(struct uvs_console_s *c) {
   uvs__text_free(&c->jobs_text);
 }
 
@@ -205,7 +205,7 @@ static void on_count(uvs_jobs_t *jobs, int status, uint64_t count, void *arg) {
 
   (void)jobs;
   if (r != NULL)
-    uvs__action_say(r, status, count);
+    uvs__request_say(r, status, count);
 }
 
 static void on_cancelled(uvs_jobs_t *jobs, int status, void *arg) {
@@ -222,7 +222,7 @@ static int begin_action(struct uvs__request *r, uvs_job_filter_t *f,
   return uvs__later_begin(r) == NULL ? UV_ENOMEM : 0;
 }
 
-int uvs__jobs_redrive(struct uvs__request *r) {
+int uvs__console_redrive(struct uvs__request *r) {
   char texts[2][UVS_JOB_ID_MAX + 1];
   uvs_job_filter_t f;
   int rc = begin_action(r, &f, texts);
@@ -236,7 +236,7 @@ int uvs__jobs_redrive(struct uvs__request *r) {
   return rc < 0 ? rc : UVS_PENDING;
 }
 
-int uvs__jobs_cancel(struct uvs__request *r) {
+int uvs__console_cancel_job(struct uvs__request *r) {
   char texts[2][UVS_JOB_ID_MAX + 1];
   uvs_job_filter_t f;
   int rc = begin_action(r, &f, texts);

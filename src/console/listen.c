@@ -119,29 +119,22 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
   arm(c);
 }
 
-void uvs__console_kick(struct uvs_console_s *c) {
+static void kick(struct uvs_console_s *c) {
   if (c->kicked)
     return;
   c->kicked = true;
   arm(c);
 }
 
-void uvs__console_about(const struct uvs_console_s *c, struct uvs__stats_about *ret) {
-  *ret = (struct uvs__stats_about){.own_lane = c->lane,
-                                   .may_act = c->guard.token != NULL,
-                                   .has_jobs = c->jobs.jobs != NULL,
-                                   .has_events = true};
-}
-
 /* ---- close ---- */
 
-void uvs__console_let_go(struct uvs_console_s *c) {
+static void let_go(struct uvs_console_s *c) {
   uvs_console_close_cb cb = c->on_close;
   void *arg = c->arg;
 
   if (!c->ended || c->handles > 0 || c->laters != NULL)
     return;
-  uvs__jobs_free(c);
+  uvs__console_free_jobs(c);
   uvs__console_free(c->guard.hosts);
   uvs__console_free(c->guard.token);
   uvs__console_free(c);
@@ -153,7 +146,7 @@ static void on_handle_closed(uv_handle_t *handle) {
   struct uvs_console_s *c = handle->data;
 
   c->handles--;
-  uvs__console_let_go(c);
+  let_go(c);
 }
 
 static void stop(struct uvs_console_s *c) {
@@ -179,7 +172,7 @@ static void on_lane_quiet(uvs_t *s, uvs_lane_t lane, void *arg) {
   (void)s, (void)lane;
   stop(c);
   c->ended = true;
-  uvs__console_let_go(c);
+  let_go(c);
 }
 
 static int ignore_task(uvs_t *s, const uvs_info_t *info, void *arg) {
@@ -391,6 +384,8 @@ int uvs_console_listen(uvs_t *s, const uvs_console_options_t *given, uvs_console
   if (c == NULL)
     return UV_ENOMEM;
   c->s = s;
+  c->kick = kick;
+  c->let_go = let_go;
   if (o.jobs != NULL)
     c->jobs = *o.jobs;
   rc = set_up_guard(c, &o);

@@ -38,69 +38,6 @@ void uvs__connection_notify(void *console, struct MHD_Connection *connection, vo
   }
 }
 
-static struct uvs__connection *connection_of(struct MHD_Connection *connection) {
-  const union MHD_ConnectionInfo *info =
-      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-
-  return info == NULL ? NULL : info->socket_context;
-}
-
-void uvs__request_lives(struct uvs__request *r, uint64_t ns) {
-  struct uvs__connection *x = connection_of(r->connection);
-
-  if (x != NULL)
-    x->until_ns = uv_hrtime() + ns;
-}
-
-/* ---- what ends later ---- */
-
-struct uvs__later *uvs__later_begin(struct uvs__request *r) {
-  struct uvs_console_s *c = r->console;
-  struct uvs__later *later = uvs__console_alloc(sizeof *later);
-
-  if (later == NULL)
-    return NULL;
-  *later =
-      (struct uvs__later){.console = c, .request = r, .began_ns = uv_hrtime(), .next = c->laters};
-  if (c->laters != NULL)
-    c->laters->prev = later;
-  c->laters = later;
-  r->later = later;
-  return later;
-}
-
-struct uvs__request *uvs__later_end(struct uvs__later *later) {
-  struct uvs_console_s *c = later->console;
-  struct uvs__request *r = later->request;
-
-  *(later->prev == NULL ? &c->laters : &later->prev->next) = later->next;
-  if (later->next != NULL)
-    later->next->prev = later->prev;
-  uvs__console_free(later);
-  if (r != NULL)
-    r->later = NULL;
-  else
-    uvs__console_let_go(c);
-  return r;
-}
-
-static void stop_waiting(struct uvs__request *r) {
-  if (r->later != NULL)
-    r->later->request = NULL;
-  r->later = NULL;
-}
-
-void uvs__later_close(struct uvs_console_s *c) {
-  for (struct uvs__later *later = c->laters; later != NULL; later = later->next) {
-    struct uvs__request *r = later->request;
-
-    if (r != NULL) {
-      stop_waiting(r);
-      uvs__request_resume(r);
-    }
-  }
-}
-
 /* ---- requests ---- */
 
 void *uvs__request_begin(void *console, const char *target, struct MHD_Connection *connection) {
@@ -118,7 +55,7 @@ void *uvs__request_begin(void *console, const char *target, struct MHD_Connectio
 void uvs__request_end(void *console, struct MHD_Connection *connection, void **request,
                       enum MHD_RequestTerminationCode why) {
   struct uvs__request *r = *request;
-  struct uvs__connection *x = connection_of(connection);
+  struct uvs__connection *x = uvs__connection_of(connection);
 
   (void)console, (void)why;
   if (x != NULL)
@@ -126,32 +63,12 @@ void uvs__request_end(void *console, struct MHD_Connection *connection, void **r
   if (r == NULL)
     return;
   uvs__cache_leave(r);
-  stop_waiting(r);
+  uvs__later_leave(r);
   if (r->answer != NULL)
     MHD_destroy_response(r->answer);
   uvs__console_free(r->target);
   uvs__console_free(r);
   *request = NULL;
-}
-
-void uvs__request_suspend(struct uvs__request *r) {
-  r->suspended = true;
-  MHD_suspend_connection(r->connection);
-}
-
-void uvs__request_resume(struct uvs__request *r) {
-  if (r->suspended) {
-    r->suspended = false;
-    MHD_resume_connection(r->connection);
-  }
-  uvs__console_kick(r->console);
-}
-
-void uvs__request_answer(struct uvs__request *r, unsigned status, struct MHD_Response *answer) {
-  r->answer = answer;
-  r->status = status;
-  r->answered = true;
-  uvs__request_resume(r);
 }
 
 static enum MHD_Result refuse(struct uvs__request *r, unsigned status, const char *text) {
@@ -209,7 +126,7 @@ static unsigned check(struct uvs__request *r, const struct headers *h, const cha
   bool has_token;
 
   *ret_text = "no memory";
-  if (connection_of(r->connection) == NULL)
+  if (uvs__connection_of(r->connection) == NULL)
     return MHD_HTTP_SERVICE_UNAVAILABLE;
   *ret_text = "the request target is too long";
   if (r->target == NULL)
@@ -250,7 +167,7 @@ static enum MHD_Result route(struct uvs__request *r, const char *method) {
   if (uvs__query_path_is(r->target, "/events"))
     return uvs__events_get(r);
   if (uvs__query_path_is(r->target, "/jobs.json"))
-    return uvs__jobs_get(r);
+    return uvs__console_get_jobs(r);
   if (uvs__query_path_is(r->target, "/trace.json"))
     return uvs__recording_get(r);
   if (uvs_console_type(r->target) == NULL)

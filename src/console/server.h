@@ -4,6 +4,7 @@
  *
  *   listen.c    opens and closes; the loop's handles; the bounds on time
  *   request.c   one request: who may, what it asks for
+ *   waiting.c   requests that wait for their answer
  *   answer.c    responses and their headers
  *   cache.c     resources that several clients ask for at once are rendered once
  *   events.c    live updates
@@ -126,8 +127,11 @@ struct uvs_console_s {
   uint64_t jobs_next_ns; /* when the statistics may be asked for again */
 
   struct uvs__later *laters;
-  bool own_trace; /* the console has opened the recorder */
-  bool tracing;   /* a trace is being written */
+  /* For the files below listen.c. */
+  void (*kick)(struct uvs_console_s *c);   /* MHD_run, soon */
+  void (*let_go)(struct uvs_console_s *c); /* frees it if nothing uses it any more */
+  bool own_trace;                          /* the console has opened the recorder */
+  bool tracing;                            /* a trace is being written */
 
   uvs_console_close_cb on_close;
   void *arg;
@@ -135,9 +139,8 @@ struct uvs_console_s {
 
 /* ---- answer.c ---- */
 
-/* A response with all headers. It takes the text; or it copies it. NULL: no memory. */
+/* A response with all headers. It takes the text. NULL: no memory. */
 struct MHD_Response *uvs__answer_text(const char *type, struct uvs__text *text);
-struct MHD_Response *uvs__answer_copy(const char *type, const char *text);
 struct MHD_Response *uvs__answer_page(void);
 void uvs__answer_headers(struct MHD_Response *answer, const char *type);
 /* {"error": ...} */
@@ -156,20 +159,28 @@ void uvs__request_end(void *console, struct MHD_Connection *connection, void **r
                       enum MHD_RequestTerminationCode why);
 void uvs__connection_notify(void *console, struct MHD_Connection *connection, void **context,
                             enum MHD_ConnectionNotificationCode what);
+/* ---- waiting.c ---- */
+
+struct uvs__connection *uvs__connection_of(struct MHD_Connection *connection); /* NULL: no memory */
+void uvs__request_lives(struct uvs__request *r, uint64_t ns); /* sets the bound on its time */
 /* Stops the work on it until uvs__request_answer. */
 void uvs__request_suspend(struct uvs__request *r);
 /* Goes on with a suspended request: as if it had just arrived, unless it has an answer. */
 void uvs__request_resume(struct uvs__request *r);
 /* The answer of a request; resumes it, if it is suspended. Takes the response. */
 void uvs__request_answer(struct uvs__request *r, unsigned status, struct MHD_Response *answer);
-void uvs__request_lives(struct uvs__request *r, uint64_t ns); /* sets the bound on its time */
 
+/* How an action went: code 0, with a count; or an error. */
+void uvs__request_say(struct uvs__request *r, int code, uint64_t count);
 /* The work that r waits for begins. NULL: no memory. */
 struct uvs__later *uvs__later_begin(struct uvs__request *r);
 /* It has ended. Returns the request; NULL: it has ended, and the console may be freed. */
 struct uvs__request *uvs__later_end(struct uvs__later *later);
+void uvs__later_leave(struct uvs__request *r); /* the request ends before */
 /* Requests that wait go on without an answer. */
 void uvs__later_close(struct uvs_console_s *c);
+
+void uvs__console_about(const struct uvs_console_s *c, struct uvs__stats_about *ret);
 
 /* ---- cache.c ---- */
 
@@ -191,23 +202,16 @@ void uvs__events_free(struct uvs_console_s *c);
 
 bool uvs__action_exists(const char *target);
 enum MHD_Result uvs__action_do(struct uvs__request *r);
-void uvs__action_say(struct uvs__request *r, int code, uint64_t count);
 
 /* ---- jobs.c ---- */
 
-enum MHD_Result uvs__jobs_get(struct uvs__request *r);
-int uvs__jobs_redrive(struct uvs__request *r);
-int uvs__jobs_cancel(struct uvs__request *r);
-void uvs__jobs_free(struct uvs_console_s *c);
+enum MHD_Result uvs__console_get_jobs(struct uvs__request *r);
+int uvs__console_redrive(struct uvs__request *r);
+int uvs__console_cancel_job(struct uvs__request *r);
+void uvs__console_free_jobs(struct uvs_console_s *c);
 
 /* ---- recording.c ---- */
 
 enum MHD_Result uvs__recording_get(struct uvs__request *r);
-
-/* ---- listen.c ---- */
-
-void uvs__console_kick(struct uvs_console_s *c);   /* MHD_run, soon */
-void uvs__console_let_go(struct uvs_console_s *c); /* frees it if nothing uses it any more */
-void uvs__console_about(const struct uvs_console_s *c, struct uvs__stats_about *ret);
 
 #endif
