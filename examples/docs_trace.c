@@ -19,7 +19,7 @@ static int write_to_file(const char *data, size_t size, void *file) {
   return fwrite(data, 1, size, file) == size ? 0 : UV_EIO;
 }
 
-/* Loop thread: something was late, and the recorder knows why. */
+/* The trigger, on the loop thread: writes the last 10 s to a file. */
 static void keep_trace(uvs_t *s, int reason, int64_t ns, uvs_id_t id, void *arg) {
   FILE *file = tmpfile(); /* a real program gives each file a name */
   (void)id, (void)arg;
@@ -47,7 +47,7 @@ static int print_last_runs(uvs_t *s) {
   uvs_trace_run_t run[20];
   size_t count;
   int rc;
-  uvs_trace_run_init(&run[0]); /* the first one says how large they are */
+  uvs_trace_run_init(&run[0]); /* its size says how large each element is */
   rc = uvs_trace_runs(s, UVS_SEC(60), run, 20, &count);
   for (size_t i = 0; rc == 0 && i < count; i++) {
     if (run[i].what == UVS_TRACE_HELD)

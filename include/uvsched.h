@@ -222,8 +222,8 @@ typedef struct {
    * wake-up: 1 ns (no sharing) to 1 ms. Takes one more handle, a uv_poll. With brief runs, a runner
    * stays in its pool thread for up to 1 ms. Linux only; not with a replaced clock. */
   int64_t precise_ns;
-  const char *name; /* of the scheduler, in metrics; copied, up to UVS_NAME_MAX bytes of UTF-8 */
-  int max_names;    /* most task names with statistics of their own: uvs_name_stats; default 64 */
+  const char *name; /* of the scheduler, in metrics; copied; up to UVS_NAME_MAX bytes of UTF-8 */
+  int max_names;    /* task names with statistics (uvs_name_stats), at most; 0 to 256; default 64 */
 } uvs_options_t;
 
 static inline void uvs_options_init(uvs_options_t *o) {

@@ -67,7 +67,7 @@ typedef struct uvs_job_s uvs_job_t;   /* a claimed job, as its handler sees it *
 #define UVS_JOB_PROGRESS_MAX 1024       /* bytes of a progress note */
 #define UVS_JOB_ERROR_MAX 500           /* bytes of the reason of a failure; more is cut off */
 #define UVS_JOBS_PUT_MAX 1000           /* jobs in one uvs_jobs_put_many */
-#define UVS_JOBS_PUT_BYTES_MAX 67108864 /* bytes of their payloads together: 64 MiB */
+#define UVS_JOBS_PUT_BYTES_MAX 67108864 /* bytes of payload in one uvs_jobs_put_many: 64 MiB */
 #define UVS_JOBS_END_NS INT64_C(9007199254740992000) /* 2^53 us, 2255-06-05 */
 
 /* Codes that libuv does not have. */
@@ -128,8 +128,8 @@ typedef struct {
    * uvsched, the call answers UV_ENOENT and makes nothing. Default 0: the store is made. */
   int existing;
 
-  /* The largest payload that a put by this process may have, 1 to UVS_JOB_PAYLOAD_MAX; default
-   * 64 KiB. Jobs that other processes have put are claimed and read whatever their size. */
+  /* The largest payload that this process may put, 1 to UVS_JOB_PAYLOAD_MAX bytes; default 64 KiB.
+   * The limit does not apply to jobs that other processes have put: they are claimed and read. */
   uint32_t max_payload_bytes;
 } uvs_jobs_options_t;
 
@@ -241,17 +241,17 @@ typedef void (*uvs_put_cb)(uvs_jobs_t *jobs, const uvs_put_result_t *results, si
  *
  * Results: 0; UVS_JOB_EXISTS; UV_EEXIST (UVS_KEY_ERROR); UVS_EUNKNOWN (repeat with the id in the
  *          result, soon: see keep_done_ns); UVS_EDOWN; UV_ENOSPC; UV_ENOMEM.
- * Returns: 0; UV_EINVAL (uvs_jobs_check says why); UV_E2BIG (payload or meta); UV_EAGAIN
- *          (max_queued); UV_ENOMEM; UV_ESHUTDOWN.
+ * Returns: 0; UV_EINVAL (uvs_jobs_check says why); UV_E2BIG (a payload, meta, or all
+ *          payloads together); UV_EAGAIN (max_queued); UV_ENOMEM; UV_ESHUTDOWN.
  */
 UVS_API int uvs_jobs_put(uvs_jobs_t *jobs, const uvs_job_spec_t *spec, uvs_put_cb cb, void *arg);
 UVS_API int uvs_jobs_put_many(uvs_jobs_t *jobs, const uvs_job_spec_t *specs, size_t n,
                               uvs_put_cb cb, void *arg);
 
-/* Check a spec. Writes one line that names the field that is wrong, or "" if nothing is wrong. A
- * payload that is too large is named with its size and the limit. uvs_jobs_check returns 0,
- * UV_EINVAL or UV_E2BIG as uvs_jobs_put would. uvs_job_check has no store: it allows a payload of
- * UVS_JOB_PAYLOAD_MAX. */
+/* Check a spec. Writes one line that names the field that is wrong, or "" if nothing is wrong. For
+ * a payload that is too large, the line has the size and the limit. uvs_jobs_check returns 0,
+ * UV_EINVAL or UV_E2BIG, as uvs_jobs_put would. uvs_job_check does the same without a store, and
+ * allows payloads of up to UVS_JOB_PAYLOAD_MAX bytes. */
 UVS_API int uvs_jobs_check(const uvs_jobs_t *jobs, const uvs_job_spec_t *spec, char *text,
                            size_t size);
 UVS_API int uvs_job_check(const uvs_job_spec_t *spec, char *text, size_t size);
@@ -352,8 +352,8 @@ UVS_API int uvs_job_error(uvs_job_t *job, const char *text);
 /* Put another job in the step that ends this job as done: both happen, or neither. If the run
  * fails, nothing is put. If the id or the key of the other job is in use, this job still ends as
  * done, and the other one is put only if its key_policy is UVS_KEY_REPLACE and its id is new.
- * Returns 0; UV_EINVAL; UV_E2BIG (also UVS_JOBS_PUT_BYTES_MAX in one run); UV_EAGAIN
- * (UVS_JOBS_PUT_MAX in one run); UV_ENOMEM. */
+ * Returns 0; UV_EINVAL; UV_E2BIG (also: more than UVS_JOBS_PUT_BYTES_MAX of payload in one run);
+ * UV_EAGAIN (more than UVS_JOBS_PUT_MAX jobs in one run); UV_ENOMEM. */
 UVS_API int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec);
 
 /* Extend the lease so that it ends lease_ns from now or later, and wait until the store has done

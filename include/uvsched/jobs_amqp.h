@@ -128,8 +128,8 @@ static inline void uvs_jobs_amqp_message_init(uvs_jobs_amqp_message_t *m) {
  * an id, a key, a priority and keep_done_ns; its name, queue and payload are set by this function.
  *
  * Thread:  any.
- * Returns: as uvs_jobs_put; UV_E2BIG: the body has more than 1 MiB, everything else more than
- *          64 KiB, or the encoded message more than max_payload_bytes of the store;
+ * Returns: as uvs_jobs_put; UV_E2BIG: the body is larger than 1 MiB, the rest of the message is
+ *          larger than 64 KiB, or the encoded message exceeds max_payload_bytes of the store;
  *          UV_EINVAL also if a header is nested deeper than 32 levels, or a property is longer than
  *          AMQP allows.
  */

@@ -96,12 +96,12 @@ typedef struct {
   uint64_t heap_ops;    /* insertions into the delay queue, moves inside it, removals from it */
   uint64_t wakeups;     /* loop passes that the scheduler asked for, by its timer or a wake-up */
   uint64_t concurrency; /* as uvs_concurrency */
-  /* How long the ready task that starts next has been ready; 0: none is. Each priority, the loop
-   * and each executor have such a task; the oldest counts. A task that waits for a place in its
-   * lane does not count. */
+  /* How long the oldest ready task has been ready; 0: no task is ready. Only the tasks that start
+   * next are looked at: of each priority, on the loop, on the pool and on each executor. A task
+   * that waits for a place in its lane does not count. */
   uint64_t oldest_ready_ns;
-  /* The loop was held up: callbacks, the scheduler's or others, kept it from a pass of the
-   * scheduler for 5 ms or longer beyond the time of the pass. The sum, and the longest. */
+  /* How long the loop was held up: the sum, and the longest time. Either a pass of the scheduler
+   * began 5 ms or more after its time, or a pass took 5 ms or more longer than budget_ns. */
   uint64_t loop_held_ns, loop_held_max_ns;
 } uvs_counts_t;
 
@@ -157,11 +157,12 @@ UVS_API int64_t uvs_quantile_ns(const uvs_histogram_t *h, double q);
 /* --------------------------------------------------------- names of tasks --- */
 
 /* Tasks with a name also have histograms by name. The first max_names names (uvs_options_t) have
- * their own, until the scheduler is freed. Each takes 2.2 KB when its first task is submitted. The
- * tasks of all other names are counted together under the name "other": those of further names, of
- * names that are not valid UTF-8, and of the name "other" itself. If there is no memory for a name,
- * its tasks are also counted there; a submission does not fail for that. max_names: 0 (no
- * statistics by name) to 256. */
+ * histograms of their own, until the scheduler is freed. They take 2.2 KB when the first task of
+ * the name is submitted. The tasks of all other names are counted together under the name "other":
+ * those of further names, of names that are not valid UTF-8, and of the name "other" itself. If
+ * there is no memory for a name, the submission does not fail, and the task is counted under
+ * "other", or, if there is no memory for that either, not by name. max_names: 0 (no statistics by
+ * name) to 256. */
 #define UVS_NAMES_MAX 256
 #define UVS_NAME_OTHER "other"
 
@@ -182,9 +183,10 @@ static inline void uvs_name_stats_init(uvs_name_stats_t *n) {
  * UV_EINVAL (NULL name, or no initialized *ret). */
 UVS_API int uvs_name_stats(uvs_t *s, const char *name, uvs_name_stats_t *ret);
 
-/* Visit all names that have statistics: "other" first if it has some, then in the order of their
- * first submission. If `each` returns a nonzero value, the visit ends, and uvs_each_name returns
- * that value. `each` may call anything. arg: that of uvs_each_name. Thread: any. UV_EINVAL. */
+/* Visit all names that have statistics: first "other", if it has any, then the names in the order
+ * of their first submission. If `each` returns a nonzero value, the visit ends, and uvs_each_name
+ * returns that value. `each` may call anything. arg: that of uvs_each_name. Thread: any.
+ * UV_EINVAL. */
 typedef int (*uvs_each_name_cb)(uvs_t *s, const uvs_name_stats_t *stats, void *arg);
 UVS_API int uvs_each_name(uvs_t *s, uvs_each_name_cb each, void *arg);
 
@@ -211,10 +213,11 @@ UVS_API int uvs_stats_write(uvs_t *s, int format, uvs_write_cb write, void *arg)
 /**
  * Write several schedulers as one page for Prometheus, version 0.0.4.
  *
- * Thread:  any that may use all of them; as uvs_stats_write.
- * Returns: 0; what `write` answered, if not 0; UV_EINVAL (n is 0, two schedulers have the same
- *          name, or two have none; NULL); UV_ENOMEM (the allocator of the first one has failed).
- *          If one of them was closed, nothing is written: UV_ESHUTDOWN.
+ * Thread:  any that may use all of the schedulers; `write` is called as by uvs_stats_write.
+ * Returns: 0; what `write` answered, if not 0; UV_EINVAL (n is 0, an argument is NULL, two
+ *          schedulers have the same name, or two have none); UV_ESHUTDOWN (a scheduler was closed);
+ *          UV_ENOMEM (from the allocator of the first scheduler). With these three codes
+ *          nothing was written.
  */
 UVS_API int uvs_stats_write_all(uvs_t *const *list, size_t n, uvs_write_cb write, void *arg);
 

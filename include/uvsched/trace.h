@@ -23,13 +23,14 @@ extern "C" {
 enum {
   UVS_TRACE_RUN = 0, /* a run of a task */
   UVS_TRACE_LATE,    /* a run that started late */
-  UVS_TRACE_HELD     /* the loop was held up: it did not look when it should have */
+  UVS_TRACE_HELD     /* the loop was held up: a pass began late (trigger: or took long) */
 };
 
 /* The trigger: a run started at least late_ns late (reason UVS_TRACE_LATE; ns: how late; id: the
  * task), or the loop was held up for at least held_ns (UVS_TRACE_HELD; ns: how long; id 0). Called
- * on the loop, soon after it happened. It may call anything; usually it calls uvs_trace_write. It
- * is not called again before quiet_ns has passed. arg: that of the options. */
+ * on the loop thread, soon after the event. The trigger may call anything; usually it calls
+ * uvs_trace_write. The next call is not made before quiet_ns has passed. arg: that of the
+ * options. */
 typedef void (*uvs_trace_cb)(uvs_t *s, int reason, int64_t ns, uvs_id_t id, void *arg);
 
 typedef struct {
@@ -54,9 +55,10 @@ static inline void uvs_trace_options_init(uvs_trace_options_t *o) {
  * Open a recorder. A scheduler has at most one.
  *
  * Thread:  any.
- * Owns:    copies *o (NULL: defaults); borrows o->arg until uvs_trace_close has returned, and a
- *          call of on_trigger that is then in progress, too.
- * Returns: 0; UV_EINVAL (an option out of range; on_trigger without a limit, or the reverse);
+ * Owns:    copies *o (NULL: defaults); borrows o->arg until uvs_trace_close has returned and no
+ *          call of on_trigger is in progress any more.
+ * Returns: 0; UV_EINVAL (an option out of range; on_trigger without late_ns and
+ *          held_ns, or one of these without on_trigger);
  *          UV_EALREADY (a recorder is open); UV_ENOMEM.
  */
 UVS_API int uvs_trace_open(uvs_t *s, const uvs_trace_options_t *o);
@@ -73,8 +75,8 @@ enum {
 /**
  * Write the last last_ns (UVS_NEVER: everything) as JSON, in Chrome's trace event format. `write`
  * gets whole lines. Recording goes on meanwhile; events that come later are not in the trace.
- * Works also while the loop is stuck, and while bodies do not return: a run in progress ends at the
- * time of the call.
+ * The call works also while the loop is stuck, and while bodies do not return: a run in progress is
+ * shown up to the time of the call.
  *
  * Thread:  any. `write` is called on the same thread, without a lock. It may call anything.
  * Memory:  up to three times what the recorder has, until the call returns.

@@ -17,9 +17,9 @@
 #include <amqp.h>
 #include <amqp_framing.h>
 
-/* What a job may have; together UVS_JOB_PAYLOAD_MAX. */
+/* The limits of a message in a job, in bytes; together UVS_JOB_PAYLOAD_MAX. */
 #define UVS__BODY_MAX 1048576
-#define UVS__ENVELOPE_MAX 65536 /* everything but the body */
+#define UVS__ENVELOPE_MAX 65536 /* of everything but the body */
 
 struct uvs__amqp_message {
   amqp_bytes_t exchange, routing_key, body;
@@ -31,7 +31,7 @@ struct uvs__amqp_message {
 int uvs__message_encode(const struct uvs__amqp_message *m, size_t max, uint8_t **ret,
                         size_t *ret_size);
 
-/* The same for a job: UV_E2BIG (more than UVS__BODY_MAX or UVS__ENVELOPE_MAX). */
+/* The same with the limits of a job: UV_E2BIG (UVS__BODY_MAX or UVS__ENVELOPE_MAX is exceeded). */
 int uvs__message_encode_job(const struct uvs__amqp_message *m, uint8_t **ret, size_t *ret_size);
 
 /* Decodes a message. The strings point into `data`, the headers are in the pool. Returns 0;

@@ -57,7 +57,7 @@ static int encode_parked(struct uvs__intake *in, struct uvs__taken *t, struct uv
 _Static_assert(UVS__BODY_MAX + UVS__ENVELOPE_MAX == UVS_JOB_PAYLOAD_MAX,
                "the largest message fits into a job");
 
-/* Does the store take the encoded message? */
+/* Does the store accept the encoded message? If not, frees it and writes the reason. */
 static int check_job(struct uvs__taken *t) {
   uvs_job_spec_t spec;
   int rc;

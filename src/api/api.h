@@ -58,14 +58,14 @@ bool uvs__rejection_known(int rejection, uvs_rejected_cb handler);
 struct uvs__runner;
 
 const struct uvs__runner *uvs__all_runners(uvs_t *s);
-/* The sum of the statistics `from` to `to` of all cells. */
+/* The sum of the statistics `from` to `to` over all cells. */
 void uvs__read_stats(const uvs_t *s, const struct uvs__runner *runners, int from, int to,
                      uvs_histogram_t *ret);
 
-/* The records of all names. They stay as long as the scheduler, so the lock is not needed. */
+/* The records of all names. No lock is needed to read them: they stay as long as the scheduler. */
 struct uvs__name_list {
   struct uvs__name_stat *const *of;
-  int from, to; /* `to` is not one of them */
+  int from, to; /* the records from `from` to `to` - 1 */
 };
 struct uvs__name_list uvs__all_names(uvs_t *s);
 

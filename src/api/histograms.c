@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * histograms: the histograms of a scheduler, and of its tasks by name: read.
+ * histograms: reads the histograms of a scheduler, and those of its tasks by name.
  *
  * No lock is held while a histogram is read: each is written by one thread at a time, and any
  * thread may read it (util/stats.h).

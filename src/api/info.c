@@ -202,7 +202,8 @@ static void copy_counts(const uvs_t *s, uvs_counts_t *ret) {
   ret->loop_held_max_ns = c->held_max_ns;
 }
 
-/* Lock held: the time at which the oldest of the next tasks in *r became ready, or until_ns. */
+/* Lock held: the time at which the oldest task in *r that may start next became ready; until_ns if
+ * there is none, or if that is earlier. */
 static uint64_t oldest_of(const uvs_t *s, const struct uvs__ready *r, uint64_t until_ns) {
   for (int i = 0; i < UVS__CLASSES; i++) {
     uint32_t next[] = {r->of[i].first, r->of[i].root};
@@ -215,7 +216,7 @@ static uint64_t oldest_of(const uvs_t *s, const struct uvs__ready *r, uint64_t u
   return until_ns;
 }
 
-/* Lock held: UVS__NEVER if no task is ready. */
+/* Lock held: the time at which the oldest ready task became ready; UVS__NEVER: no task is ready. */
 static uint64_t oldest_ready(const uvs_t *s) {
   uint64_t ready_ns = oldest_of(s, &s->loop_ready, UVS__NEVER);
 

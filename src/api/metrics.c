@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define TEXT_SIZE 512   /* several lines; the longest is below 300 */
-#define LABELS_SIZE 192 /* two names of 23 bytes, each with a backslash, and `culprit` or `le` */
+#define LABELS_SIZE 192 /* two names of 23 bytes, all escaped, and `culprit` or `le` */
 #define READABLE_SIZE 24
 #define SEC UINT64_C(1000000000)
 #define NAMED_FIRST 24 /* uvs_bucket_ns: 2^16 ns */
@@ -83,14 +83,14 @@ static const struct {
     {"ready", FIELD(ready), "state", "ready", AS_ABOVE},
     {"running", FIELD(running), "state", "running", AS_ABOVE},
     {"oldest ready", FIELD(oldest_ready_ns), NULL, NULL, "uvsched_oldest_ready_seconds", "gauge",
-     "How long the oldest of the tasks that start next has been ready."},
+     "How long the oldest ready task has been ready."},
     {"rejected", FIELD(rejected), NULL, NULL, "uvsched_submissions_rejected_total", "counter",
      "Submissions refused: too many tasks, or shut down."},
     {"runs", FIELD(runs), NULL, NULL, "uvsched_runs_total", "counter", "Runs started."},
     {"failed runs", FIELD(failed_runs), NULL, NULL, "uvsched_runs_failed_total", "counter",
      "Runs that failed, also of tasks that went on."},
     {"missed", FIELD(missed), NULL, NULL, "uvsched_runs_missed_total", "counter",
-     "Points of a fixed rate that passed without a run."},
+     "Points of a fixed rate or a calendar that passed without a run."},
     {"concurrency", FIELD(concurrency), NULL, NULL, "uvsched_concurrency", "gauge",
      "The most bodies that may run on the pool at once."},
     {"runners", FIELD(runners), NULL, NULL, "uvsched_runners", "gauge",
@@ -104,9 +104,9 @@ static const struct {
     {"wake-ups", FIELD(wakeups), NULL, NULL, "uvsched_wakeups_total", "counter",
      "Loop passes that the scheduler asked for."},
     {"loop held up", FIELD(loop_held_ns), NULL, NULL, "uvsched_loop_held_seconds_total", "counter",
-     "How long the loop was held up, in all."},
-    {"longest", FIELD(loop_held_max_ns), NULL, NULL, "uvsched_loop_held_max_seconds", "gauge",
-     "How long the loop was held up at most."},
+     "For how long the loop was held up, in total."},
+    {"held, longest", FIELD(loop_held_max_ns), NULL, NULL, "uvsched_loop_held_max_seconds", "gauge",
+     "The longest time for which the loop was held up."},
 };
 
 #define COUNTS (sizeof counters / sizeof counters[0])
@@ -285,7 +285,7 @@ static void write_histograms(const struct source *from, size_t n, struct out *o)
   }
 }
 
-/* There may be many names: so their buckets go only from 66 us to 69 s. */
+/* The bounds go only from 66 us to 69 s, because there may be many names. */
 static void write_names(const struct source *from, size_t n, struct out *o, bool late) {
   const char *metric =
       late ? "uvsched_named_run_late_seconds" : "uvsched_named_run_duration_seconds";
@@ -323,7 +323,7 @@ static void write_prometheus(const struct source *from, size_t n, struct out *o)
   write_names(from, n, o, false);
 }
 
-/* Do two schedulers have the same name, or none? Then their series would be the same. */
+/* Do two schedulers have the same name, or no name? Their series would have the same labels. */
 static bool any_same_name(uvs_t *const *list, size_t n) {
   for (size_t i = 0; i < n; i++) {
     for (size_t k = i + 1; k < n; k++) {
@@ -343,7 +343,7 @@ static int write_all(uvs_t *const *list, size_t n, struct source *from, struct o
   if (rc < 0)
     return rc;
   for (size_t i = 0; i < n; i++)
-    uvs_retain(from[i].s); /* `write` may close it */
+    uvs_retain(from[i].s); /* `write` may close the scheduler */
   write_prometheus(from, n, o);
   flush(o);
   for (size_t i = 0; i < n; i++)

@@ -93,7 +93,7 @@ static inline uint16_t uvs__flags_of(const uvs_t *s, const uvs_task_t *t, uint64
 
 /* ---- statistics by name ---- */
 
-/* Lock held: a run has started, or ended after run_ns. */
+/* Lock held: counts a run that has started, or one that has ended after run_ns. */
 static inline void uvs__name_started(uvs_t *s, const struct uvs__extra *x, const uvs_run_t *run) {
   if (x->name_stat != 0)
     uvs__stat_add(&s->name_stats.of[x->name_stat]->late, (uint64_t)run->late_ns);
@@ -104,7 +104,7 @@ static inline void uvs__name_ended(uvs_t *s, const struct uvs__extra *x, uint64_
     uvs__stat_add(&s->name_stats.of[x->name_stat]->run, run_ns);
 }
 
-/* ---- make.c, again ---- */
+/* ---- making tasks, continued ---- */
 
 /* Lock held: makes a WAITING task that is in no list and has no extra record. Needs room
  * (uvs__reserve). */

@@ -36,7 +36,8 @@ static struct uvs__name_stat *make_record(uvs_t *s, const char *name) {
   return r;
 }
 
-/* Lock held, but released: another thread has made the same record, or the last one. */
+/* Lock held, but released to free a record that is not needed: another thread has added one for the
+ * same name, or the last one. */
 static void free_spare(uvs_t *s, struct uvs__name_stat *r) {
   uvs__unlock(s);
   uvs__mem_free(&s->mem, r);

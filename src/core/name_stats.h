@@ -4,7 +4,8 @@
  *
  * Each name has a record, which stays until the scheduler is freed. A task with a name knows the
  * number of its record, so a run finds it without a look-up. The records are written under the
- * lock, because several runs of one name may start at the same time. Any thread may read them.
+ * lock, because several runs of one name may start at the same time. Any thread may read them
+ * without the lock.
  */
 #ifndef UVS__CORE_NAME_STATS_H
 #define UVS__CORE_NAME_STATS_H
@@ -17,11 +18,11 @@ struct uvs__name_stat {
   struct uvs__stat late, run;
 };
 
-/* The number of a record: 0 names none, and UVS__OTHER that of all names without one. */
+/* Numbers of records. 0: no record. UVS__OTHER: the record of all names without their own. */
 enum { UVS__OTHER = 1, UVS__NAME_STATS = UVS_NAMES_MAX + 2 };
 
 struct uvs__name_stats {
-  uint16_t most; /* constant: names with a record of their own */
+  uint16_t most; /* constant: the most names with a record of their own */
   uint16_t made; /* numbers below this have a record, except 0 and perhaps UVS__OTHER */
   uint16_t root; /* of the index by name; 0: it is empty */
   struct uvs__name_stat *of[UVS__NAME_STATS];
@@ -32,7 +33,7 @@ struct uvs__name_stats {
 uint16_t uvs__name_stat(uvs_t *s, const char *name);
 /* Lock held: the record of this name, which may be "other". NULL: there is none. */
 const struct uvs__name_stat *uvs__name_stat_find(const uvs_t *s, const char *name);
-/* The scheduler is freed: frees all records. */
+/* Frees all records, when the scheduler is freed. */
 void uvs__name_stats_free(uvs_t *s);
 
 /* Is the text valid UTF-8? */

@@ -51,7 +51,7 @@ struct uvs__counts {
   uint32_t runners, peak_runners; /* runners in a body: now; the most so far */
   uint64_t ended[UVS__OUTCOMES];
   uint64_t failed_runs, missed, rejected, wakeups;
-  uint64_t held_ns, held_max_ns; /* the loop was held up */
+  uint64_t held_ns, held_max_ns; /* how long the loop was held up: the sum, the longest */
 };
 
 /* A callback that the loop owes to something that is not a task. */
@@ -111,7 +111,7 @@ struct uvs__loop_state {
   struct uvs__call **last_call;
   struct uvs__cleanup *now_last;
   uint64_t pass_ns;    /* the present, or last, pass began */
-  uint64_t slept_ns;   /* the last pass ended */
+  uint64_t slept_ns;   /* when the last pass ended */
   uint64_t sent_ns;    /* wake_sent: since when a wake-up is on its way; UVS__NEVER: unknown */
   uint64_t carried_ns; /* when the first of several passes without enough time began; 0: none */
   uint64_t overrun_ns; /* by how much a body made the last pass exceed its budget */

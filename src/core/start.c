@@ -131,7 +131,7 @@ static void begin(uvs_t *s, struct uvs__task *t, struct uvs__extra *x, struct uv
   };
   x->seen = 0;
   x->timed_out = false;
-  if (!st->limited) /* else a limit may still pass before the body is called: uvs__return_body */
+  if (!st->limited) /* else see uvs__return_body: the limit may pass before the body is called */
     uvs__name_started(s, x, run);
   for (int i = 0; i < UVS_LATE_CAUSES; i++)
     x->late_by_ns[i] = run->late_by_ns[i];

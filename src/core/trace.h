@@ -23,7 +23,7 @@ enum uvs__trace_kind {
   UVS__TRACE_END,     /* the body has returned. detail: 0, or 1 + enum uvs__outcome of its task */
   UVS__TRACE_UNBEGUN, /* the limit has passed: the body of the run that has started is not called */
   UVS__TRACE_ENDED,   /* the outcome of a task is decided elsewhere. detail: enum uvs__outcome */
-  UVS__TRACE_PASS,    /* a loop pass begins. ns: since when the loop should have looked; 0: now */
+  UVS__TRACE_PASS,    /* a loop pass begins. ns: when it should have begun; 0: it is on time */
   UVS__TRACE_PASS_END,
   UVS__TRACE_CALL, /* `after` or `done` is called. detail: enum uvs__trace_call */
   UVS__TRACE_CALL_END,
@@ -104,8 +104,8 @@ void uvs__trace_put_pass_end(uvs_t *s, uint64_t now_ns);
 void uvs__trace_put_call(uvs_t *s, uint32_t slot, enum uvs__trace_call call, uint64_t now_ns);
 void uvs__trace_put_call_end(uvs_t *s, uint64_t now_ns);
 
-/* Lock held, and a recorder is open: since when should the loop have looked, although it has not
- * until now_ns? 0: it is not late. */
+/* Lock held, and a recorder is open: when the next loop pass should have begun, if it has not begun
+ * by now_ns. 0: it is not late. */
 uint64_t uvs__trace_held_since(const uvs_t *s, uint64_t now_ns);
 
 /* Lock held: is a recorder open? bench/trace.c compares with a library that has none. */

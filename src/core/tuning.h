@@ -57,9 +57,9 @@
  * run. So it delays others by a bounded time. */
 #define UVS__CATCH_UP_NS (1000 * UVS__MS)
 
-/* A pass that comes, or lasts, this much longer than it should counts: the loop was held up. The
- * timer's whole ms and a busy core are no news: with other programs on both cores, half of the runs
- * were 0.7 to 5 ms late (W5 on the loop). */
+/* The loop counts as held up if a pass begins this much after its time, or takes this much longer
+ * than its budget. Shorter delays are normal, because the timer counts whole ms and cores are busy:
+ * with other programs on both cores, half of the runs were 0.7 to 5 ms late (W5 on the loop). */
 #define UVS__HELD_UP_NS (5 * UVS__MS)
 
 /* The loop makes this many of its own tasks ready and then runs them, while they are still in the

@@ -93,7 +93,7 @@ struct uvs__wake uvs__wake_decide(uvs_t *s, uint64_t now_ns) {
   if (!send || at->wake_sent)
     return w;
   at->wake_sent = true;
-  /* A long call sends with the time at which it began: the loop has had a pass since then. */
+  /* now_ns may be from the beginning of a long call, and the loop may have had a pass since. */
   at->sent_ns = now_ns == 0 ? UVS__NEVER : now_ns > at->slept_ns ? now_ns : at->slept_ns;
   uvs__ticker_hold(&s->ticker);
   w.send = true;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #define LEAST_INTERVAL_NS UVS_SEC(1)
-#define PAYLOAD_MAX 65536 /* one step may make the jobs of 1000 missed occurrences */
+#define PAYLOAD_MAX 65536 /* small, because one step may make jobs of 1000 missed occurrences */
 
 /* ------------------------------------------------------------------ define --- */
 

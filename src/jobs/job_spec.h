@@ -33,7 +33,7 @@ int uvs__split_id(const char *id, char ret_queue[UVS_JOB_NAME_MAX + 1], const ch
 int uvs__check_when(int64_t delay_ns, int64_t at_ns, char *text, size_t size);
 struct uvs__when uvs__to_when(int64_t delay_ns, int64_t at_ns);
 
-/* uvs_job_check with a limit of its own for the payload. */
+/* As uvs_job_check, but payloads have at most max_payload bytes. */
 int uvs__check_job_spec(const uvs_job_spec_t *spec, size_t max_payload, char *text, size_t size);
 
 /* Copies a checked spec into the arena. `rest` is used if the spec has no id. False: no memory. */

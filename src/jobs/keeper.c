@@ -27,7 +27,7 @@
 #define UNKNOWN_NS UVS_SEC(20) /* well below UVS__REPEAT_US */
 #define BATCH_PUTS 4000        /* most jobs in one transaction: heartbeats must not wait for long */
 #define IN_FLIGHT_MAX 20000    /* most jobs on their way to a store that answers later */
-#define JOB_BYTES 256          /* payload that counts as one more job: BATCH_PUTS are 1 MB */
+#define JOB_BYTES 256          /* so much payload counts as one more job: 4000 of them are 1 MB */
 #define CLOCK_STEP_NS UVS_MS(500)
 #define MESSAGES_A_PASS 10000
 
@@ -50,7 +50,7 @@ static bool may_repeat(const struct uvs__ask *ask, int64_t now_ns) {
          now_ns - ask->failing_since_ns < UNKNOWN_NS;
 }
 
-/* A large payload counts as several jobs, so the bounds are bounds of bytes, too. */
+/* A large payload counts as several jobs. So BATCH_PUTS and IN_FLIGHT_MAX also bound the bytes. */
 static size_t jobs_of(const struct uvs__request *r) {
   const struct uvs__put_request *put = (const struct uvs__put_request *)(const void *)r;
   size_t n = 0;

@@ -49,14 +49,14 @@
  * THREADS. All calls come from one thread, the store's. Requests of one batch are carried out in
  * order, in one transaction.
  *
- * A SERVER (Redis) differs in this. Each request of a batch is carried out by itself, and a request
- * with many jobs in several steps; after UVS_EUNKNOWN some steps may have been carried out. COUNT,
- * LIST, REDRIVE and PURGE take several steps, between which the next requests are carried out. LIST
- * is sorted only within a page, a page may be longer than its limit, a cursor is not the number of
- * a job, and a job that exists all the time comes at least once. UVS__STEP_BYTES is compared with
- * whole records of jobs. Old records of ends are removed by any request, and TRIM does not count
- * them. A claim that takes part in leading a queue (docs/jobs-redis.md) has a later next_us; the
- * store wakes the worker earlier if need be.
+ * A SERVER (Redis) differs in this. Each request of a batch is carried out by itself, and a
+ * request with many jobs in several steps; after UVS_EUNKNOWN some steps may have been carried
+ * out. COUNT, LIST, REDRIVE and PURGE take several steps, between which the next requests are
+ * carried out. LIST is sorted only within a page, a page may be longer than its limit, a cursor is
+ * not the number of a job, and a job that exists all the time comes at least once. Whole records
+ * of jobs count towards UVS__STEP_BYTES, not only payloads. Old records of ends are removed by any
+ * request, and TRIM does not count them. A claim that takes part in leading a queue
+ * (docs/jobs-redis.md) has a later next_us; the store wakes the worker earlier if need be.
  */
 #ifndef UVSCHED_JOBS_STORE_H
 #define UVSCHED_JOBS_STORE_H
@@ -278,10 +278,10 @@ struct uvs__alter_request {
 };
 
 /* GET one job, dead letter or record of an end: found, or r.status is UV_ENOENT. LIST a page: by
- * filter, with numbers above the cursor. next: the cursor of the next page; 0: there is no more.
- * A page may be short, even empty, although next is not 0; a list of dead letters stops after
- * UVS__STEP_BYTES of payload. Infos are in the arena. Ids in infos are
- * whole ids. A record of an end whose time is over does not exist for any request but TRIM.
+ * filter, with numbers above the cursor. next: the cursor of the next page; 0: there is no more. A
+ * page may be short, even empty, although next is not 0. A page of dead letters ends after
+ * UVS__STEP_BYTES of payload. Infos are in the arena. Ids in infos are whole ids. A record of an
+ * end whose time is over does not exist for any request but TRIM.
  *
  * An info has these fields; others are 0 or NULL, `error` is "".
  *   not ended     id, name, queue, key, priority, put, attempts, crashes, error; due: pending or

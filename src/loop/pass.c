@@ -48,7 +48,7 @@ static bool needs_full(const uvs_t *s, uint64_t now_ns) {
          (s->any_calendars && s->zones_look_ns <= now_ns);
 }
 
-/* Lock held: callbacks have kept the loop from its work for this long. */
+/* Lock held: the loop was held up from from_ns to to_ns. Short delays are not counted. */
 static void note_held(uvs_t *s, uint64_t from_ns, uint64_t to_ns) {
   struct uvs__counts *c = &s->counts;
 
@@ -59,7 +59,7 @@ static void note_held(uvs_t *s, uint64_t from_ns, uint64_t to_ns) {
     c->held_max_ns = to_ns - from_ns;
 }
 
-/* Lock held: when should this pass have begun? */
+/* Lock held: the time at which this pass should have begun; UVS__NEVER: unknown. */
 static uint64_t expected_pass(const uvs_t *s) {
   uint64_t sent_ns = s->at.wake_sent ? s->at.sent_ns : UVS__NEVER;
 

@@ -243,7 +243,7 @@ static inline bool uvs__is_silent(const struct uvs__task *t) {
   return t->extra == 0 && t->done == NULL;
 }
 
-/* RUNNING, and the run ends with `status`: is that all that happens? */
+/* RUNNING, and the run ends with `status`: does the task end now, without any callback? */
 static inline bool uvs__ends_silently(const struct uvs__task *t, int status) {
   return uvs__is_silent(t) && status >= 0 && !uvs__is_settled(t);
 }

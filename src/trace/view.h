@@ -7,7 +7,7 @@
 
 #include "core/trace.h"
 
-/* The loop was held up if it looked this much later than it should have. A uv_timer alone may be
+/* The loop was held up if a pass began this much later than it should have. A uv_timer alone may be
  * late by 1 ms. */
 #define UVS__HELD_MIN_NS UVS_MS(2)
 

@@ -294,7 +294,7 @@ def part_absurd(broker, peer, bridge):
 
 
 def part_large(broker, peer, bridge):
-    """A body of 1 MiB is delayed, with all properties; one of one byte more is parked."""
+    """A body of 1 MiB is delayed, with all properties. A body with one byte more is parked."""
     properties = {"contentType": "text/x-test", "contentEncoding": "identity", "priority": 3, "correlationId": "corr",
                   "replyTo": "answers", "expiration": "3600000", "messageId": "large", "type": "kind", "appId": "app",
                   "timestamp": 1700000000}

@@ -219,7 +219,7 @@ TEST a_job_takes_a_body_of_1_mib_and_64_kib_of_everything_else(void) {
   m.properties.headers.entries = &header;
   m.properties.headers.num_entries = 1;
   header.value.value.bytes.bytes = text;
-  header.value.value.bytes.len = sizeof text - 20; /* as above, and the table with one name */
+  header.value.value.bytes.len = sizeof text - 20; /* 20: as above, and the table with one name */
   ASSERT_EQ(0, uvs__message_encode_job(&m, &data, &size));
   ASSERT_EQ(UVS__BODY_MAX + UVS__ENVELOPE_MAX, size);
   uvs__amqp_free(data);

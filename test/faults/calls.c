@@ -14,6 +14,7 @@
 #include "uvsched/executor.h"
 #include "uvsched/lane.h"
 #include "uvsched/queue.h"
+#include "uvsched/trace.h"
 
 #include "../lib/fixture.h"
 #include "../lib/threads.h"
@@ -56,6 +57,9 @@ struct world {
   uvs_info_t info;
   uvs_counts_t counts;
   uvs_histogram_t histogram;
+  uvs_name_stats_t name_stats;
+  uvs_trace_run_t run_of_trace;
+  size_t count;
   uvs_entry_t entry;
   uvs_waiter_t waiter;
   uvs_calendar_t *calendar;
@@ -93,6 +97,13 @@ static int nothing(uvs_run_t *run) {
 static int each_task(uvs_t *s, const uvs_info_t *info, void *arg) {
   (void)s;
   (void)info;
+  (void)arg;
+  return 0;
+}
+
+static int each_name(uvs_t *s, const uvs_name_stats_t *stats, void *arg) {
+  (void)s;
+  (void)stats;
   (void)arg;
   return 0;
 }
@@ -156,6 +167,20 @@ static int open_second(struct world *w, int threads, int64_t precise_ns) {
   o.threads = threads;
   o.precise_ns = precise_ns;
   return uvs_open(&w->f.loop, &o, &w->out.s);
+}
+
+static int open_trace(uvs_t *s) {
+  uvs_trace_options_t o;
+
+  uvs_trace_options_init(&o);
+  o.bytes = 64 << 10;
+  return uvs_trace_open(s, &o);
+}
+
+static int open_trace_again(struct world *w) {
+  int rc = uvs_trace_close(S);
+
+  return rc == 0 || rc == UV_ENOENT ? open_trace(S) : rc;
 }
 
 static int open_lane_with_threads(struct world *w) {
@@ -350,6 +375,7 @@ static enum greatest_test_res world_open(struct world *w) {
   o.arg = w;
   ASSERT_RC(0, uvs_lane_open(S, &o, &w->lane));
   ASSERT_RC(0, open_threads(w, 1, &w->pool));
+  ASSERT_RC(0, open_trace(S));
   CHECK_CALL(submit_all(w));
   CHECK_CALL(fill_queues(w));
   fixture_turn(&w->f);
@@ -362,6 +388,8 @@ static enum greatest_test_res world_open(struct world *w) {
   uvs_info_init(&w->info);
   uvs_counts_init(&w->counts);
   uvs_histogram_init(&w->histogram);
+  uvs_name_stats_init(&w->name_stats);
+  uvs_trace_run_init(&w->run_of_trace);
   uvs_waiter_init(&w->waiter);
   memset(&w->unfilled, 0, sizeof w->unfilled);
   for (int i = 0; i < MANY; i++)

@@ -329,7 +329,8 @@ TEST with_any_one_allocation_failing_nothing_is_lost(void) {
   return play_all(1, 1);
 }
 
-/* The first to fail is any allocation; on SQLite, where a play is slow, every fifth. Q6 Q54 */
+/* The failures begin at each allocation in turn; on SQLite, where a play is slow, at each fifth.
+ * Q6 Q54 */
 TEST with_any_twenty_allocations_failing_nothing_is_lost(void) {
   return play_all(20, strcmp(engine_store, "sqlite") == 0 ? 5 : 1);
 }

@@ -478,14 +478,14 @@ TEST a_claim_stops_after_a_mebibyte_of_payload(void) {
     ASSERT(f.n_claimed == 16 || f.n_claimed == 17 || n + f.n_claimed == 40);
     EQ(n + f.n_claimed < 40 ? store_now(&f) : store_now(&f) + f.lease_us, f.next_us);
   }
-  for (int i = 40; i < 60; i++) /* small ones do not hide the size of those behind them */
+  for (int i = 40; i < 60; i++) /* small jobs come first, and the claim still stops in time */
     EQ(0, put_sized(&f, i, i < 57 ? 10 : UVS_JOB_PAYLOAD_MAX));
   store_claim(&f, "q", 500);
   EQ(18, f.n_claimed);
   EQ(store_now(&f), f.next_us);
   SAYS("58", store_claim(&f, "q", 500));
   SAYS("59", store_claim(&f, "q", 500));
-  store_advance(&f, f.lease_us); /* so do jobs with crashes */
+  store_advance(&f, f.lease_us); /* the same limit holds for crashed jobs */
   f.max_crashed = 500;
   store_claim(&f, "q", 500);
   ASSERT(f.n_claimed == 16 || f.n_claimed == 17);
@@ -509,7 +509,7 @@ TEST a_page_of_large_dead_letters_is_short(void) {
   }
   do {
     store_list(&f, &filter, f.cursor, 1000);
-    ASSERT(f.n_infos <= (f.kind->server ? 20u : 1u)); /* Redis: up to 20 steps */
+    ASSERT(f.n_infos <= (f.kind->server ? 20u : 1u)); /* Redis: up to 20 steps, one each */
     n += f.n_infos;
     EQ(UVS_JOB_PAYLOAD_MAX, f.n_infos == 0 ? UVS_JOB_PAYLOAD_MAX : f.infos[0].payload_size);
   } while (f.cursor != 0);

@@ -7,8 +7,8 @@
  * has as many members as there are such tasks, then no such task is missing in it.
  *
  * A small scheduler is checked at every unlock. A check looks at everything, so a large scheduler
- * is checked at every 1024th unlock, and a very large one more rarely still: all checks together
- * look at about four slots per unlock. UVS__CHECKS is 1, or a factor by which all checks become
+ * is checked at every 1024th unlock, and a very large one less often: on average the checks look at
+ * about four slots per unlock. UVS__CHECKS is 1, or a factor by which all checks become
  * rarer.
  */
 #ifdef UVS__CHECKS
@@ -404,7 +404,7 @@ static void check_wanting(const uvs_t *s) {
 
 /* ---- the whole check ---- */
 
-/* A check after how many unlocks? */
+/* The number of unlocks from one check to the next. */
 static uint64_t interval(const uvs_t *s) {
   uint64_t size = s->table.tasks.made;
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* TMPDIR; else memory, because SQLite waits for a disk at each commit; else /tmp. */
+/* TMPDIR; else /dev/shm, because on a disk SQLite waits at each commit; else /tmp. */
 static inline const char *tmp_root(void) {
   const char *asked = getenv("TMPDIR");
 

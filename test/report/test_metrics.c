@@ -71,8 +71,8 @@ static size_t name_length(const char *s) {
   return n == 0 ? 0 : n + strspn(s + n, "abcdefghijklmnopqrstuvwxyz_0123456789");
 }
 
-/* The length of {a="b",c="d"}, or 0. Of the backslashes only those are valid that the format has.
- */
+/* The length of {a="b",c="d"}; 0 if it is not valid, also if it has an escape that the format does
+ * not have. */
 static size_t labels_length(const char *s) {
   const char *p = s;
 
@@ -697,7 +697,7 @@ TEST the_text_report_fits_a_screen(void) {
                 "  heap ops                 9\n"
                 "  wake-ups                 4\n"
                 "  loop held up          0 ns\n"
-                "  longest               0 ns\n"
+                "  held, longest         0 ns\n"
                 "\n"
                 "runs                   count       p50       p90       p99       max\n"
                 "  late                   101    524 us    524 us    524 us    2.00 s\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Statistics by the name of tasks, and the numbers that say how the loop and the runners do: the
+ * Statistics by the name of tasks, and the numbers that describe the loop and the runners: the
  * age of the oldest ready task, and how long the loop was held up.
  */
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static uvs_task_t named(struct fixture *f, int tag, int64_t delay_ns, const char
   return t;
 }
 
-/* Of a name that must have statistics; a count of 7777 otherwise. */
+/* The statistics of this name. If it has none, both counts are 7777, which no test expects. */
 static uvs_name_stats_t stats_of(uvs_t *s, const char *name) {
   uvs_name_stats_t n;
 
@@ -119,7 +119,7 @@ TEST every_kind_of_run_is_counted_once(void) {
   t = named(&f, 't', 0, "never started");
   t.limit.total_ns = UVS_MS(5);
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
-  vclock_advance_ns(&f.clock, UVS_MS(6)); /* it may pass before the start: then nothing counts */
+  vclock_advance_ns(&f.clock, UVS_MS(6)); /* if it has passed: not counted */
   fixture_turn(&f);
   ASSERT_U64(stats_of(f.s, "never started").run.count, stats_of(f.s, "never started").late.count);
 
@@ -246,10 +246,10 @@ TEST without_memory_for_a_name_its_tasks_are_accepted_and_counted_as_other(void)
   uvs_task_t a = named(&f, 'a', 0, "a"), b = named(&f, 'b', 0, "b"), c = named(&f, 'c', 0, "c");
   ASSERT_RC(0, uvs_submit(f.s, &warm, NULL));
 
-  fault_from(0); /* for neither: not counted */
+  fault_from(0); /* no memory for "a" and for "other": not counted by name */
   ASSERT_RC(0, uvs_submit(f.s, &a, NULL));
   ASSERT(fault_hit());
-  fault_after(0); /* for "b" there is none, for "other" there is */
+  fault_after(0); /* no memory for "b", but for "other" */
   ASSERT_RC(0, uvs_submit(f.s, &b, NULL));
   ASSERT(fault_hit());
   ASSERT_RC(0, uvs_submit(f.s, &c, NULL));
@@ -345,7 +345,7 @@ TEST names_are_counted_while_several_threads_submit(void) {
   PASS();
 }
 
-TEST names_are_asked_for_with_valid_arguments_only(void) {
+TEST wrong_arguments_of_calls_about_names_are_refused(void) {
   struct fixture f;
   uvs_name_stats_t n;
 
@@ -400,7 +400,7 @@ TEST the_schedulers_name_and_max_names_are_checked(void) {
 /* ------------------------------------------------------------- loop and runners --- */
 
 /* S78 */
-TEST the_oldest_ready_task_has_an_age(void) {
+TEST the_age_of_the_oldest_ready_task_grows_while_it_waits(void) {
   struct hold hold;
   struct fixture f;
   uvs_task_t late;
@@ -434,7 +434,7 @@ TEST the_oldest_ready_task_has_an_age(void) {
 }
 
 /* The callbacks of the scheduler itself keep the loop. S79 */
-TEST a_pass_that_lasts_too_long_holds_up_the_loop(void) {
+TEST a_pass_that_exceeds_its_budget_by_5_ms_counts_as_held_up(void) {
   struct fixture f;
   uvs_task_t t;
 
@@ -458,7 +458,7 @@ TEST a_pass_that_lasts_too_long_holds_up_the_loop(void) {
 }
 
 /* A wake-up from another thread that the loop does not see in time. S79 */
-TEST a_wake_up_that_waits_for_the_loop_is_counted(void) {
+TEST a_wake_up_that_waits_5_ms_for_the_loop_counts_as_held_up(void) {
   struct fixture f;
 
   fixture_init(&f);
@@ -478,7 +478,7 @@ static void sleep_30_ms(uv_timer_t *h) {
 }
 
 /* Other callbacks keep the loop from the timer. The real clock, so only a lower bound. S79 */
-TEST a_timer_that_waits_for_the_loop_is_counted(void) {
+TEST a_timer_that_waits_5_ms_for_the_loop_counts_as_held_up(void) {
   struct fixture f;
   uv_timer_t blocker;
 
@@ -505,15 +505,15 @@ SUITE(names) {
   RUN_TEST(without_memory_for_a_name_its_tasks_are_accepted_and_counted_as_other);
   RUN_TEST(a_replaced_task_and_its_successor_are_counted_under_one_name);
   RUN_TEST(names_are_counted_while_several_threads_submit);
-  RUN_TEST(names_are_asked_for_with_valid_arguments_only);
+  RUN_TEST(wrong_arguments_of_calls_about_names_are_refused);
   RUN_TEST(the_schedulers_name_and_max_names_are_checked);
 }
 
 SUITE(loop_and_runners) {
-  RUN_TEST(the_oldest_ready_task_has_an_age);
-  RUN_TEST(a_pass_that_lasts_too_long_holds_up_the_loop);
-  RUN_TEST(a_wake_up_that_waits_for_the_loop_is_counted);
-  RUN_TEST(a_timer_that_waits_for_the_loop_is_counted);
+  RUN_TEST(the_age_of_the_oldest_ready_task_grows_while_it_waits);
+  RUN_TEST(a_pass_that_exceeds_its_budget_by_5_ms_counts_as_held_up);
+  RUN_TEST(a_wake_up_that_waits_5_ms_for_the_loop_counts_as_held_up);
+  RUN_TEST(a_timer_that_waits_5_ms_for_the_loop_counts_as_held_up);
 }
 
 TEST_MAIN(RUN_SUITE(names); RUN_SUITE(loop_and_runners));

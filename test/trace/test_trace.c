@@ -98,7 +98,7 @@ TEST a_late_run_has_a_lead_in_named_by_its_culprit(void) {
 
   CHECK_CALL(open_traced(&f));
   submit(&f, fixture_once(&f, 'a', UVS_MS(10)));
-  fixture_jump_ms(&f, 60); /* 50 ms late: the loop did not look */
+  fixture_jump_ms(&f, 60); /* 50 ms late: no loop pass came earlier */
   uvs_task_t past = fixture_once(&f, 'p', 0);
   past.from = UVS_FROM_MONOTONIC;
   past.first_ns = uvs_now(f.s) - UVS_MS(20);
@@ -126,7 +126,7 @@ TEST a_deadline_before_the_beginning_of_time_is_not_negative(void) {
   PASS();
 }
 
-/* X2: a run whose body is not called, because its limit has passed, is no run. */
+/* X2: a run whose body is not called, because its limit has passed, is not counted. */
 TEST limits_retries_and_pending_runs_add_up(void) {
   struct fixture f;
   uvs_id_t id;
@@ -229,7 +229,7 @@ TEST a_run_whose_body_was_not_called_is_not_in_the_trace(void) {
 }
 
 /* X2 */
-TEST a_policy_that_drops_or_runs_here_adds_up(void) {
+TEST dropped_tasks_and_runs_on_the_submitters_thread_add_up(void) {
   static const int policies[] = {UVS_REJECT_DISCARD, UVS_REJECT_DISCARD_OLDEST,
                                  UVS_REJECT_CALLER_RUNS};
 
@@ -464,7 +464,7 @@ TEST a_million_events_are_written_in_bounded_memory(void) {
 /* ---- windows, and the timeline ---- */
 
 /* X11 */
-TEST only_the_last_part_is_written_if_asked(void) {
+TEST only_the_time_that_was_asked_for_is_written(void) {
   struct fixture f;
   size_t count;
   uvs_trace_run_t runs[64];
@@ -774,7 +774,7 @@ TEST the_recorder_may_be_closed_while_it_is_written(void) {
 }
 
 /* X15 */
-TEST no_memory_is_said_and_changes_nothing(void) {
+TEST a_failed_allocation_is_answered_and_changes_nothing(void) {
   struct fixture f;
   size_t bytes = 0;
   uvs_trace_run_t runs[4];
@@ -822,7 +822,7 @@ SUITE(contents) {
   RUN_TEST(a_task_that_is_replaced_adds_up);
   RUN_TEST(plain_tasks_that_finish_later_add_up);
   RUN_TEST(a_run_whose_body_was_not_called_is_not_in_the_trace);
-  RUN_TEST(a_policy_that_drops_or_runs_here_adds_up);
+  RUN_TEST(dropped_tasks_and_runs_on_the_submitters_thread_add_up);
   RUN_TEST(lanes_have_rows_of_their_own_if_asked);
   RUN_TEST(a_lane_with_several_runs_at_once_has_several_rows);
   RUN_TEST(any_name_gives_valid_json);
@@ -833,7 +833,7 @@ SUITE(room) {
   RUN_TEST(the_oldest_records_are_overwritten_and_counted);
   RUN_TEST(recording_allocates_nothing);
   RUN_TEST(a_million_events_are_written_in_bounded_memory);
-  RUN_TEST(only_the_last_part_is_written_if_asked);
+  RUN_TEST(only_the_time_that_was_asked_for_is_written);
   RUN_TEST(the_timeline_has_runs_and_times_when_the_loop_was_held_up);
 }
 
@@ -846,7 +846,7 @@ SUITE(trouble) {
   RUN_TEST(a_wrong_call_is_refused_and_changes_nothing);
   RUN_TEST(an_answer_of_the_callback_ends_the_writing);
   RUN_TEST(the_recorder_may_be_closed_while_it_is_written);
-  RUN_TEST(no_memory_is_said_and_changes_nothing);
+  RUN_TEST(a_failed_allocation_is_answered_and_changes_nothing);
 }
 
 TEST_MAIN(RUN_SUITE(contents); RUN_SUITE(room); RUN_SUITE(trouble));

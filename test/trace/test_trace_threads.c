@@ -192,7 +192,7 @@ TEST a_trace_of_many_threads_nests_and_adds_up(void) {
 }
 
 /* X12 X16 */
-TEST recording_writing_and_closing_at_once(void) {
+TEST threads_record_write_and_close_at_once(void) {
   uv_thread_cb others[] = {write_on_and_on, write_on_and_on, open_and_close};
 
   open_world();
@@ -205,7 +205,7 @@ TEST recording_writing_and_closing_at_once(void) {
 
 SUITE(threads) {
   RUN_TEST(a_trace_of_many_threads_nests_and_adds_up);
-  RUN_TEST(recording_writing_and_closing_at_once);
+  RUN_TEST(threads_record_write_and_close_at_once);
 }
 
 TEST_MAIN(RUN_SUITE(threads));
