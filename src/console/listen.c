@@ -35,6 +35,29 @@
 static void on_timer(uv_timer_t *timer);
 static void on_poll(uv_poll_t *poll, int status, int events);
 
+/* libmicrohttpd's descriptors are also the parent's. The child closes its copies of the sockets, so
+ * that they end with the parent. It does not touch libmicrohttpd: that would change the epoll that
+ * both have. */
+static void leave_to_parent(struct uvs_console_s *c) {
+  if (c->listen_fd < 0)
+    return;
+  close(c->listen_fd);
+  c->listen_fd = -1;
+  for (struct uvs__connection *x = c->connections; x != NULL; x = x->next) {
+    if (x->fd >= 0)
+      close(x->fd);
+  }
+  uv_poll_stop(&c->poll);
+  uv_timer_stop(&c->timer);
+}
+
+static bool is_forked(struct uvs_console_s *c) {
+  if (getpid() == c->pid)
+    return false;
+  leave_to_parent(c);
+  return true;
+}
+
 static uint64_t earlier(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
@@ -98,6 +121,8 @@ static void on_timer(uv_timer_t *timer) {
   struct uvs_console_s *c = timer->data;
   uint64_t now_ns = uv_hrtime();
 
+  if (is_forked(c))
+    return;
   if (uvs__cache_is_busy(c) && c->step_ns <= now_ns) {
     uvs__cache_step(c);
     c->step_ns = uv_hrtime() + UVS__STEP_GAP_NS;
@@ -115,12 +140,14 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
   struct uvs_console_s *c = poll->data;
 
   (void)status, (void)events;
+  if (is_forked(c))
+    return;
   run(c);
   arm(c);
 }
 
 static void kick(struct uvs_console_s *c) {
-  if (c->kicked)
+  if (c->kicked || is_forked(c))
     return;
   c->kicked = true;
   arm(c);
@@ -323,6 +350,8 @@ static int start_daemon(struct uvs_console_s *c, const uvs_console_options_t *o)
     close(fd);
     return UV_ENOMEM;
   }
+  c->pid = getpid();
+  c->listen_fd = fd;
   return 0;
 }
 

@@ -103,6 +103,8 @@ struct uvs_console_s {
   uvs_lane_t lane; /* disposed by uvs_close: so the console learns of it */
   char url[UVS__ADDRESS_SIZE + 24];
   struct MHD_Daemon *daemon;
+  pid_t pid; /* a forked child leaves libmicrohttpd to its parent */
+  int listen_fd;
   uv_poll_t poll; /* libmicrohttpd's epoll */
   uv_timer_t timer;
   int handles; /* that are not closed */

@@ -339,6 +339,18 @@ def live_updates_are_bounded():
         check("alive after they left", s.alive())
 
 
+# ---- fork
+
+def a_forked_child_takes_no_request():
+    with Stage("quiet=1", "fork=1") as s:
+        kept = http.client.HTTPConnection(s.connect_to, s.port, timeout=30)
+        for i in range(30):
+            check("a request beside a forked child", s.status("/stats.json"), 200)
+            kept.request("GET", f"/tasks.json?limit={i + 1}")
+            check("a kept connection beside it", kept.getresponse().read() != b"")
+        kept.close()
+
+
 def floods_leave_time_for_the_loop():
     with Stage("quiet=1", "tasks=20000") as s:
         streams = []
@@ -373,6 +385,7 @@ def main():
     without_a_token_it_only_shows()
     a_private_console_shows_nothing_without_the_token()
     live_updates_are_bounded()
+    a_forked_child_takes_no_request()
     floods_leave_time_for_the_loop()
     connections_are_bounded_in_number_and_time()
     print(f"{passed} checks passed, {len(failures)} failed")
