@@ -38,7 +38,7 @@ static int add(struct uvs__text *t, const char *text) {
 /* The runs since the last update, and somewhat more: the page knows what it has. Reading them takes
  * time if there are very many. Then they come less often. */
 static int add_runs(struct uvs_console_s *c, struct uvs__text *t) {
-  uint64_t began_ns = uv_hrtime();
+  uint64_t began_ns = uv_hrtime(), cpu_ns = uvs__console_cpu_ns();
   int64_t last_ns = (int64_t)(began_ns - c->runs_ns) + UVS_MS(500);
   struct uvs__json j;
   int rc, written;
@@ -53,7 +53,7 @@ static int add_runs(struct uvs_console_s *c, struct uvs__text *t) {
                            UVS__UPDATE_RUNS);
   written = uvs__json_end(&j);
   c->runs_ns = began_ns;
-  c->runs_next_ns = began_ns + (uv_hrtime() - began_ns) * UVS__SHARE;
+  c->runs_next_ns = began_ns + uvs__console_rest(uvs__console_cpu_ns() - cpu_ns);
   return rc < 0 ? rc : written < 0 ? written : add(t, "\n\n");
 }
 

@@ -4,7 +4,7 @@
  *
  * libmicrohttpd has an epoll descriptor for all its sockets. One uv_poll watches that descriptor,
  * and one uv_timer does all that has a time: libmicrohttpd's own time-outs, the tick (live updates,
- * connections that take too long), the next step of a survey. The timer runs only while there are
+ * connections that take too long), the next step of a rendering. The timer runs only while there are
  * connections. Both handles are unref'd.
  *
  * After each run of libmicrohttpd the console rests for three times as long as the run took, if
@@ -123,10 +123,8 @@ static void on_timer(uv_timer_t *timer) {
 
   if (is_forked(c))
     return;
-  if (uvs__cache_is_busy(c) && c->step_ns <= now_ns) {
+  if (uvs__cache_is_busy(c) && c->step_ns <= now_ns)
     uvs__cache_step(c);
-    c->step_ns = uv_hrtime() + UVS__STEP_GAP_NS;
-  }
   if (c->connections != NULL && c->tick_ns <= now_ns) {
     end_slow_connections(c);
     uvs__events_tick(c);

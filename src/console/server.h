@@ -39,10 +39,11 @@
 #define UVS__TICK_NS UVS_MS(500)     /* between two live updates, and checks of the bounds */
 #define UVS__FRESH_NS UVS_MS(300)    /* a rendered resource is used again for this long */
 #define UVS__SHARE 50            /* what takes 1 ms is rendered again after 50 ms at the earliest */
-#define UVS__CACHED 16           /* rendered resources, and surveys in progress */
+#define UVS__REST_MAX_NS UVS_SEC(1) /* but after this at the latest */
+#define UVS__CACHED 16           /* rendered resources, and those in progress */
 #define UVS__UPDATE_RUNS 500     /* in a live update */
 #define UVS__STEP_NS UVS_US(250) /* of a survey, at most */
-#define UVS__STEP_GAP_NS UVS_MS(2) /* between two steps of a survey */
+#define UVS__STEP_GAP_NS UVS_MS(2) /* between two steps, at least */
 
 /* A connection, which may have several requests, one after the other. */
 struct uvs__connection {
@@ -89,11 +90,11 @@ struct uvs__client {
 /* A resource that is being rendered, or was. */
 struct uvs__entry {
   char *target;
-  struct MHD_Response *answer; /* NULL: the survey goes on */
+  struct MHD_Response *answer; /* NULL: it is being rendered */
   unsigned status;
   uint64_t until_ns; /* then it is too old to be sent again */
   struct uvs__survey survey;
-  bool surveying;
+  bool surveying; /* it is being rendered; `survey` is used for /tasks.json */
   struct uvs__request *first; /* that wait */
 };
 
@@ -116,8 +117,8 @@ struct uvs_console_s {
   uint64_t tick_ns; /* the next; while there are connections */
 
   struct uvs__entry cache[UVS__CACHED];
-  uint64_t step_ns; /* the next step of a survey */
-  unsigned turn;    /* the entry whose survey goes on next */
+  uint64_t step_ns; /* the next step of an entry */
+  unsigned turn;    /* the entry that goes on next */
 
   struct uvs__client *clients;
   struct uvs__update *update; /* the newest */
@@ -182,6 +183,10 @@ void uvs__later_leave(struct uvs__request *r); /* the request ends before */
 /* Requests that wait go on without an answer. */
 void uvs__later_close(struct uvs_console_s *c);
 
+/* The CPU time of this thread. */
+uint64_t uvs__console_cpu_ns(void);
+/* How long not to render again what took so much CPU time. */
+uint64_t uvs__console_rest(uint64_t took_ns);
 void uvs__console_about(const struct uvs_console_s *c, struct uvs__stats_about *ret);
 
 /* ---- cache.c ---- */
@@ -189,7 +194,7 @@ void uvs__console_about(const struct uvs_console_s *c, struct uvs__stats_about *
 enum MHD_Result uvs__cache_get(struct uvs__request *r);
 void uvs__cache_leave(struct uvs__request *r);          /* it waits no more */
 void uvs__cache_forget(struct uvs_console_s *c);        /* an action has changed something */
-bool uvs__cache_is_busy(const struct uvs_console_s *c); /* a survey goes on */
+bool uvs__cache_is_busy(const struct uvs_console_s *c); /* an entry is being rendered */
 void uvs__cache_step(struct uvs_console_s *c);
 void uvs__cache_close(struct uvs_console_s *c);
 

@@ -339,6 +339,15 @@ def live_updates_are_bounded():
         check("alive after they left", s.alive())
 
 
+def unknown_parameters_are_no_new_work():
+    with Stage("quiet=1") as s:
+        for path in ["/stats.json?@", "/timeline.json?x=@", "/timeline.json?last_ms=5000&x=@"]:
+            bodies = [s.get(path.replace("@", str(i)))[2] for i in range(30)]
+            check(f"{path}: rendered less often than asked for", len(set(bodies)) < 30)
+        check("a wrong parameter is still refused", s.status("/timeline.json?last_ms=x&y=1"), 400)
+        check("zero, too", s.status("/timeline.json?last_ms=0"), 400)
+
+
 # ---- fork
 
 def a_forked_child_takes_no_request():
@@ -386,6 +395,7 @@ def main():
     a_private_console_shows_nothing_without_the_token()
     live_updates_are_bounded()
     a_forked_child_takes_no_request()
+    unknown_parameters_are_no_new_work()
     floods_leave_time_for_the_loop()
     connections_are_bounded_in_number_and_time()
     print(f"{passed} checks passed, {len(failures)} failed")
