@@ -10,6 +10,7 @@
 #include "console/timeline.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 struct uvs__update {
   int shares;
@@ -114,20 +115,37 @@ static void end_client(void *arg) {
   if (x->next != NULL)
     x->next->prev = x->prev;
   drop(x->update);
+  x->console->clients_left++;
   uvs__console_free(x);
+}
+
+/* So a client that does not read is noticed soon. */
+static void bound_send_buffer(const struct uvs__request *r) {
+  struct uvs__connection *x = uvs__connection_of(r->connection);
+  int size = 64 * 1024;
+
+  if (x != NULL)
+    setsockopt(x->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 }
 
 enum MHD_Result uvs__events_get(struct uvs__request *r) {
   struct uvs_console_s *c = r->console;
-  struct uvs__client *x = uvs__console_alloc(sizeof *x);
+  struct uvs__client *x;
   struct MHD_Response *answer;
 
+  if (c->clients_left == 0)
+    return uvs__answer_queue(r->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+                             uvs__answer_error("too many clients get live updates"));
+  x = uvs__console_alloc(sizeof *x);
   if (x == NULL)
     return MHD_NO;
   if (c->update == NULL)
     c->update = render_update(c);
-  *x = (struct uvs__client){
-      .console = c, .connection = r->connection, .update = share(c->update), .next = c->clients};
+  *x = (struct uvs__client){.console = c,
+                            .connection = r->connection,
+                            .update = share(c->update),
+                            .began_ns = uv_hrtime(),
+                            .next = c->clients};
   answer =
       MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16 * 1024, read_update, x, end_client);
   if (answer == NULL) {
@@ -138,6 +156,8 @@ enum MHD_Result uvs__events_get(struct uvs__request *r) {
   if (c->clients != NULL)
     c->clients->prev = x;
   c->clients = x;
+  c->clients_left--;
+  bound_send_buffer(r);
   uvs__answer_headers(answer, "text/event-stream");
   uvs__request_lives(r, UVS__EVENTS_NS);
   return uvs__answer_queue(r->connection, MHD_HTTP_OK, answer);
@@ -151,13 +171,25 @@ static void resume(struct uvs__client *x) {
   }
 }
 
+static void end_if_stuck(struct uvs__client *x, uint64_t now_ns) {
+  struct uvs__connection *connection = uvs__connection_of(x->connection);
+
+  if (now_ns - x->began_ns > UVS__ANSWER_NS && connection != NULL)
+    connection->until_ns = now_ns; /* the next tick shuts it down */
+}
+
 void uvs__events_tick(struct uvs_console_s *c) {
+  uint64_t now_ns = uv_hrtime();
+
   drop(c->update);
   c->update = c->clients == NULL ? NULL : render_update(c);
-  for (struct uvs__client *x = c->clients; x != NULL && c->update != NULL; x = x->next) {
-    if (x->update == NULL) { /* otherwise it is still reading an older one */
+  for (struct uvs__client *x = c->clients; x != NULL; x = x->next) {
+    if (x->update != NULL) { /* it is still reading an older one */
+      end_if_stuck(x, now_ns);
+    } else if (c->update != NULL) {
       x->update = share(c->update);
       x->offset = 0;
+      x->began_ns = now_ns;
       resume(x);
     }
   }

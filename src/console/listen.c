@@ -136,11 +136,18 @@ static void on_timer(uv_timer_t *timer) {
 
 static void on_poll(uv_poll_t *poll, int status, int events) {
   struct uvs_console_s *c = poll->data;
+  uint64_t accepted = c->accepted;
+  bool alone = c->connections == NULL;
 
   (void)status, (void)events;
   if (is_forked(c))
     return;
   run(c);
+  /* Nothing was accepted: there is no descriptor for it, and the poll would report that again. */
+  if (alone && c->accepted == accepted) {
+    c->rest_ns = uv_hrtime() + UVS__NO_FD_NS;
+    uv_poll_stop(&c->poll);
+  }
   arm(c);
 }
 
@@ -348,6 +355,7 @@ static int start_daemon(struct uvs_console_s *c, const uvs_console_options_t *o)
     close(fd);
     return UV_ENOMEM;
   }
+  c->clients_left = (o->max_connections + 1) / 2;
   c->pid = getpid();
   c->listen_fd = fd;
   return 0;

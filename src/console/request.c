@@ -18,6 +18,7 @@ void uvs__connection_notify(void *console, struct MHD_Connection *connection, vo
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
+    c->accepted++;
     x = uvs__console_alloc(sizeof *x);
     *context = x; /* NULL: its requests are refused */
     if (x == NULL)

@@ -40,6 +40,7 @@
 #define UVS__FRESH_NS UVS_MS(300)    /* a rendered resource is used again for this long */
 #define UVS__SHARE 50            /* what takes 1 ms is rendered again after 50 ms at the earliest */
 #define UVS__REST_MAX_NS UVS_SEC(1) /* but after this at the latest */
+#define UVS__NO_FD_NS UVS_MS(100)   /* between two tries to accept, without a descriptor for it */
 #define UVS__CACHED 16           /* rendered resources, and those in progress */
 #define UVS__UPDATE_RUNS 500     /* in a live update */
 #define UVS__STEP_NS UVS_US(250) /* of a survey, at most */
@@ -84,6 +85,7 @@ struct uvs__client {
   struct MHD_Connection *connection;
   struct uvs__update *update; /* what it is reading; NULL: it has read everything */
   size_t offset;
+  uint64_t began_ns; /* when it got the update */
   bool suspended;
 };
 
@@ -114,6 +116,7 @@ struct uvs_console_s {
   bool kicked;      /* run again at once */
   uint64_t rest_ns; /* libmicrohttpd is not run before */
   struct uvs__connection *connections;
+  uint64_t accepted;
   uint64_t tick_ns; /* the next; while there are connections */
 
   struct uvs__entry cache[UVS__CACHED];
@@ -121,6 +124,7 @@ struct uvs_console_s {
   unsigned turn;    /* the entry that goes on next */
 
   struct uvs__client *clients;
+  int clients_left; /* so many more are accepted */
   struct uvs__update *update; /* the newest */
   uint64_t runs_ns;           /* when runs were last read */
   uint64_t runs_next_ns;      /* they are not read before */
@@ -135,6 +139,8 @@ struct uvs_console_s {
   void (*let_go)(struct uvs_console_s *c); /* frees it if nothing uses it any more */
   bool own_trace;                          /* the console has opened the recorder */
   bool tracing;                            /* a trace is being written */
+  int traces;                              /* being written or sent */
+  uint64_t trace_next_ns;                  /* none is written before */
 
   uvs_console_close_cb on_close;
   void *arg;

@@ -4,7 +4,7 @@
  * console's address, and runs until SIGTERM. Tests look at it from outside.
  *
  *   stage [token=TOKEN] [tasks=N] [port=N] [read=1] [hosts=A,B] [connections=N] [quiet=1] [plain=1]
- *         [fork=1]
+ *         [fork=1] [full=1]
  *
  *   victim    late because of `runners`: two tasks named hog take both runners
  *   tick      late because of `loop`: loop-hog sleeps on the loop
@@ -14,6 +14,7 @@
  *
  * quiet: only heartbeat and the N tasks, which wait for an hour. plain: no hostile names, and a
  *   slower heartbeat. fork: the loop goes on in a forked child, too, until the end.
+ *   full: it has no descriptor left.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -223,8 +224,7 @@ static void run_child(uv_loop_t *loop) {
   CHECK(child >= 0);
   if (child > 0)
     return;
-  CHECK(uv_loop_fork(loop) == 0);
-  CHECK(uv_signal_init(loop, &end) == 0 && uv_signal_start(&end, on_child_end, SIGTERM) == 0);
+  CHECK(uv_loop_fork(loop) == 0 && uv_signal_start(&end, on_child_end, SIGTERM) == 0);
   uv_run(loop, UV_RUN_DEFAULT);
   _exit(2);
 }
@@ -310,11 +310,13 @@ int main(int argc, char **argv) {
     fprintf(stderr, "stage: %s\n", uv_strerror(rc));
     return 1;
   }
+  CHECK(uv_signal_init(loop, &end) == 0 && uv_signal_start(&end, on_end, SIGTERM) == 0);
+  while (number(argc, argv, "full", 0) && dup(0) >= 0)
+    ;
   if (number(argc, argv, "fork", 0))
     run_child(loop);
   printf("%s\n", uvs_console_url(console));
   fflush(stdout);
-  CHECK(uv_signal_init(loop, &end) == 0 && uv_signal_start(&end, on_end, SIGTERM) == 0);
   uv_run(loop, UV_RUN_DEFAULT);
   CHECK(uv_loop_close(loop) == 0);
   return 0;
