@@ -163,6 +163,14 @@ enum MHD_Result uvs__events_get(struct uvs__request *r) {
   return uvs__answer_queue(r->connection, MHD_HTTP_OK, answer);
 }
 
+enum MHD_Result uvs__events_head(struct uvs__request *r) {
+  struct MHD_Response *answer = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+
+  if (answer != NULL)
+    uvs__answer_headers(answer, "text/event-stream");
+  return uvs__answer_queue(r->connection, MHD_HTTP_OK, answer);
+}
+
 static void resume(struct uvs__client *x) {
   if (x->suspended) {
     x->suspended = false;

@@ -4,8 +4,8 @@
  *
  * libmicrohttpd has an epoll descriptor for all its sockets. One uv_poll watches that descriptor,
  * and one uv_timer does all that has a time: libmicrohttpd's own time-outs, the tick (live updates,
- * connections that take too long), the next step of a rendering. The timer runs only while there are
- * connections. Both handles are unref'd.
+ * connections that take too long), the next step of a rendering. The timer runs only while there
+ * are connections. Both handles are unref'd.
  *
  * After each run of libmicrohttpd the console rests for three times as long as the run took, if
  * that was more than UVS__STEP_NS: however many requests arrive, the loop has time for others.
@@ -231,8 +231,6 @@ int uvs_console_close(uvs_console_t *c, uvs_console_close_cb cb, void *arg) {
   c->on_close = cb;
   c->arg = arg;
   stop(c);
-  if (c->own_trace)
-    uvs_trace_close(c->s); /* uvs_close does it, too */
   uvs_lane_dispose(c->lane, 0);
   return 0;
 }
@@ -438,7 +436,7 @@ int uvs_console_listen(uvs_t *s, const uvs_console_options_t *given, uvs_console
     undo(c);
     return rc;
   }
-  c->own_trace = uvs_trace_open(s, NULL) == 0; /* without memory for it the timeline is empty */
+  uvs_trace_open(s, NULL); /* without memory for it the timeline is empty */
   if (ret != NULL)
     *ret = c;
   return 0;

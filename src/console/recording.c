@@ -73,8 +73,8 @@ static ssize_t read_file(void *arg, uint64_t at, char *ret, size_t room) {
 
 /* Takes x. */
 static struct MHD_Response *answer_of(struct recording *x) {
-  struct MHD_Response *answer = MHD_create_response_from_callback((uint64_t)x->size, 64 * 1024,
-                                                                  read_file, x, end_recording);
+  struct MHD_Response *answer =
+      MHD_create_response_from_callback((uint64_t)x->size, 64 * 1024, read_file, x, end_recording);
 
   if (answer == NULL)
     end_recording(x);
@@ -136,8 +136,9 @@ enum MHD_Result uvs__recording_get(struct uvs__request *r) {
                              uvs__answer_error("a parameter is wrong"));
   if (r->console->tracing || r->console->traces >= FILES_MAX ||
       uv_hrtime() < r->console->trace_next_ns)
-    return uvs__answer_queue(r->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-                             uvs__answer_error("other traces are being written or read: try again"));
+    return uvs__answer_queue(
+        r->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+        uvs__answer_error("other traces are being written or read: try again"));
   x = begin(r, last_ms == 0 ? UVS_NEVER : UVS_MS((int64_t)last_ms));
   if (x == NULL)
     return MHD_NO;

@@ -38,13 +38,13 @@
 #define UVS__TARGET_MAX 1000         /* bytes of path and query */
 #define UVS__TICK_NS UVS_MS(500)     /* between two live updates, and checks of the bounds */
 #define UVS__FRESH_NS UVS_MS(300)    /* a rendered resource is used again for this long */
-#define UVS__SHARE 50            /* what takes 1 ms is rendered again after 50 ms at the earliest */
+#define UVS__SHARE 50 /* what takes 1 ms is rendered again after 50 ms at the earliest */
 #define UVS__REST_MAX_NS UVS_SEC(1) /* but after this at the latest */
 #define UVS__NO_FD_NS UVS_MS(100)   /* between two tries to accept, without a descriptor for it */
-#define UVS__CACHED 16           /* rendered resources, and those in progress */
-#define UVS__UPDATE_RUNS 500     /* in a live update */
-#define UVS__STEP_NS UVS_US(250) /* of a survey, at most */
-#define UVS__STEP_GAP_NS UVS_MS(2) /* between two steps, at least */
+#define UVS__CACHED 16              /* rendered resources, and those in progress */
+#define UVS__UPDATE_RUNS 500        /* in a live update */
+#define UVS__STEP_NS UVS_US(250)    /* of a survey, at most */
+#define UVS__STEP_GAP_NS UVS_MS(2)  /* between two steps, at least */
 
 /* A connection, which may have several requests, one after the other. */
 struct uvs__connection {
@@ -96,7 +96,7 @@ struct uvs__entry {
   unsigned status;
   uint64_t until_ns; /* then it is too old to be sent again */
   struct uvs__survey survey;
-  bool surveying; /* it is being rendered; `survey` is used for /tasks.json */
+  bool surveying;             /* it is being rendered; `survey` is used for /tasks.json */
   struct uvs__request *first; /* that wait */
 };
 
@@ -124,7 +124,7 @@ struct uvs_console_s {
   unsigned turn;    /* the entry that goes on next */
 
   struct uvs__client *clients;
-  int clients_left; /* so many more are accepted */
+  int clients_left;           /* so many more are accepted */
   struct uvs__update *update; /* the newest */
   uint64_t runs_ns;           /* when runs were last read */
   uint64_t runs_next_ns;      /* they are not read before */
@@ -137,7 +137,6 @@ struct uvs_console_s {
   /* For the files below listen.c. */
   void (*kick)(struct uvs_console_s *c);   /* MHD_run, soon */
   void (*let_go)(struct uvs_console_s *c); /* frees it if nothing uses it any more */
-  bool own_trace;                          /* the console has opened the recorder */
   bool tracing;                            /* a trace is being written */
   int traces;                              /* being written or sent */
   uint64_t trace_next_ns;                  /* none is written before */
@@ -207,6 +206,7 @@ void uvs__cache_close(struct uvs_console_s *c);
 /* ---- events.c ---- */
 
 enum MHD_Result uvs__events_get(struct uvs__request *r);
+enum MHD_Result uvs__events_head(struct uvs__request *r); /* no body */
 void uvs__events_tick(struct uvs_console_s *c);
 void uvs__events_close(struct uvs_console_s *c); /* ends all clients */
 void uvs__events_free(struct uvs_console_s *c);

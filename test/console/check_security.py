@@ -106,6 +106,16 @@ def head_is_answered(s):
         check(f"HEAD {path}", s.get(path, method="HEAD")[::2], (200, b""))
 
 
+    with s.connect() as c:
+        c.sendall(f"HEAD /events HTTP/1.1\r\nHost: {s.host}:{s.port}\r\n\r\n".encode())
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += c.recv(4096)
+        c.sendall(f"GET /nothing HTTP/1.1\r\nHost: {s.host}:{s.port}\r\n\r\n".encode())
+        data = data.partition(b"\r\n\r\n")[2] + c.recv(4096)
+        check("HEAD /events has no body", data[:12], b"HTTP/1.1 404")
+
+
 # ---- a hostile page in the operator's browser
 
 def rebinding_fails(s):
@@ -121,6 +131,10 @@ def rebinding_fails(s):
     check("no Host, HTTP/1.0", "400" in s.raw(b"GET /stats.json HTTP/1.0\r\n\r\n"))
     check("two Hosts", "400" in s.raw(
         b"GET /stats.json HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n"))
+    for name, value in [("Origin", f"http://{own}"), ("Sec-Fetch-Site", "same-origin"), ("Authorization", "x")]:
+        check(f"two headers {name}", "400" in s.raw(
+            f"GET /stats.json HTTP/1.1\r\nHost: {own}\r\n{name}: http://evil.example\r\n{name}: {value}\r\n\r\n"
+            .encode()))
     check("an empty Host", "40" in s.raw(b"GET /stats.json HTTP/1.1\r\nHost:\r\n\r\n"))
     check("an absolute target", s.raw(
         f"GET http://evil.example/stats.json HTTP/1.1\r\nHost: {own}\r\n\r\n".encode()).split(" ")[1], "404")
