@@ -110,7 +110,7 @@ static inline void uvs_trace_run_init(uvs_trace_run_t *r) {
  * held up, in the order of their starts. If there are more than `room`, the newest are read. The
  * array stride is ret->size; the first element must be initialized.
  *
- * Thread:  any.
+ * Thread:  any. A call reads at most the newest 4 MB of records, however large the recorder is.
  * Returns: 0, with *ret_count set; UV_ENOENT, UV_EINVAL, UV_ENOMEM as uvs_trace_write.
  */
 UVS_API int uvs_trace_runs(uvs_t *s, int64_t last_ns, uvs_trace_run_t *ret, size_t room,

@@ -427,12 +427,13 @@ static int count_bytes(const char *data, size_t size, void *arg) {
   return 0;
 }
 
-/* X10 */
+/* X10 X17 */
 TEST a_million_events_are_written_in_bounded_memory(void) {
   enum { EVENTS = 1000000, RECORDER = 48 << 20 };
+  uvs_trace_run_t runs[8];
   uvs_trace_options_t o;
   struct fixture f;
-  size_t bytes = 0;
+  size_t bytes = 0, count;
   long before;
 
   fixture_init(&f);
@@ -457,6 +458,12 @@ TEST a_million_events_are_written_in_bounded_memory(void) {
   ASSERT(bytes > EVENTS * 50u);
   ASSERT(atomic_load(&f.fault.peak_bytes) - before < 3L * RECORDER);
   ASSERT_I64(before, atomic_load(&f.fault.live_bytes));
+  atomic_store(&f.fault.peak_bytes, before);
+  uvs_trace_run_init(runs);
+  ASSERT_RC(0, uvs_trace_runs(f.s, UVS_NEVER, runs, 8, &count));
+  ASSERT(atomic_load(&f.fault.peak_bytes) - before < 8L << 20);
+  ASSERT_U64(8, count);
+  ASSERT_I64(uvs_now(f.s), runs[7].end_ns); /* the newest is there */
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
