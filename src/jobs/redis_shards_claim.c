@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * CLAIM asks one server. Each queue has a table with a time for each server: from then on, the
- * server may have a visible job. Servers whose time has come are asked in turn. If there is none,
- * the caller knows more than the table; then all servers count as due, and each CLAIM asks the next
- * one.
+ * CLAIM asks one server. For each queue there is a table: from when on each server may have a job
+ * that is visible. Servers that are due are asked in turn. If none is due, the caller knows more
+ * than the table, and all servers are asked, one with each CLAIM.
  */
 #include <stdio.h>
 #include <string.h>
@@ -115,8 +114,8 @@ static int64_t next_claim_us(const struct uvs__shards *all, const struct uvs__sh
 
 /* ------------------------------------------------------------------- CLAIM --- */
 
-/* After the server was down, expired leases are left alone for this long, so that live processes
- * can extend their leases first. */
+/* For how long expired leases are left alone, because the server was down: processes that are alive
+ * extend theirs first. */
 static int64_t spared_us(const struct uvs__shard *shard, int64_t lease_us) {
   int64_t since_us = ((int64_t)uv_hrtime() - shard->up_ns) / 1000;
 

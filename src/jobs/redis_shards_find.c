@@ -29,7 +29,7 @@ static void add_owners(const struct uvs__shards *all, struct search *s, unsigned
   add_shard(s, uvs__shard_of(all, slot));
 }
 
-/* While jobs move, a job may reach its new owner after that server was asked: ask it again. */
+/* While jobs move, one that was elsewhere may have come to its owner in the meantime. */
 static void add_others(const struct uvs__shards *all, struct search *s, unsigned slot) {
   struct uvs__shard *owner = uvs__shard_of(all, slot), *before = uvs__shard_before(all, slot);
 
