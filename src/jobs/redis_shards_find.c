@@ -121,6 +121,10 @@ static void next_server(struct uvs__task *t) {
   struct search *s = t->more;
   struct uvs__sub *sub;
 
+  if (s->at > 0 && s->at < s->n && t->generation != t->all->current.generation) {
+    uvs__task_fail(t, UV_EAGAIN); /* these are servers of the map before */
+    s->at = s->n;
+  }
   if (s->at == s->n) {
     uvs__task_end(t);
     return;

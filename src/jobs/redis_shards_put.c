@@ -285,6 +285,8 @@ static void send_items(struct uvs__task *t) {
   struct uvs__sub *sub;
   bool good;
 
+  if (t->generation != t->all->current.generation)
+    uvs__task_fail(t, UV_EAGAIN); /* the puts of the items may not stay with them any more */
   if (t->status != 0) {
     extend_items(t);
     return;
