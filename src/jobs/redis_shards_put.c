@@ -2,8 +2,8 @@
  *
  * PUT: each put goes to the server that owns its slot. SETTLE: the items go to the server where
  * they were claimed. A put of an item stays with its item, and so is one step with it, if its slot
- * is on that server, or if nobody else can put a job with this id: it has no key, and its id was
- * made for this put. The other puts are carried out first.
+ * is on that server, or if nobody else can put such a job: it has no key, and its id was made for
+ * this put; or it has the key of the job that ends. The other puts are carried out first.
  */
 #include <string.h>
 
@@ -177,12 +177,22 @@ static struct uvs__shard *shard_of_claim(const struct uvs__shards *all, int part
   return all->shards[part == 0 ? 0 : part - 1];
 }
 
-static bool stays(const struct uvs__shards *all, const struct uvs__shard *shard,
-                  const struct uvs__put *put) {
-  unsigned slot = slot_of(put);
+/* Is the server to own this slot, and has it owned it before? */
+static bool keeps(const struct uvs__shard *shard, unsigned slot) {
+  return !is_moving(shard->all, slot) && uvs__shard_of(shard->all, slot) == shard;
+}
 
-  return (put->job.made && put->job.key == NULL) ||
-         (!is_moving(all, slot) && uvs__shard_of(all, slot) == shard);
+static bool has_key_of(const struct uvs__put *put, const struct uvs__settle *item) {
+  return put->job.key != NULL && item->key != NULL && strcmp(put->job.key, item->key) == 0 &&
+         strcmp(put->job.queue, item->queue) == 0;
+}
+
+/* While jobs move, the key of the job itself is in use on this server until the job has ended. So
+ * nobody can have put a job with this key on another server. */
+static bool stays(const struct uvs__shard *shard, const struct uvs__settle *item,
+                  const struct uvs__put *put) {
+  return (put->job.made && put->job.key == NULL) || keeps(shard, slot_of(put)) ||
+         (shard->all->map->moving && has_key_of(put, item));
 }
 
 static void note_settled(struct uvs__shard *shard, const struct uvs__settle *item) {
@@ -236,15 +246,22 @@ static void settled(struct uvs__sub *sub) {
 
 /* Copies an item with the puts that were not carried out yet. False: no memory. */
 static bool copy_item(struct uvs__task *t, const struct uvs__settle *item, struct uvs__settle *to) {
+  const struct uvs__shard *shard = shard_of_claim(t->all, item->part);
   size_t n = 0;
 
   *to = *item;
   if (item->n_puts == 0)
     return true;
   to->puts = uvs__arena_alloc(&t->arena, item->n_puts * sizeof *to->puts);
-  for (size_t i = 0; i < item->n_puts && to->puts != NULL; i++)
-    if (!item->puts[i].answered)
-      to->puts[n++] = item->puts[i];
+  for (size_t i = 0; i < item->n_puts && to->puts != NULL; i++) {
+    if (item->puts[i].answered)
+      continue;
+    to->puts[n] = item->puts[i];
+    if (to->puts[n].job.key != NULL && t->all->map->moving &&
+        !keeps(shard, slot_of(&item->puts[i])))
+      to->puts[n].job.key_policy |= UVS__STRAY;
+    n++;
+  }
   to->n_puts = n;
   return to->puts != NULL;
 }
@@ -328,7 +345,7 @@ void uvs__shards_settle(struct uvs__task *t) {
     for (size_t j = 0; j < r->items[i].n_puts; j++) {
       struct uvs__put *put = &r->items[i].puts[j];
 
-      if (puts != NULL && !put->answered && !stays(t->all, shard, put))
+      if (puts != NULL && !put->answered && !stays(shard, &r->items[i], put))
         puts[n++] = put;
     }
   if (n == 0)

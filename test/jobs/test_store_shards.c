@@ -400,15 +400,19 @@ static int put_again(struct store_fixture *f, const char *rest, const char *key,
   return rc;
 }
 
+static void begin_on_one_of_two(struct store_fixture *f) {
+  store_kind = store_kind_named("redis2");
+  store_init(f); /* starts both servers */
+  store_close(f);
+  store_kind = store_kind_named("redis");
+  store_init(f);
+}
+
 TEST a_new_map_is_followed_and_puts_ask_the_old_owner_first(void) {
   struct store_fixture f;
   size_t claimed = 0;
 
-  store_kind = store_kind_named("redis2");
-  store_init(&f); /* starts both servers */
-  store_close(&f);
-  store_kind = store_kind_named("redis");
-  store_init(&f);
+  begin_on_one_of_two(&f);
   EQ(0, store_put_key(&f, "a", "key-a", UVS_KEY_KEEP));
   EQ(0, store_put_simple(&f, "q", "b"));
   EQ(0, store_put_simple(&f, "q", "running"));
@@ -440,6 +444,37 @@ TEST a_new_map_is_followed_and_puts_ask_the_old_owner_first(void) {
   PASS();
 }
 
+/* A job ends during a move, and puts the next one with its own key. */
+TEST a_chain_of_jobs_with_one_key_goes_on_during_a_move(void) {
+  struct store_fixture f;
+  struct uvs__put put = {.status = 0};
+  struct uvs__settle s;
+  int rc;
+
+  begin_on_one_of_two(&f);
+  EQ(0, store_put_key(&f, "a", "key-a", UVS_KEY_KEEP));
+  SAYS("a", store_claim(&f, "q", 1));
+  begin_move(&f);
+  EQ(0, put_again(&f, "b", NULL, 0)); /* follows the map */
+  put.job = store_job("q", "next");
+  put.job.key = "key-a";
+  put.job.key_policy = UVS_KEY_KEEP;
+  s = store_settlement(&f, 0, UVS__ACK);
+  s.key = "key-a";
+  s.puts = &put;
+  s.n_puts = 1;
+  s.lease_us = 30 * SEC;
+  do
+    rc = store_settle(&f, &s);
+  while (rc == UV_EAGAIN);
+  EQ(0, rc);
+  EQ(0, put.status);
+  ASSERT(is_on(&f, 0, "next") && !is_on(&f, 0, "a"));
+  EQ(1, redis_ask_number(redis_ns_server(0), "HEXISTS {%s}:meta strays", ns_of(&f)));
+  store_close(&f);
+  PASS();
+}
+
 SUITE(jobs) {
   RUN_TEST(jobs_are_on_the_servers_that_own_their_slots);
   RUN_TEST(a_job_with_a_key_is_found_by_its_key_and_by_its_id);
@@ -455,6 +490,7 @@ SUITE(maps) {
   RUN_TEST(servers_that_do_not_belong_together_are_refused);
   RUN_TEST(one_server_of_the_map_is_enough_to_find_the_others);
   RUN_TEST(a_new_map_is_followed_and_puts_ask_the_old_owner_first);
+  RUN_TEST(a_chain_of_jobs_with_one_key_goes_on_during_a_move);
 }
 
 TEST_MAIN(store_kind = store_kind_named("redis3"); RUN_SUITE(jobs); RUN_SUITE(maps));
