@@ -475,6 +475,36 @@ TEST a_chain_of_jobs_with_one_key_goes_on_during_a_move(void) {
   PASS();
 }
 
+/* Another process puts a job, and no message says so. */
+TEST a_server_is_asked_although_another_one_always_has_jobs(void) {
+  struct store_fixture f;
+  char busy[20];
+  bool found = false;
+  int own, i = 0;
+
+  store_init(&f);
+  own = owner_of(&f, uvs__redis_slot("q", "quiet", NULL));
+  SAYS("", store_claim(&f, "q", 1));
+  EQ(0, store_open_second(&f));
+  f.at = f.second;
+  EQ(0, store_put_simple(&f, "q", "quiet"));
+  f.at = f.first;
+  for (int second = 0; second <= 30 && !found; second++) {
+    do
+      snprintf(busy, sizeof busy, "busy-%d", i++);
+    while (owner_of(&f, uvs__redis_slot("q", busy, NULL)) == own);
+    EQ(0, store_put_simple(&f, "q", busy));
+    store_claim(&f, "q", 1);
+    EQ(1, f.n_claimed);
+    found = strcmp(f.claimed[0]->rest, "quiet") == 0;
+    EQ(0, store_ack(&f, 0));
+    store_advance(&f, SEC);
+  }
+  ASSERT(found);
+  store_close(&f);
+  PASS();
+}
+
 SUITE(jobs) {
   RUN_TEST(jobs_are_on_the_servers_that_own_their_slots);
   RUN_TEST(a_job_with_a_key_is_found_by_its_key_and_by_its_id);
@@ -483,6 +513,7 @@ SUITE(jobs) {
   RUN_TEST(a_settle_of_another_claim_is_lost_on_each_server);
   RUN_TEST(a_cron_is_on_one_server_and_so_are_its_jobs);
   RUN_TEST(each_server_has_its_share_of_the_bounds_of_a_queue);
+  RUN_TEST(a_server_is_asked_although_another_one_always_has_jobs);
 }
 
 SUITE(maps) {
