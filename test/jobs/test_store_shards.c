@@ -505,6 +505,33 @@ TEST a_server_is_asked_although_another_one_always_has_jobs(void) {
   PASS();
 }
 
+/* Processes that were opened with different lists at the same moment. */
+TEST a_server_with_another_map_of_the_same_generation_is_refused(void) {
+  struct store_fixture f;
+  int first, second, rc, i = 0;
+
+  store_kind = store_kind_named("redis2");
+  store_init(&f);
+  EQ(0, store_put_simple(&f, "q", "a")); /* both servers have the map */
+  first = owner_of(&f, 0);
+  second = owner_of(&f, UVS__SLOTS - 1);
+  while (owner_of(&f, uvs__redis_slot("q", rest_of(i), NULL)) != 1)
+    i++;
+  EQ(0, store_put_simple(&f, "q", rests[i]));
+  set_map(1, ns_of(&f), second, first, 1);
+  redis_ask(redis_ns_server(1), "CLIENT KILL USER jobs");
+  do {
+    store_count(&f, "q"); /* time passes until the connection is there again */
+    rc = store_put_simple(&f, "q", rests[i]);
+  } while (rc == UV_EAGAIN || rc == UVS_EUNKNOWN || rc == UVS_JOB_EXISTS);
+  EQ(UV_EIO, rc);
+  HAS("the server has another map of generation 1", f.first->trouble);
+  set_map(1, ns_of(&f), first, second, 1);
+  EQ(UVS_JOB_EXISTS, store_put_simple(&f, "q", rests[i]));
+  store_close(&f);
+  PASS();
+}
+
 SUITE(jobs) {
   RUN_TEST(jobs_are_on_the_servers_that_own_their_slots);
   RUN_TEST(a_job_with_a_key_is_found_by_its_key_and_by_its_id);
@@ -521,6 +548,7 @@ SUITE(maps) {
   RUN_TEST(servers_that_do_not_belong_together_are_refused);
   RUN_TEST(one_server_of_the_map_is_enough_to_find_the_others);
   RUN_TEST(a_new_map_is_followed_and_puts_ask_the_old_owner_first);
+  RUN_TEST(a_server_with_another_map_of_the_same_generation_is_refused);
   RUN_TEST(a_chain_of_jobs_with_one_key_goes_on_during_a_move);
 }
 
