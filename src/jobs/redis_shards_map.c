@@ -62,6 +62,8 @@ static void on_up(void *arg) {
 static void on_down(void *arg) {
   struct uvs__shard *shard = arg;
 
+  if (!shard->down)
+    shard->down_ns = (int64_t)uv_hrtime();
   shard->down = true;
 }
 
