@@ -225,20 +225,35 @@ static void take_puts(struct uvs__shard *shard, struct uvs__settle *item,
   }
 }
 
+/* Is this a server of the map, under another name? */
+static bool is_in_map(const struct uvs__shard *shard) {
+  const struct uvs__shards *all = shard->all;
+
+  for (size_t i = 0; i < all->n; i++)
+    if (all->shards[i]->in_map && strcmp(all->shards[i]->redis->run_id, shard->redis->run_id) == 0)
+      return true;
+  return false;
+}
+
+/* The request has failed because the server was removed: no job is left there. */
+static bool is_gone(const struct uvs__shard *shard, int status) {
+  return uvs__may_try_again(status) && !is_in_map(shard) &&
+         (shard->stopped || shard->redis->link == NULL || !shard->redis->link->is_up);
+}
+
 static void settled(struct uvs__sub *sub) {
   struct uvs__settle_request *r = (struct uvs__settle_request *)(void *)sub->task->r;
   struct uvs__settle_request *from = (struct uvs__settle_request *)(void *)sub->r;
   struct uvs__shard *shard = sub->shard;
-  bool is_gone = uvs__may_try_again(from->r.status) && !shard->in_map &&
-                 (shard->stopped || shard->redis->link == NULL || !shard->redis->link->is_up);
+  bool gone = is_gone(shard, from->r.status);
 
   uvs__arena_join(&r->arena, &from->arena);
-  if (from->r.status != 0 && !is_gone) {
+  if (from->r.status != 0 && !gone) {
     uvs__task_fail(sub->task, from->r.status);
     return;
   }
   for (size_t i = 0; i < r->n; i++) {
-    r->items[i].status = is_gone ? UVS_ELOST : from->items[i].status; /* no job is left there */
+    r->items[i].status = gone ? UVS_ELOST : from->items[i].status;
     note_settled(shard, &r->items[i]);
     take_puts(shard, &r->items[i], &from->items[i]);
   }
