@@ -62,7 +62,7 @@ static void on_up(void *arg) {
 static void on_down(void *arg) {
   struct uvs__shard *shard = arg;
 
-  if (!shard->down)
+  if (shard->down_ns <= shard->up_ns) /* not since it was up */
     shard->down_ns = (int64_t)uv_hrtime();
   shard->down = true;
 }
