@@ -195,6 +195,19 @@ static bool stays(const struct uvs__shard *shard, const struct uvs__settle *item
          (shard->all->map->moving && has_key_of(put, item));
 }
 
+static bool goes_first(const struct uvs__shard *shard, const struct uvs__settle *item,
+                       const struct uvs__put *put) {
+  return !put->answered && !stays(shard, item, put);
+}
+
+static size_t puts_of(const struct uvs__settle_request *r) {
+  size_t n = 0;
+
+  for (size_t i = 0; i < r->n; i++)
+    n += r->items[i].n_puts;
+  return n;
+}
+
 static void note_settled(struct uvs__shard *shard, const struct uvs__settle *item) {
   if (item->op == UVS__EXTEND) {
     int64_t now_us = uvs__redis_now_us(shard->redis), lease_us = item->when.delay_us;
@@ -285,17 +298,20 @@ static void free_extended(struct uvs__sub *sub) {
   uvs__arena_free(&((struct uvs__settle_request *)(void *)sub->r)->arena);
 }
 
-/* The puts wait for another server. Meanwhile the leases must not end: the jobs would run again. */
-static void extend_items(struct uvs__task *t) {
+/* Extends the leases of the items, and then calls `then`. */
+static void extend_items(struct uvs__task *t, void (*answered_items)(struct uvs__sub *sub),
+                         void (*then)(struct uvs__task *t)) {
   struct uvs__settle_request *r = (struct uvs__settle_request *)(void *)t->r, *to;
   struct uvs__sub *sub;
 
-  uvs__task_begin(t, uvs__task_end);
+  uvs__task_begin(t, then);
   sub = uvs__sub_new(t, shard_of_claim(t->all, r->items[0].part), sizeof *r, UVS__SETTLE,
-                     free_extended);
+                     answered_items);
   to = sub == NULL ? NULL : (struct uvs__settle_request *)(void *)sub->r;
   if (to != NULL)
     to->items = uvs__arena_alloc(&t->arena, r->n * sizeof *to->items);
+  if (to != NULL && to->items == NULL)
+    uvs__task_fail(t, UV_ENOMEM);
   if (to != NULL && to->items != NULL) {
     for (size_t i = 0; i < r->n; i++) {
       struct uvs__settle *item = &to->items[i];
@@ -319,8 +335,8 @@ static void send_items(struct uvs__task *t) {
 
   if (t->generation != t->all->current.generation)
     uvs__task_fail(t, UV_EAGAIN); /* the puts of the items may not stay with them any more */
-  if (t->status != 0) {
-    extend_items(t);
+  if (t->status != 0) { /* meanwhile the leases must not end: the jobs would run again */
+    extend_items(t, free_extended, uvs__task_end);
     return;
   }
   uvs__task_begin(t, uvs__task_end);
@@ -340,31 +356,62 @@ static void send_items(struct uvs__task *t) {
   uvs__task_sent(t);
 }
 
-void uvs__shards_settle(struct uvs__task *t) {
+/* Puts that go to other servers are carried out before their items, so the claims must still hold:
+ * a claim that is lost puts nothing. */
+static void checked(struct uvs__sub *sub) {
+  struct uvs__settle_request *r = (struct uvs__settle_request *)(void *)sub->task->r;
+  struct uvs__settle_request *from = (struct uvs__settle_request *)(void *)sub->r;
+  bool gone = is_gone(sub->shard, from->r.status);
+
+  for (size_t i = 0; i < r->n; i++)
+    r->items[i].status = gone ? UVS_ELOST : from->items[i].status;
+  if (!gone && from->r.status != 0)
+    uvs__task_fail(sub->task, from->r.status);
+  uvs__arena_free(&from->arena);
+}
+
+/* A cancelled tick puts nothing, either. */
+static bool may_put(const struct uvs__settle *item) {
+  return item->status == 0 || (item->status == UVS__SETTLE_CANCELLED && item->op == UVS__ACK);
+}
+
+static void put_elsewhere(struct uvs__task *t) {
   struct uvs__settle_request *r = (struct uvs__settle_request *)(void *)t->r;
   const struct uvs__shard *shard = shard_of_claim(t->all, r->items[0].part);
-  struct uvs__put **puts = NULL;
-  size_t room = 0, n = 0;
+  struct uvs__put **puts;
+  size_t n = 0;
 
-  for (size_t i = 0; i < r->n; i++)
-    room += r->items[i].n_puts;
-  if (room > 0) {
-    puts = uvs__arena_alloc(&t->arena, room * sizeof(struct uvs__put *));
-    if (puts == NULL) {
-      uvs__task_fail(t, UV_ENOMEM);
-      uvs__task_end(t);
-      return;
-    }
+  if (t->generation != t->all->current.generation)
+    uvs__task_fail(t, UV_EAGAIN);
+  puts = uvs__arena_alloc(&t->arena, (puts_of(r) + 1) * sizeof(struct uvs__put *));
+  if (puts == NULL)
+    uvs__task_fail(t, UV_ENOMEM);
+  if (t->status != 0) {
+    uvs__task_end(t);
+    return;
   }
   for (size_t i = 0; i < r->n; i++)
-    for (size_t j = 0; j < r->items[i].n_puts; j++) {
-      struct uvs__put *put = &r->items[i].puts[j];
-
-      if (puts != NULL && !put->answered && !stays(shard, &r->items[i], put))
-        puts[n++] = put;
-    }
+    for (size_t j = 0; j < r->items[i].n_puts; j++)
+      if (may_put(&r->items[i]) && goes_first(shard, &r->items[i], &r->items[i].puts[j]))
+        puts[n++] = &r->items[i].puts[j];
   if (n == 0)
     send_items(t);
   else
     carry_out(t, puts, n, &r->arena, send_items);
+}
+
+void uvs__shards_settle(struct uvs__task *t) {
+  struct uvs__settle_request *r = (struct uvs__settle_request *)(void *)t->r;
+  const struct uvs__shard *shard = shard_of_claim(t->all, r->items[0].part);
+  bool any = false;
+
+  for (size_t i = 0; i < r->n; i++) {
+    r->items[i].status = 0;
+    for (size_t j = 0; j < r->items[i].n_puts; j++)
+      any = any || goes_first(shard, &r->items[i], &r->items[i].puts[j]);
+  }
+  if (any)
+    extend_items(t, checked, put_elsewhere);
+  else
+    send_items(t);
 }

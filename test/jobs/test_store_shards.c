@@ -187,6 +187,36 @@ TEST a_job_whose_put_waits_for_another_server_keeps_its_lease(void) {
   PASS();
 }
 
+TEST a_claim_that_is_lost_puts_nothing_on_another_server(void) {
+  struct store_fixture f;
+  struct uvs__put put = {.status = 0};
+  struct uvs__settle s;
+  int other, i = 0;
+
+  store_init(&f);
+  put.job = store_job("q", "next");
+  put.job.key = "key";
+  other = owner_of(&f, uvs__redis_slot("q", "next", "key"));
+  while (owner_of(&f, uvs__redis_slot("q", rest_of(i), NULL)) == other)
+    i++;
+  EQ(0, store_put_simple(&f, "q", rests[i]));
+  SAYS(rests[i], store_claim(&f, "q", 1));
+  s = store_settlement(&f, 0, UVS__ACK);
+  s.puts = &put;
+  s.n_puts = 1;
+  s.lease_us = 30 * SEC;
+  store_advance(&f, 11 * SEC); /* the lease ends */
+  SAYS(rests[i], store_claim(&f, "q", 1));
+  EQ(UVS_ELOST, store_settle(&f, &s));
+  ASSERT(!is_on(&f, other, "next"));
+  s.fence = f.claimed[0]->fence;
+  EQ(0, store_settle(&f, &s));
+  EQ(0, put.status);
+  ASSERT(is_on(&f, other, "next"));
+  store_close(&f);
+  PASS();
+}
+
 TEST a_settle_of_another_claim_is_lost_on_each_server(void) {
   struct store_fixture f;
 
@@ -537,6 +567,7 @@ SUITE(jobs) {
   RUN_TEST(a_job_with_a_key_is_found_by_its_key_and_by_its_id);
   RUN_TEST(jobs_that_a_job_puts_are_on_its_server_or_on_that_of_their_slot);
   RUN_TEST(a_job_whose_put_waits_for_another_server_keeps_its_lease);
+  RUN_TEST(a_claim_that_is_lost_puts_nothing_on_another_server);
   RUN_TEST(a_settle_of_another_claim_is_lost_on_each_server);
   RUN_TEST(a_cron_is_on_one_server_and_so_are_its_jobs);
   RUN_TEST(each_server_has_its_share_of_the_bounds_of_a_queue);
