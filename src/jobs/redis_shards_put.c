@@ -187,11 +187,22 @@ static bool has_key_of(const struct uvs__put *put, const struct uvs__settle *ite
          strcmp(put->job.queue, item->queue) == 0;
 }
 
-/* While jobs move, the key of the job itself is in use on this server until the job has ended. So
+static bool owns_slots(const struct uvs__shard *shard) {
+  for (unsigned slot = 0; slot < UVS__SLOTS; slot++)
+    if (uvs__shard_of(shard->all, slot) == shard)
+      return true;
+  return false;
+}
+
+/* On a server that is being removed, only occurrences stay: they are one step with their tick. If
+ * other jobs stayed, a chain of them would go on there.
+ * While jobs move, the key of the job itself is in use on this server until the job has ended. So
  * nobody can have put a job with this key on another server. */
 static bool stays(const struct uvs__shard *shard, const struct uvs__settle *item,
                   const struct uvs__put *put) {
-  return (put->job.made && put->job.key == NULL) || keeps(shard, slot_of(put)) ||
+  bool own = put->job.made && put->job.key == NULL;
+
+  return (own && (item->op == UVS__RELEASE || owns_slots(shard))) || keeps(shard, slot_of(put)) ||
          (shard->all->map->moving && has_key_of(put, item));
 }
 

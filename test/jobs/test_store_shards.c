@@ -535,6 +535,34 @@ TEST a_server_is_asked_although_another_one_always_has_jobs(void) {
   PASS();
 }
 
+/* Otherwise a server that is removed would always have one. */
+TEST a_chain_of_jobs_without_a_key_leaves_a_server_that_is_removed(void) {
+  struct store_fixture f;
+  struct uvs__put put = {.status = 0};
+  struct uvs__settle s;
+  int rc;
+
+  begin_on_one_of_two(&f);
+  EQ(0, store_put_simple(&f, "q", "a"));
+  SAYS("a", store_claim(&f, "q", 1));
+  begin_move(&f);
+  EQ(0, put_again(&f, "b", NULL, 0)); /* follows the map */
+  put.job = store_job("q", "next");
+  put.job.made = true;
+  s = store_settlement(&f, 0, UVS__ACK);
+  s.puts = &put;
+  s.n_puts = 1;
+  s.lease_us = 30 * SEC;
+  do
+    rc = store_settle(&f, &s);
+  while (rc == UV_EAGAIN);
+  EQ(0, rc);
+  EQ(0, put.status);
+  ASSERT(is_on(&f, 1, "next") && !is_on(&f, 0, "next") && !is_on(&f, 0, "a"));
+  store_close(&f);
+  PASS();
+}
+
 /* Processes that were opened with different lists at the same moment. */
 TEST a_server_with_another_map_of_the_same_generation_is_refused(void) {
   struct store_fixture f;
@@ -580,6 +608,7 @@ SUITE(maps) {
   RUN_TEST(one_server_of_the_map_is_enough_to_find_the_others);
   RUN_TEST(a_new_map_is_followed_and_puts_ask_the_old_owner_first);
   RUN_TEST(a_server_with_another_map_of_the_same_generation_is_refused);
+  RUN_TEST(a_chain_of_jobs_without_a_key_leaves_a_server_that_is_removed);
   RUN_TEST(a_chain_of_jobs_with_one_key_goes_on_during_a_move);
 }
 
