@@ -121,7 +121,8 @@ static int64_t next_claim_us(const struct uvs__shards *all, const struct uvs__sh
 /* ------------------------------------------------------------------- CLAIM --- */
 
 /* For how long expired leases are left alone, because the server was down: processes that are alive
- * extend theirs first. They do it after each third of a lease, so a lease outlives a shorter time. */
+ * extend theirs first. They do it after each third of a lease, so a lease outlives a shorter time.
+ */
 static int64_t spared_us(const struct uvs__shard *shard, int64_t lease_us) {
   int64_t since_us = ((int64_t)uv_hrtime() - shard->up_ns) / 1000;
 
@@ -152,8 +153,8 @@ static void answered(struct uvs__sub *sub) {
     take_claimed(shard, r, from);
     r->now_us = from->now_us;
     q->look_us[shard->index] =
-        from->now_us + (r->pending_only && r->lease_us / 3 < AT_LEAST_US ? r->lease_us / 3
-                                                                         : AT_LEAST_US);
+        from->now_us +
+        (r->pending_only && r->lease_us / 3 < AT_LEAST_US ? r->lease_us / 3 : AT_LEAST_US);
     uvs__shard_due(shard, r->queue, from->next_us);
     if (spare_us > 0)
       uvs__shard_due(shard, r->queue, from->now_us + spare_us);

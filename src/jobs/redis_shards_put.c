@@ -346,7 +346,7 @@ static void send_items(struct uvs__task *t) {
 
   if (t->generation != t->all->current.generation)
     uvs__task_fail(t, UV_EAGAIN); /* the puts of the items may not stay with them any more */
-  if (t->status != 0) { /* meanwhile the leases must not end: the jobs would run again */
+  if (t->status != 0) {           /* meanwhile the leases must not end: the jobs would run again */
     extend_items(t, free_extended, uvs__task_end);
     return;
   }

@@ -258,7 +258,7 @@ enum uvs__settle_op { UVS__ACK = 1, UVS__RETRY, UVS__EXTEND, UVS__RELEASE, UVS__
 struct uvs__settle {
   const char *queue, *rest;
   const char *key; /* of the job; NULL: none */
-  int part; /* all items of a request have the same */
+  int part;        /* all items of a request have the same */
   int64_t row;
   uint64_t fence;
   enum uvs__settle_op op;
