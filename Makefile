@@ -7,9 +7,9 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 DESTDIR ?=
 # The lines that `make contract` requires: single lines or whole chapters, e.g. REQUIRE='S1-S11 L'.
-REQUIRE ?= S F P D T R J L K Q X
+REQUIRE ?= S F P D T R J L K Q X C
 
-.PHONY: all test demo demo-jobs bench bench-full bench-node bench-calendar bench-jobs bench-amqp proof proof-model soak coverage mutants install uninstall \
+.PHONY: all test test-browser demo demo-jobs bench bench-full bench-node bench-calendar bench-jobs bench-amqp proof proof-model soak coverage mutants install uninstall \
   amalgamation symbols docs contract format portability ci clean
 
 all: build/build.ninja
@@ -35,10 +35,18 @@ with-tests: build/build.ninja
 test: with-tests
 	@MESON_TESTTHREADS=$$((2 * $$(getconf _NPROCESSORS_ONLN))) .ci/test --node build
 
-# TRACE=FILE also writes what happened, for https://ui.perfetto.dev.
+# The console's page in chromium. The two pictures of docs/ are taken again.
+test-browser: with-tests
+	@.ci/setup browser
+	@meson setup --reconfigure build -Dconsole=enabled >/dev/null
+	@meson compile -C build console_stage
+	@.ci/browser build --images docs/images
+
+# TRACE=FILE also writes what happened, for https://ui.perfetto.dev. CONSOLE=1 also serves a page that
+# shows it.
 demo: build/build.ninja
 	@meson compile -C build demos
-	@build/examples/demo $(if $(TRACE),--trace '$(TRACE)')
+	@build/examples/demo $(if $(CONSOLE),--console) $(if $(TRACE),--trace '$(TRACE)')
 	@test ! -x build/examples/orders || { echo; build/examples/orders; }
 
 # The second part of `make demo`: orders survive the death of the shop. Needs the jobs library.
@@ -144,6 +152,7 @@ symbols: build/build.ninja
 	@deploy/symbols build/src/libuvsched.so
 	@test ! -e build/src/jobs/libuvsched-jobs.so || deploy/symbols build/src/jobs/libuvsched-jobs.so
 	@test ! -e build/src/amqp/libuvsched-amqp.so || deploy/symbols build/src/amqp/libuvsched-amqp.so
+	@test ! -e build/src/console/libuvsched-console.so || deploy/symbols build/src/console/libuvsched-console.so
 
 # The reference of the public headers: build/docs/html/index.html.
 docs:

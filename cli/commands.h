@@ -13,5 +13,6 @@
 int cli_cron(int argc, char **argv);
 int cli_jobs(int argc, char **argv);
 int cli_amqp(int argc, char **argv);
+int cli_top(int argc, char **argv);
 
 #endif

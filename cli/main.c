@@ -23,6 +23,7 @@ static const struct command {
     {"amqp", cli_amqp, "delayed delivery for RabbitMQ: a bridge between a broker and a store"},
     {"cron", cli_cron, "the next occurrences of a cron expression in a time zone"},
     {"jobs", cli_jobs, "durable jobs in a SQLite file or in Redis: put, run, list, cancel"},
+    {"top", cli_top, "the tasks of a running program, and why they are late"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 

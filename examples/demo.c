@@ -2,10 +2,11 @@
  *
  * A dozen tasks on one loop and two runners, printed line by line as they run; about 10 seconds.
  *
- *   demo [--fast] [--trace FILE]
+ *   demo [--fast] [--trace FILE] [--console]
  *
  *   --fast        the same script on a virtual clock, with the bodies on the loop. It takes no
- * time, and the output is always the same (demo.expected)
+ *                 time, and the output is always the same (demo.expected)
+ *   --console     serves a page that shows it (uvsched/console.h), and prints its address
  *   --trace FILE  writes everything that happened to FILE, for https://ui.perfetto.dev
  *
  * The output has colours only on a terminal, and not if NO_COLOR is set. */
@@ -16,6 +17,9 @@
 #include <uvsched/settings.h>
 #include <uvsched/stats.h>
 #include <uvsched/trace.h>
+#ifdef WITH_CONSOLE
+#include <uvsched/console.h>
+#endif
 
 #include "expect.h"
 
@@ -407,6 +411,26 @@ static void write_trace(uvs_t *s, const char *path) {
   printf("\nThe trace is in %s: open it in https://ui.perfetto.dev\n", path);
 }
 
+/* uvs_close closes the console. */
+static void serve_console(uvs_t *s) {
+#ifdef WITH_CONSOLE
+  uvs_console_options_t o;
+  uvs_console_t *console;
+  int rc;
+  uvs_console_options_init(&o);
+  rc = uvs_console_listen(s, &o, &console);
+  if (rc == UV_EADDRINUSE) {
+    o.port = 0;
+    rc = uvs_console_listen(s, &o, &console);
+  }
+  EXPECT(rc == 0);
+  printf("The console: %s\n\n", uvs_console_url(console));
+#else
+  (void)s;
+  printf("The console was not built: it needs libmicrohttpd.\n\n");
+#endif
+}
+
 static void check(const uvs_counts_t *c) {
   for (size_t i = 0; i < sizeof cast / sizeof cast[0]; i++) {
     const struct part *p = cast[i];
@@ -425,6 +449,7 @@ int main(int argc, char **argv) {
   uv_loop_t *loop = uv_default_loop();
   uvs_options_t o;
   const char *trace = NULL;
+  bool console = false;
   uvs_counts_t c;
   uvs_t *s;
 
@@ -433,6 +458,8 @@ int main(int argc, char **argv) {
       timing.is_virtual = true;
     if (strcmp(argv[i], "--trace") == 0)
       trace = argv[++i];
+    if (strcmp(argv[i], "--console") == 0)
+      console = true;
   }
   setenv("UV_THREADPOOL_SIZE", "4", 1); /* libuv reads it once, at the pool's first use */
   setvbuf(stdout, NULL, _IOLBF, 0);
@@ -446,6 +473,9 @@ int main(int argc, char **argv) {
     o.concurrency = 0;
     o.clock = (uvs_clock_t){.monotonic_ns = virtual_monotonic, .wall_ns = virtual_wall};
   }
+  EXPECT(uvs_open(loop, &o, &s) == 0);
+  if (console)
+    serve_console(s);
   printf("uvsched: 21 tasks on one loop; %s\n\n"
          "  where  \"runner n\" is a thread of libuv's pool, \"loop\" the loop's own thread\n"
          "  event  every run, how late it began (never early), and why;\n"
@@ -453,9 +483,10 @@ int main(int argc, char **argv) {
          "    time  where     task       event                          in words\n",
          timing.is_virtual ? "virtual clock, every body on the loop"
                            : "two runners, about 10 seconds");
-  EXPECT(uvs_open(loop, &o, &s) == 0);
-  if (trace != NULL)
-    EXPECT(uvs_trace_open(s, NULL) == 0);
+  if (trace != NULL) {
+    int rc = uvs_trace_open(s, NULL);
+    EXPECT(rc == 0 || (console && rc == UV_EALREADY)); /* the console has opened it */
+  }
   timing.start_ns = uvs_now(s);
   timing.wall_start_ns = wall_now();
   submit_all(s);

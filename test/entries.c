@@ -824,6 +824,27 @@ static int e_each(void) {
   return rc == 77 ? 0 : rc;
 }
 
+static int e_each_step(void) {
+  uint64_t cursor = chance(2) ? 0 : (uint64_t)any_int();
+  int rc = uvs_each_step(any_scheduler(), chance(5) ? NULL : &cursor, (uint32_t)any_int(),
+                         chance(5) ? NULL : on_each, NULL);
+
+  return rc == 77 ? 0 : rc;
+}
+
+static int on_each_lane(uvs_t *s, const uvs_lane_info_t *info, void *arg) {
+  (void)s, (void)arg;
+  if (info->lane == 0 || (info->disposed && uvs_lane_is_disposed(info->lane) != 1))
+    fail("uvs_each_lane", (long long)info->lane);
+  return (int)below(20) == 0 ? 77 : 0;
+}
+
+static int e_each_lane(void) {
+  int rc = uvs_each_lane(any_scheduler(), chance(5) ? NULL : on_each_lane, NULL);
+
+  return rc == 77 ? 0 : rc;
+}
+
 static int e_name_stats(void) {
   FILLS(uvs_name_stats_t, uvs_name_stats(any_scheduler(), any_name(), chance(5) ? NULL : b.at));
 }
@@ -1035,6 +1056,10 @@ static int e_next_due(void) {
 
 static int e_clock_changed(void) {
   return uvs_clock_changed(any_scheduler());
+}
+
+static int e_is_paused(void) {
+  return uvs_is_paused(any_scheduler());
 }
 
 static int e_is_shutdown(void) {
@@ -1643,7 +1668,9 @@ static const struct entry table[] = {
     {"uvs_data", e_data, 0, {0}},
     {"uvs_dump", e_dump, 0, {0}},
     {"uvs_each", e_each, 0, {0}},
+    {"uvs_each_lane", e_each_lane, 0, {0}},
     {"uvs_each_name", e_each_name, 0, {0}},
+    {"uvs_each_step", e_each_step, 0, {0}},
     {"uvs_execute", e_execute, 0, {UV_EAGAIN}},
     {"uvs_find", e_find, 0, {UV_ENOENT}},
     {"uvs_finish", e_finish, 0, {UV_ENOENT}},
@@ -1653,6 +1680,7 @@ static const struct entry table[] = {
     {"uvs_ignore_errors", e_ignore_errors, 0, {0}},
     {"uvs_info", e_info, 0, {UV_ENOENT}},
     {"uvs_inline_executor", e_inline_executor, 0, {0}},
+    {"uvs_is_paused", e_is_paused, 0, {0}},
     {"uvs_is_shutdown", e_is_shutdown, 0, {0}},
     {"uvs_is_terminated", e_is_terminated, 0, {0}},
     {"uvs_is_terminating", e_is_terminating, 0, {0}},

@@ -69,6 +69,9 @@ UVS_API int uvs_resume(uvs_t *s, uvs_id_t id, unsigned flags);
 UVS_API int uvs_pause_all(uvs_t *s);
 UVS_API int uvs_resume_all(uvs_t *s);
 
+/* 1 while the scheduler is paused, else 0. Thread: any. */
+UVS_API int uvs_is_paused(uvs_t *s);
+
 /* ---------------------------------------------------------------- run now --- */
 
 /**

@@ -118,6 +118,24 @@ UVS_API int uvs_lane_cancel(uvs_lane_t lane, uvs_id_t id, unsigned flags);
 UVS_API int uvs_lane_reschedule(uvs_lane_t lane, uvs_id_t id, int64_t delay_ns);
 UVS_API int uvs_lane_finish(uvs_lane_t lane, uvs_id_t id, int status);
 
+/* A lane, as uvs_each_lane shows it. New fields go at the end. */
+typedef struct {
+  size_t size;
+  uvs_lane_t lane;
+  uint32_t width;   /* 0: no bound */
+  uint64_t tasks;   /* that have not ended, and ended ones whose `done` is still to come */
+  uint32_t ready;   /* due tasks that wait for a runner or for a place in the lane */
+  uint32_t running; /* runs in progress */
+  int own_executor; /* 1: the lane has runners of its own */
+  int disposed;     /* 1: on_quiet is still to come */
+} uvs_lane_info_t;
+
+/* Visit every lane of the scheduler, newest first. If `each` returns a nonzero value, the visit
+ * ends, and uvs_each_lane returns that value. `each` may call anything but uvs_each_lane. Thread:
+ * loop thread. UV_EINVAL; UV_EPERM (thread). */
+typedef int (*uvs_each_lane_cb)(uvs_t *s, const uvs_lane_info_t *info, void *arg);
+UVS_API int uvs_each_lane(uvs_t *s, uvs_each_lane_cb each, void *arg);
+
 #ifdef __cplusplus
 }
 #endif

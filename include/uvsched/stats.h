@@ -46,7 +46,9 @@ typedef struct {
   int culprit;
   int timed_out; /* 1: a time limit has settled the task, and the body still runs */
   int64_t late_by_ns[UVS_LATE_CAUSES];
-  int priority; /* UVS_PRIORITY_... */
+  int priority;    /* UVS_PRIORITY_... */
+  uvs_lane_t lane; /* 0: none */
+  int paused;      /* 1: uvs_pause was called, and uvs_resume was not */
 } uvs_info_t;
 
 static inline void uvs_info_init(uvs_info_t *i) {
@@ -62,6 +64,13 @@ UVS_API int uvs_info(uvs_t *s, uvs_id_t id, uvs_info_t *ret);
  * uvs_each. Thread: loop thread. UV_EINVAL; UV_EPERM (thread); UV_EBUSY (inside `each`). */
 typedef int (*uvs_each_cb)(uvs_t *s, const uvs_info_t *info, void *arg);
 UVS_API int uvs_each(uvs_t *s, uvs_each_cb each, void *arg);
+
+/* The same visit in steps, so that many tasks do not hold up the loop. A step looks at up to
+ * `places` places for tasks, from *cursor on, and moves *cursor. The first step begins with *cursor
+ * 0; after the last step *cursor is 0 again. A task that is submitted between two steps may be left
+ * out. After an error, or a nonzero answer of `each`, *cursor is past the last task that was
+ * visited. Otherwise as uvs_each. UV_EINVAL also if places is 0 or cursor is NULL. */
+UVS_API int uvs_each_step(uvs_t *s, uint64_t *cursor, uint32_t places, uvs_each_cb each, void *arg);
 
 /* Print the scheduler's state, its counters and its tasks, nearest deadline first. Thread: loop
  * thread. UV_EINVAL; UV_EPERM (thread); UV_ENOMEM; UV_EBUSY (inside `each`). */

@@ -36,6 +36,8 @@ static void copy_extra(const struct uvs__extra *x, uvs_info_t *ret) {
   ret->missed = x->missed_total;
   ret->failures = x->failures;
   memcpy(ret->name, x->name, sizeof ret->name);
+  ret->lane = x->gate == NULL ? 0 : x->gate->number;
+  ret->paused = x->paused;
   for (int i = 0; i < UVS_LATE_CAUSES; i++) {
     ret->late_by_ns[i] = x->late_by_ns[i];
     ret->late_ns += x->late_by_ns[i];
@@ -122,8 +124,25 @@ static bool look_at_slot(uvs_t *s, uint32_t slot, uvs_info_t *ret) {
   return found;
 }
 
+/* Visits the slots from *slot to `end`. *slot is past the last one that was visited. */
+static int visit(uvs_t *s, uint32_t *slot, uint32_t end, uvs_each_cb each, void *arg) {
+  int rc = 0;
+
+  s->in_each = true;
+  while (*slot < end && rc == 0) {
+    uvs_info_t info;
+
+    if (look_at_slot(s, (*slot)++, &info))
+      rc = each(s, &info, arg);
+    if (rc == 0)
+      rc = uvs__enter(s); /* `each` may have forked: a child never locks */
+  }
+  s->in_each = false;
+  return rc;
+}
+
 int uvs_each(uvs_t *s, uvs_each_cb each, void *arg) {
-  uint32_t made;
+  uint32_t slot = 0;
   int rc = uvs__enter_loop(s);
 
   if (rc < 0)
@@ -132,17 +151,24 @@ int uvs_each(uvs_t *s, uvs_each_cb each, void *arg) {
     return UV_EINVAL;
   if (s->in_each)
     return UV_EBUSY;
-  made = slots_made(s); /* so the visit ends, whatever `each` submits */
-  s->in_each = true;
-  for (uint32_t slot = 0; slot < made && rc == 0; slot++) {
-    uvs_info_t info;
+  return visit(s, &slot, slots_made(s), each, arg); /* it ends, whatever `each` submits */
+}
 
-    if (look_at_slot(s, slot, &info))
-      rc = each(s, &info, arg);
-    if (rc == 0)
-      rc = uvs__enter(s); /* `each` may have forked: a child never locks */
-  }
-  s->in_each = false;
+int uvs_each_step(uvs_t *s, uint64_t *cursor, uint32_t places, uvs_each_cb each, void *arg) {
+  uint32_t slot, end, made;
+  int rc = uvs__enter_loop(s);
+
+  if (rc < 0)
+    return rc;
+  if (each == NULL || cursor == NULL || places == 0)
+    return UV_EINVAL;
+  if (s->in_each)
+    return UV_EBUSY;
+  made = slots_made(s);
+  slot = *cursor < made ? (uint32_t)*cursor : made;
+  end = places < made - slot ? slot + places : made;
+  rc = visit(s, &slot, end, each, arg);
+  *cursor = rc == 0 && slot == made ? 0 : slot;
   return rc;
 }
 

@@ -152,6 +152,18 @@ int uvs_resume_all(uvs_t *s) {
   return rc;
 }
 
+int uvs_is_paused(uvs_t *s) {
+  bool paused;
+  int rc = uvs__enter(s);
+
+  if (rc < 0)
+    return rc;
+  uvs__lock(s);
+  paused = s->paused;
+  uvs__unlock(s);
+  return paused;
+}
+
 /* ---- by name ---- */
 
 int uvs_find(uvs_t *s, const char *name, uvs_id_t *ret_id) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Requests that one server answers. A job by its id: first the owners of the id's slot, then all
- * other servers. A cron: the owner of the cron's slot. A page of a list: the server of the cursor.
+ * Requests that one server answers. For a job by its id, the owners of the id's slot are asked
+ * first, then all other servers. For a cron, the owner of the cron's slot is asked; for a page of a
+ * list, the server that the cursor names.
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@ struct search {
   size_t size; /* of the request */
   struct uvs__shard *shards[UVS__SHARDS_MAX + 3];
   size_t n, at;
-  bool all_must_answer; /* a server that does not work may have it: the next one is not asked */
+  bool all_must_answer; /* if a server does not work, do not ask the next: the first may have it */
 };
 
 static void add_shard(struct search *s, struct uvs__shard *shard) {
@@ -80,7 +81,7 @@ static bool is_missing(const struct uvs__request *r) {
          (r->op == UVS__LIST && ((const struct uvs__list_request *)(const void *)r)->n == 0);
 }
 
-/* What was done may make a job visible. */
+/* A request that was carried out may have made a job visible. */
 static void note_done(struct uvs__shard *shard, const struct uvs__request *r) {
   if (r->op == UVS__ALTER)
     uvs__shard_due(shard, ((const struct uvs__alter_request *)(const void *)r)->queue, 0);
@@ -90,7 +91,7 @@ static void note_done(struct uvs__shard *shard, const struct uvs__request *r) {
     uvs__shard_due(shard, NULL, 0);
 }
 
-/* Makes the answer of a server that of the request. */
+/* Copies the answer of a server into the request. */
 static void take_answer(struct uvs__sub *sub, size_t size) {
   struct uvs__request *r = sub->task->r;
   struct uvs__arena *to = arena_of(r), *from = arena_of(sub->r), all = {NULL};
@@ -209,7 +210,7 @@ void uvs__shards_cron(struct uvs__task *t) {
 
 /* ------------------------------------------------------------------- pages --- */
 
-/* A cursor is that of the server, times UVS__SHARDS_MAX, plus the index of the server. */
+/* A cursor is the server's cursor times UVS__SHARDS_MAX, plus the index of the server. */
 
 /* The first server of the map from this index on, or all->n. */
 static size_t server_from(const struct uvs__shards *all, size_t i) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the servers report; and the map that the process follows. Each server is asked for its map
- * whenever its epoch is asked for (redis_server.c), so the newest map reaches all processes, and
- * all servers, through any of them.
+ * What the servers report, and the map that the process follows. A process learns a newer map from
+ * any server whenever it reads the epoch of that server (redis_server.c), and writes its map to a
+ * server that has an older one. So the newest map reaches all processes and all servers.
  */
 #include <stdio.h>
 #include <string.h>
@@ -180,7 +180,7 @@ static int find_servers(struct uvs__shards *all, const struct uvs__redis_map *ma
   return 0;
 }
 
-/* Requests that are on their way were meant for the map before: a server that has the new map does
+/* Requests that are on their way were sent under the former map. A server that has the new map does
  * not carry them out. */
 static void tell_servers(struct uvs__shards *all) {
   for (size_t i = 0; i < all->n; i++) {

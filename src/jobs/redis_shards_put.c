@@ -12,7 +12,7 @@
 /* Puts that are carried out for a PUT or a SETTLE. */
 struct putting {
   struct uvs__arena *answers; /* for `there` */
-  struct uvs__put **later;    /* the old owner does not have them: the new one is next */
+  struct uvs__put **later;    /* puts that the new owner gets, after the old owner */
   size_t n_later;
   void (*then)(struct uvs__task *t);
 };

@@ -380,3 +380,45 @@ int uvs_lane_finish(uvs_lane_t number, uvs_id_t id, int status) {
 
   return g == NULL ? rc : end_gate_hold(g, uvs_finish(g->scheduler, id, status));
 }
+
+/* ---- visit ---- */
+
+/* Lock held. */
+static void copy_gate(const uvs_t *s, const struct uvs__gate *g, uvs_lane_info_t *ret) {
+  *ret = (uvs_lane_info_t){
+      .size = sizeof *ret,
+      .lane = g->number,
+      .width = g->width == UINT32_MAX ? 0 : g->width,
+      .tasks = g->live,
+      .ready = g->ready,
+      .running = g->running,
+      .own_executor = g->crew != &s->home,
+      .disposed = g->shut,
+  };
+}
+
+/* A lane leaves the list only on this thread, in a pass of the loop, and new lanes are added in
+ * front. So the list can be followed from lane to lane, with the lock held for one at a time. */
+int uvs_each_lane(uvs_t *s, uvs_each_lane_cb each, void *arg) {
+  const struct uvs__gate *g;
+  uvs_lane_info_t info;
+  int rc = uvs__enter_loop(s);
+
+  if (rc < 0)
+    return rc;
+  if (each == NULL)
+    return UV_EINVAL;
+  uvs__lock(s);
+  g = s->gates;
+  uvs__unlock(s);
+  while (g != NULL && rc == 0) {
+    uvs__lock(s);
+    copy_gate(s, g, &info);
+    g = g->next_gate;
+    uvs__unlock(s);
+    rc = each(s, &info, arg);
+    if (rc == 0)
+      rc = uvs__enter(s); /* `each` may have forked: a child never locks */
+  }
+  return rc;
+}

@@ -66,7 +66,7 @@ def help_and_page():
     check("--help", (status, err), (0, b""))
     options = set(re.findall(r"^  (--[a-z-]+)", out.decode(), re.M)) - {"--help"}
     with open(sys.argv[2], encoding="utf-8") as f:
-        section = f.read().split("\n## uvsched amqp\n")[1]
+        section = f.read().split("\n## uvsched amqp\n")[1].split("\n## ")[0]
     check("the page has the options that --help has", set(re.findall(r"^\| `(--[a-z-]+)", section, re.M)), options)
 
 

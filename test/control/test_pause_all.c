@@ -18,7 +18,9 @@ TEST nothing_starts_while_the_scheduler_is_paused(void) {
   ASSERT_RC(UV_EALREADY, uvs_resume_all(f.s));
   uvs_task_t t = fixture_once(&f, 'a', UVS_MS(10));
   ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  ASSERT_RC(0, uvs_is_paused(f.s));
   ASSERT_RC(0, uvs_pause_all(f.s));
+  ASSERT_RC(1, uvs_is_paused(f.s));
   ASSERT_RC(UV_EALREADY, uvs_pause_all(f.s));
   t = fixture_rate(&f, 'r', UVS_MS(10), UVS_MS(10)); /* tasks are accepted */
   t.missed_policy = UVS_MISSED_ONCE;

@@ -328,12 +328,12 @@ TEST wrong_lists_of_servers_are_refused(void) {
   store_init(&f); /* its three servers are used here with namespaces of their own */
   redis_ask(redis_ns_server(0), "HSET {jobs}:meta epoch x");
   open_servers(&f, name_of_two(0, 1, "jobs"), UV_EINVAL);
-  HAS("the server has jobs, and no map", f.text);
+  HAS("the server has a store without a map", f.text);
   snprintf(name, sizeof name, "redis+unix://%s,redis+unix:///no/such/socket?ns=new",
            redis_ns_server(0)->socket);
   open_servers(&f, name, UV_ENOENT);
   HAS("/no/such/socket?db=0: ", f.text);
-  HAS("each server must answer when the list is used first", f.text);
+  HAS("all servers must answer when the list is used first", f.text);
   redis_ask(redis_ns_server(0), "SET {bad}:map nonsense");
   open_servers(&f, name_of_two(0, 1, "bad"), UV_EIO);
   HAS("the map of the servers is damaged: the first line", f.text);
@@ -373,7 +373,7 @@ TEST servers_that_do_not_belong_together_are_refused(void) {
   set_map(2, "m", 1, 0, 3);
   open_servers(&f, name_of_two(0, 2, "m"), UV_EINVAL);
   HAS("the server has a map of other servers", f.text);
-  set_map(2, "m", 0, 1, 2); /* it was removed, and knows where the jobs went */
+  set_map(2, "m", 0, 1, 2); /* this server was removed; its map says where the jobs are */
   open_servers(&f, name_of(2, "m"), 0);
   store_close(&f);
   PASS();

@@ -530,6 +530,54 @@ TEST a_forked_child_can_only_close_its_copy_of_a_lane(void) {
   PASS();
 }
 
+/* ------------------------------------------------------------------- the visit --- */
+
+struct lanes_seen {
+  int n;
+  uvs_lane_info_t info[4];
+};
+
+static int see_lane(uvs_t *s, const uvs_lane_info_t *info, void *arg) {
+  struct lanes_seen *seen = arg;
+
+  (void)s;
+  seen->info[seen->n++] = *info;
+  return seen->n == 4 ? 77 : 0;
+}
+
+TEST each_lane_shows_what_waits_and_what_is_disposed(void) {
+  struct lanes_seen seen = {0};
+  struct fixture f;
+  uvs_lane_t lane, wide;
+
+  CHECK_CALL(open_with_lane(&f, 2, 1, &lane));
+  ASSERT_RC(UV_EINVAL, uvs_each_lane(f.s, NULL, NULL));
+  ASSERT_RC(UV_EINVAL, uvs_each_lane(NULL, see_lane, &seen));
+  CHECK_CALL(open_lane(&f, 0, &wide));
+  CHECK_CALL(submit(&f, lane, 'a', UVS_SEC(1)));
+  CHECK_CALL(submit(&f, lane, 'b', UVS_SEC(2)));
+  ASSERT_RC(0, uvs_each_lane(f.s, see_lane, &seen));
+  ASSERT_RC(2, seen.n); /* the newest first */
+  ASSERT_U64(wide, seen.info[0].lane);
+  ASSERT_U64(0, seen.info[0].width);
+  ASSERT_U64(0, seen.info[0].tasks);
+  ASSERT_U64(lane, seen.info[1].lane);
+  ASSERT_U64(1, seen.info[1].width);
+  ASSERT_U64(2, seen.info[1].tasks);
+  ASSERT_RC(0, seen.info[1].disposed);
+  ASSERT_RC(0, seen.info[1].own_executor);
+  ASSERT_RC(0, uvs_lane_dispose(lane, 0));
+  seen.n = 2;
+  ASSERT_RC(77, uvs_each_lane(f.s, see_lane, &seen));
+  ASSERT_RC(1, seen.info[3].disposed);
+  fixture_turn(&f);
+  seen.n = 0;
+  ASSERT_RC(0, uvs_each_lane(f.s, see_lane, &seen));
+  ASSERT_RC(1, seen.n); /* quiet lanes are gone */
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 SUITE(lane_view) {
   RUN_TEST(a_task_submitted_through_a_lane_does_not_see_the_scheduler);
   RUN_TEST(the_cancel_token_reaches_a_body_submitted_through_a_lane);
@@ -541,6 +589,7 @@ SUITE(lane_view) {
   RUN_TEST(opening_a_lane_without_memory_leaves_nothing_behind);
   RUN_TEST(a_failed_submission_does_not_change_the_lane);
   RUN_TEST(a_failed_batch_does_not_change_its_lanes);
+  RUN_TEST(each_lane_shows_what_waits_and_what_is_disposed);
   RUN_TEST(a_forked_child_can_only_close_its_copy_of_a_lane);
 }
 

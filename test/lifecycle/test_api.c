@@ -50,7 +50,9 @@
   X(uvs_data) \
   X(uvs_dump) \
   X(uvs_each) \
+  X(uvs_each_lane) \
   X(uvs_each_name) \
+  X(uvs_each_step) \
   X(uvs_execute) \
   X(uvs_find) \
   X(uvs_finish) \
@@ -60,6 +62,7 @@
   X(uvs_ignore_errors) \
   X(uvs_info) \
   X(uvs_inline_executor) \
+  X(uvs_is_paused) \
   X(uvs_is_shutdown) \
   X(uvs_is_terminated) \
   X(uvs_is_terminating) \
@@ -341,6 +344,11 @@ static void closed(uvs_t *s) {
   atomic_fetch_add(&((struct seen *)uvs_data(s))->closed, 1);
 }
 
+static int stop_at_lane(uvs_t *s, const uvs_lane_info_t *info, void *arg) {
+  (void)s, (void)arg;
+  return info->lane != 0 && !info->disposed ? 77 : 0;
+}
+
 static int visit(uvs_t *s, const uvs_info_t *info, void *arg) {
   (void)s;
   (void)info;
@@ -396,6 +404,7 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   uvs_id_t id, pending, ids[2], far;
   uvs_outcome_t outcome;
   int64_t due_ns;
+  uint64_t cursor = 0;
   FILE *out = tmpfile();
   uvs_t *s;
 
@@ -483,6 +492,9 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   ASSERT_RC(UVS_WAITING, info.state);
   ASSERT_RC(0, uvs_each(s, visit, &n));
   ASSERT_RC(2, atomic_load(&n.visited));
+  ASSERT_RC(0, uvs_each_step(s, &cursor, UINT32_MAX, visit, &n));
+  ASSERT_RC(4, atomic_load(&n.visited));
+  ASSERT_U64(0, cursor);
   ASSERT_RC(0, uvs_dump(s, out));
   ASSERT(ftell(out) > 0);
   fclose(out);
@@ -704,6 +716,7 @@ TEST every_function_of_the_lane_does_its_work_through_the_shared_library(void) {
   ASSERT_RC(0, uvs_lane_open(s, &o, &lane));
   ASSERT_RC(0, uvs_lane_open(s, NULL, &other));
   ASSERT_RC(0, uvs_lane_is_disposed(lane));
+  ASSERT_RC(77, uvs_each_lane(s, stop_at_lane, NULL));
   ASSERT_RC(0, uvs_lane_add_cleanup(s, lane, on_cleanup, &n, 0));
 
   uvs_task_init(&t);

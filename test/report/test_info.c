@@ -4,7 +4,9 @@
  */
 #include <stdlib.h>
 
+#include "lib/bodies.h"
 #include "lib/fixture.h"
+#include "uvsched/lane.h"
 
 /* ----------------------------------------------------------------- uvs_info --- */
 
@@ -488,6 +490,80 @@ TEST loop_data_and_clock_can_be_read_back(void) {
   PASS();
 }
 
+static int count_ids(uvs_t *s, const uvs_info_t *info, void *arg) {
+  uint64_t *seen = arg;
+
+  (void)s;
+  seen[0]++;
+  seen[1] += info->id;
+  return 0;
+}
+
+/* S27 */
+TEST each_in_steps_visits_what_each_visits(void) {
+  uint64_t all[2] = {0}, steps[2] = {0}, cursor = 0;
+  struct fixture f;
+  int n = 0;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open(&f));
+  for (int i = 0; i < 150; i++)
+    ASSERT_RC(0, uvs_schedule(f.s, UVS_SEC(i), work_nothing, NULL, NULL));
+  ASSERT_RC(0, uvs_each(f.s, count_ids, all));
+  ASSERT_U64(150, all[0]);
+  do {
+    uint64_t before = steps[0];
+
+    ASSERT_RC(0, uvs_each_step(f.s, &cursor, 7, count_ids, steps));
+    ASSERT(steps[0] - before <= 7);
+    n++;
+  } while (cursor != 0);
+  ASSERT(n >= 150 / 7);
+  ASSERT_U64(all[0], steps[0]);
+  ASSERT_U64(all[1], steps[1]);
+  n = 0;
+  ASSERT_RC(-77, uvs_each_step(f.s, &cursor, UINT32_MAX, stop_at_second, &n)); /* goes on behind */
+  ASSERT(cursor != 0);
+  steps[0] = 0;
+  ASSERT_RC(0, uvs_each_step(f.s, &cursor, UINT32_MAX, count_ids, steps));
+  ASSERT(steps[0] < 150 && steps[0] > 0);
+  ASSERT_U64(0, cursor);
+  cursor = UINT64_MAX; /* past the last: nothing, and the next step begins anew */
+  steps[0] = 0;
+  ASSERT_RC(0, uvs_each_step(f.s, &cursor, 1, count_ids, steps));
+  ASSERT_U64(0, steps[0]);
+  ASSERT_U64(0, cursor);
+  ASSERT_RC(UV_EINVAL, uvs_each_step(f.s, NULL, 1, count_ids, steps));
+  ASSERT_RC(UV_EINVAL, uvs_each_step(f.s, &cursor, 0, count_ids, steps));
+  ASSERT_RC(UV_EINVAL, uvs_each_step(f.s, &cursor, 1, NULL, steps));
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* S27 */
+TEST info_shows_the_lane_and_whether_the_task_is_paused(void) {
+  uvs_lane_options_t o;
+  uvs_lane_t lane;
+  struct fixture f;
+  uvs_id_t id;
+
+  fixture_init(&f);
+  CHECK_CALL(fixture_open(&f));
+  uvs_lane_options_init(&o);
+  ASSERT_RC(0, uvs_lane_open(f.s, &o, &lane));
+  uvs_task_t t = fixture_once(&f, 'a', UVS_MS(5));
+  t.lane = lane;
+  ASSERT_RC(0, uvs_submit(f.s, &t, &id));
+  ASSERT_U64(lane, look_at(f.s, id).info.lane);
+  ASSERT_RC(0, look_at(f.s, id).info.paused);
+  ASSERT_RC(UVS_PAUSED, uvs_pause(f.s, id));
+  ASSERT_RC(1, look_at(f.s, id).info.paused);
+  ASSERT_RC(0, uvs_resume(f.s, id, 0));
+  ASSERT_RC(0, look_at(f.s, id).info.paused);
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
 SUITE(asking) {
   RUN_TEST(info_shows_every_field_of_a_waiting_task);
   RUN_TEST(info_follows_a_task_through_its_states);
@@ -495,6 +571,8 @@ SUITE(asking) {
   RUN_TEST(info_of_wall_clock_and_never_tasks_uses_their_own_clock);
   RUN_TEST(info_of_a_stale_or_zero_id_fails_and_writes_nothing);
   RUN_TEST(each_stops_when_told_and_its_callback_may_call_anything_but_each);
+  RUN_TEST(each_in_steps_visits_what_each_visits);
+  RUN_TEST(info_shows_the_lane_and_whether_the_task_is_paused);
   RUN_TEST(each_and_dump_are_refused_on_other_threads);
   RUN_TEST(the_dump_shows_state_counters_and_tasks_by_due_time);
   RUN_TEST(the_dump_is_sorted_by_due_time_and_not_by_id);
