@@ -225,6 +225,10 @@ static void on_written(void *arg, int status, const redisReply *reply, int64_t s
   s->asking = false;
   if (status == 0 && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2))
     status = UV_EIO;
+  if (status == 0 && reply->element[0]->integer == 4) { /* another map of this generation */
+    read_map(s);
+    return;
+  }
   if (status == 0) {
     send_init(s);
     return;

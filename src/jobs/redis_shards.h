@@ -49,6 +49,7 @@ struct uvs__shard {
   bool stopped; /* it is not in the map any more, and its handles are closed */
   bool down, told_down;
   int64_t up_ns;    /* monotonic: when it came back; 0: it was never down */
+  int64_t down_ns;  /* monotonic: when its connection was lost; 0: it was never there */
   size_t in_flight; /* requests without an answer */
   size_t held;      /* jobs that this process has claimed and not settled */
   uint64_t events_seen;

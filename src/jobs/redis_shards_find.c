@@ -29,13 +29,26 @@ static void add_owners(const struct uvs__shards *all, struct search *s, unsigned
   add_shard(s, uvs__shard_of(all, slot));
 }
 
-/* While jobs move, one that was elsewhere may have come to its owner in the meantime. */
+static bool loses_slots(const struct uvs__shards *all, const struct uvs__shard *shard) {
+  for (unsigned slot = 0; slot < UVS__SLOTS; slot++)
+    if (uvs__shard_before(all, slot) == shard && uvs__shard_of(all, slot) != shard)
+      return true;
+  return false;
+}
+
+/* While jobs move, those that lose slots are asked first, because jobs go from them to the others.
+ * And one that was elsewhere may have come to its owner in the meantime. */
 static void add_others(const struct uvs__shards *all, struct search *s, unsigned slot) {
   struct uvs__shard *owner = uvs__shard_of(all, slot), *before = uvs__shard_before(all, slot);
 
-  for (size_t i = 0; i < all->n; i++)
-    if (all->shards[i]->in_map && all->shards[i] != owner && all->shards[i] != before)
-      add_shard(s, all->shards[i]);
+  for (int losers = all->map->moving; losers >= 0; losers--)
+    for (size_t i = 0; i < all->n; i++) {
+      struct uvs__shard *shard = all->shards[i];
+
+      if (shard->in_map && shard != owner && shard != before &&
+          (!all->map->moving || loses_slots(all, shard) == (losers == 1)))
+        add_shard(s, shard);
+    }
   if (all->map->moving)
     add_shard(s, owner);
 }
@@ -122,6 +135,10 @@ static void next_server(struct uvs__task *t) {
   struct search *s = t->more;
   struct uvs__sub *sub;
 
+  if (s->at > 0 && s->at < s->n && t->generation != t->all->current.generation) {
+    uvs__task_fail(t, UV_EAGAIN); /* these are servers of the map before */
+    s->at = s->n;
+  }
   if (s->at == s->n) {
     uvs__task_end(t);
     return;

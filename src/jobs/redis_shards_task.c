@@ -7,8 +7,9 @@
 
 /* ----------------------------------------------------------------- servers --- */
 
+/* The link of a server that is stopped is freed. */
 static bool is_up(const struct uvs__shard *shard) {
-  return shard->redis->link != NULL && shard->redis->link->is_up;
+  return !shard->stopped && shard->redis->link != NULL && shard->redis->link->is_up;
 }
 
 /* A server that was not reached yet counts as usable, until a request shows that it is down. */

@@ -258,7 +258,8 @@ enum uvs__settle_op { UVS__ACK = 1, UVS__RETRY, UVS__EXTEND, UVS__RELEASE, UVS__
 #define UVS__SETTLE_CANCELLED 1
 struct uvs__settle {
   const char *queue, *rest;
-  int part; /* all items of a request have the same */
+  const char *key; /* of the job; NULL: none */
+  int part;        /* all items of a request have the same */
   int64_t row;
   uint64_t fence;
   enum uvs__settle_op op;

@@ -18,12 +18,11 @@ if m[1] ~= ARGV[1] and m[1] ~= '2' then
   return {1, m[1]}
 end
 local random, generation = string.match(m[2], '^([^.]*)%.?(%d*)$')
-if random ~= ARGV[2] then
-  return {3, m[2]}
-end
 generation = tonumber(generation) or 0
 if generation == tonumber(ARGV[3]) and redis.call('GET', KEYS[2]) ~= ARGV[4] then
   return {4, m[2]}
+elseif random ~= ARGV[2] then
+  return {3, m[2]}
 elseif generation >= tonumber(ARGV[3]) then
   return {0, m[2]}
 end
