@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * jobs_reshard: moves the jobs of a store in Redis to other servers, and says how far it has come.
+ * jobs_reshard: adds Redis servers to a store and removes them, and prints the progress of the
+ * move.
  */
 #include <string.h>
 
 #include "jobs.h"
 
-#define SHOW_NS UVS_SEC(1) /* between two lines about batches */
+#define SHOW_NS UVS_SEC(1) /* least time between two lines about batches */
 
 struct reshard {
   bool json;
-  uint64_t shown_ns; /* 0: nothing yet */
-  uint64_t running;  /* as shown last */
+  uint64_t shown_ns; /* when the last line was printed; 0: no line yet */
+  uint64_t running;  /* in the last line that was printed */
   uvs_reshard_progress_t last;
 };
 
@@ -57,10 +58,10 @@ static void print_line(const uvs_reshard_progress_t *p) {
     break;
   case UVS_RESHARD_WAITING:
     if (p->running > 0)
-      printf("waiting for %llu running jobs, some of them on %s\n", (unsigned long long)p->running,
-             p->server);
+      printf("waiting for %llu running jobs, at least one of them on %s\n",
+             (unsigned long long)p->running, p->server);
     else
-      puts("looking again");
+      puts("looking at the servers once more");
     break;
   case UVS_RESHARD_DONE:
     fputs("done: moved ", stdout);
@@ -74,7 +75,8 @@ static void print_line(const uvs_reshard_progress_t *p) {
   }
 }
 
-/* Batches are shown once a second, waiting when it changes, other steps always. */
+/* Prints batches at most once a second, waiting if the number of jobs has changed, and all other
+ * steps. */
 static bool is_shown(const struct reshard *r, const uvs_reshard_progress_t *p, uint64_t now_ns) {
   switch (p->step) {
   case UVS_RESHARD_EXPORTED:
@@ -137,30 +139,31 @@ static int run(int argc, char **argv) {
     return 0;
   cli_complain("%s", text);
   if (r.last.step > UVS_RESHARD_CHECK)
-    cli_complain("the move is not finished: the same command goes on");
+    cli_complain("the move is not finished: run the same command again to continue it");
   return CLI_FAILED;
 }
 
 const struct jobs_command jobs_reshard = {
-    "reshard", run, "move the jobs in Redis to other servers",
+    "reshard", run, "add or remove Redis servers, and move the jobs",
     "usage: uvsched jobs reshard --store STORE --to SERVERS [--json]\n"
     "\n"
     "Moves the jobs of a store in Redis, so that each server in SERVERS has an equal share. As "
     "few\n"
-    "jobs as possible move. Programs use the store meanwhile; they find the new servers by\n"
-    "themselves. The command waits for running jobs that must move. If it is stopped, or fails,\n"
-    "the same command goes on; until then the store works, except for at most 200 jobs of each\n"
-    "server, which wait.\n"
+    "jobs as possible move. Programs may use the store during the move; they find the new servers\n"
+    "without a restart. A running job that must move has to end first: the command waits for it.\n"
+    "If the command is stopped or fails, run the same command again to continue the move. Until\n"
+    "then the store works, but up to 200 jobs of each server wait.\n"
     "\n"
-    "A new server must have no jobs in the namespace. A server that is in STORE, but not in\n"
-    "SERVERS, is empty in the end; keep it until all programs were started with the new name.\n"
+    "A new server must have no jobs in the namespace. A server of STORE that is not in SERVERS\n"
+    "has no jobs after the move. Keep it running until all programs use the new name.\n"
     "\n"
     "  uvsched jobs reshard --store redis://h1 --to redis://h1,redis://h2\n"
     "\n"
     "options:\n"
     "  --store STORE        the store as it is: one of its servers is enough\n"
-    "  --to SERVERS         all servers that it is to have, with commas between them\n"
-    "  --json               one object a line for each step; the last one has the step \"done\"\n"
+    "  --to SERVERS         all servers after the move, with commas between them\n"
+    "  --json               print each step as a JSON object on its own line; the last step is\n"
+    "                       \"done\"\n"
     "  --help               this text\n"
     "\n"
-    "exit status: 0; 1 a server cannot be used, or refuses; 2 the command line is wrong.\n"};
+    "exit status: 0; 1 the move is not finished; 2 the command line is wrong.\n"};

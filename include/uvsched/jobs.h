@@ -87,9 +87,9 @@ enum {
   UVS_EVENT_UNKNOWN_NAME,  /* no handler here for a claimed job; it was given back */
   UVS_EVENT_MISFIRED,      /* occurrences of a cron passed without a job; text says how many */
   UVS_EVENT_DEAD_DROPPED,  /* old dead letters were removed: max_dead or dead_age_ns */
-  UVS_EVENT_STORE_DOWN,    /* the store, or the server of it that text names, fails; text says why.
-                            * Calls wait up to put_timeout_ns. */
-  UVS_EVENT_STORE_UP,      /* the store, or the server that text names, works again */
+  UVS_EVENT_STORE_DOWN,    /* the store fails, or one of its Redis servers, which text names; text
+                            * says why. Calls wait up to put_timeout_ns. */
+  UVS_EVENT_STORE_UP,      /* the store works again, or the Redis server that text names */
   UVS_EVENT_CLOCK_SET,     /* the store's clock was set forward or back */
   UVS_EVENT_CANNOT_SHRINK, /* another reader keeps the write-ahead log of SQLite from shrinking */
   UVS_EVENT_QUEUE_CHANGED, /* a queue was paused, resumed or changed, by any process */
@@ -109,7 +109,7 @@ typedef void (*uvs_jobs_event_cb)(uvs_jobs_t *jobs, const uvs_jobs_event_t *even
 
 typedef struct {
   size_t size;       /* set by the initializer; new fields go at the end */
-  const char *store; /* "sqlite:FILE", "redis://HOST", several of these with commas, or "memory:" */
+  const char *store; /* "sqlite:FILE", "redis://HOST", "redis://HOST1,redis://HOST2" or "memory:" */
 
   int64_t put_timeout_ns; /* a call fails if the store has not worked for this long; default 2 s */
   uint32_t max_queued;    /* calls that may wait for the store; more get UV_EAGAIN; default 65536 */
@@ -237,9 +237,9 @@ typedef void (*uvs_put_cb)(uvs_jobs_t *jobs, const uvs_put_result_t *results, si
  * to repeat a put with the same id: the put answers UVS_JOB_EXISTS, also after the job has run
  * (keep_done_ns). If the store fails, the library repeats the put for put_timeout_ns, but for at
  * most 20 s if the job may have been written. uvs_jobs_put_many puts up to UVS_JOBS_PUT_MAX jobs,
- * with up to UVS_JOBS_PUT_BYTES_MAX of payload, in one transaction (on each server, if a store in
- * Redis has several). Each job gets a result of its
- * own: one may be refused while others are put. The array stride is spec->size.
+ * with up to UVS_JOBS_PUT_BYTES_MAX of payload, in one transaction. A store on several Redis
+ * servers uses one transaction on each server. Each job gets a result of its own: one may be
+ * refused while others are put. The array stride is spec->size.
  *
  * Results: 0; UVS_JOB_EXISTS; UV_EEXIST (UVS_KEY_ERROR); UVS_EUNKNOWN (repeat with the id in the
  *          result, soon: see keep_done_ns); UVS_EDOWN; UV_ENOSPC; UV_ENOMEM.
@@ -352,10 +352,13 @@ UVS_API int uvs_job_result(uvs_job_t *job, const void *data, size_t size);
 UVS_API int uvs_job_error(uvs_job_t *job, const char *text);
 
 /* Put another job in the step that ends this job as done: both happen, or neither. If the run
- * fails, nothing is put. (A store on several Redis servers puts a job with an id or a key of yours
- * first, if it belongs to another server; then it stays, although the lease is lost.) If the id or
- * the key of the other job is in use, this job still ends as done, and the other one is put only if
- * its key_policy is UVS_KEY_REPLACE and its id is new.
+ * fails, nothing is put. If the id or the key of the other job is in use, this job still ends as
+ * done, and the other one is put only if its key_policy is UVS_KEY_REPLACE and its id is new.
+ *
+ * With several Redis servers, a job with a key, or with an id of yours, may belong to another
+ * server than this job. Then it is put first, in a step of its own. If the lease of this job is
+ * lost after that step, the other job exists nevertheless.
+ *
  * Returns 0; UV_EINVAL; UV_E2BIG (also: more than UVS_JOBS_PUT_BYTES_MAX of payload in one run);
  * UV_EAGAIN (more than UVS_JOBS_PUT_MAX jobs in one run); UV_ENOMEM. */
 UVS_API int uvs_job_put(uvs_job_t *job, const uvs_job_spec_t *spec);

@@ -59,7 +59,7 @@ typedef struct {
   size_t size;
   const char *name;
   int paused; /* 1: nothing is claimed */
-  /* Of a store on several servers, each server bounds its share, rounded up. */
+  /* With several Redis servers, each server enforces an equal share of a bound, rounded up. */
   int64_t concurrency; /* jobs that may run at once, in all processes; 0: no bound */
   int64_t rate;        /* claims per rate_ns at most, in all processes; 0: no bound */
   int64_t rate_ns;     /* default 1 s */
@@ -129,38 +129,41 @@ UVS_API int uvs_jobs_stats_write(const uvs_jobs_stats_t *stats, int format, uvs_
 
 /* ----------------------------------------------------------------- servers --- */
 
-/* What uvs_jobs_reshard has just done. */
+/* The step that uvs_jobs_reshard has just taken. */
 enum {
-  UVS_RESHARD_CHECK = 1, /* it has begun to look at the servers */
+  UVS_RESHARD_CHECK = 1, /* it begins to look at the servers */
   UVS_RESHARD_SWITCHED,  /* `server` has the new map */
   UVS_RESHARD_EXPORTED,  /* a batch is in the outbox of `server` */
   UVS_RESHARD_IMPORTED,  /* `server` has taken a batch over */
-  UVS_RESHARD_MOVED,     /* the batch was removed from `server`, and is counted */
-  UVS_RESHARD_WAITING,   /* for `running` jobs to end; some are on `server`, which may be NULL */
+  UVS_RESHARD_MOVED,     /* the batch was removed from the old server, `server`, and is counted */
+  UVS_RESHARD_WAITING,   /* it waits until `running` jobs have ended, at least one of them on
+                          * `server`; or, if `running` is 0, before it looks once more */
   UVS_RESHARD_DONE
 };
 
 typedef struct {
   size_t size;
   int step;            /* UVS_RESHARD_... */
-  const char *server;  /* its URL, without user and password; NULL */
+  const char *server;  /* URL of the server of this step, without user and password; may be NULL */
   uint64_t generation; /* of the newest map that was written */
-  uint64_t slots;      /* that change their server */
-  /* Moved by this call: jobs that have not ended and crons, dead letters, and records of ends. */
+  uint64_t slots;      /* number of slots that move to another server */
+  /* Moved by this call: `jobs` counts jobs that have not ended, and crons; `dead`, dead letters;
+   * `ends`, records of ends. */
   uint64_t jobs, dead, ends;
-  uint64_t running; /* that must end before the move can end */
+  uint64_t running; /* number of running jobs that must end before the move can end */
 } uvs_reshard_progress_t;
 
-/* Returns 0 to go on; anything else ends the move with UV_ECANCELED. A later call goes on. */
+/* Returns 0 to continue. Any other value stops the move, and uvs_jobs_reshard returns UV_ECANCELED;
+ * a later call with the same servers continues the move. */
 typedef int (*uvs_reshard_cb)(const uvs_reshard_progress_t *p, void *arg);
 
 typedef struct {
   size_t size;
-  const char *store; /* the store as it is: a server of it, or several */
-  const char *to;    /* all servers that the store is to have, as in the options of uvs_jobs_open */
+  const char *store; /* name of the store as it is; one of its servers is enough */
+  const char *to;    /* name of the store as it shall be: all servers, as for uvs_jobs_open */
   uvs_reshard_cb on_progress; /* NULL: none. Called on the calling thread */
   void *arg;
-  int64_t patience_ns; /* for how long a server may not answer; 0: 30 s */
+  int64_t patience_ns; /* the call fails if a server does not answer for this long; 0: 30 s */
 } uvs_reshard_options_t;
 
 static inline void uvs_reshard_options_init(uvs_reshard_options_t *o) {
@@ -170,16 +173,17 @@ static inline void uvs_reshard_options_init(uvs_reshard_options_t *o) {
 
 /**
  * Move the jobs of a store in Redis to other servers, while processes use the store
- * (docs/scale.md). Each server then has an equal share of the 1024 slots, and as few slots as
- * possible move. If the call fails or its process dies, the same call goes on; meanwhile the store
- * works. At most 200 jobs of each server then wait for that.
+ * (docs/scale.md). After the move, each server has an equal share of the 1024 slots. As few slots
+ * as possible move. If the call fails or its process dies, repeat the same call to continue the
+ * move. Until then the store works, but up to 200 jobs of each server wait for the next call.
  *
- * Thread:  any. Blocks until everything has moved: that takes until the jobs that run have ended.
+ * Thread:  any. Blocks until everything has moved. A running job that must move has to end first.
  * Owns:    nothing; copies *o, and borrows the strings during the call.
  * Returns: 0; UV_EINVAL; UV_ENOENT (there is no store); UV_EEXIST (a new server has other jobs);
- *          UV_EBUSY (another move is under way); UV_ENOSPC (a server is full); UV_ECANCELED (by the
- *          callback); UV_ENOTSUP (without Redis); UV_EAGAIN, UVS_EUNKNOWN, UV_EACCES, UV_EIO and
- *          others of the connection. `text` then says why.
+ *          UV_EBUSY (another move is under way); UV_ENOSPC (a server is full); UV_ECANCELED (the
+ *          callback has stopped the move); UV_ENOTSUP (the library was built without Redis, or a
+ *          server has settings that the store refuses); UV_EAGAIN, UVS_EUNKNOWN, UV_EACCES, UV_EIO
+ *          and other errors of the connection. On an error, `text` says why.
  */
 UVS_API int uvs_jobs_reshard(const uvs_reshard_options_t *o, char *text, size_t size);
 

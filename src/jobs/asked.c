@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * asked: the requests that wait for the store, and which of them form the next batch. Requests
- * about a part of the store that does not work wait in a list of their own for 100 ms, so that the
- * others do not wait.
+ * asked: the requests that wait for the store, and which of them form the next batch. If a part of
+ * the store does not work, requests about this part wait in a list of their own for 100 ms, so that
+ * requests about other parts do not wait for them.
  */
 #include "jobs/engine.h"
 

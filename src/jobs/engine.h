@@ -116,7 +116,7 @@ struct uvs__keeper {
   struct uvs__timers timers;
   struct uvs__list asked[3]; /* settle first, claim last */
   struct uvs__list failed;   /* requests about a part of the store that does not work */
-  struct uvs__timer again;   /* asks the store for these once more */
+  struct uvs__timer again;   /* when the failed requests are asked again */
   size_t in_flight;          /* requests that have no answer yet; a put counts for each job */
   bool in_pass;
   int64_t housekeeping_ns; /* when housekeeping is next due */
@@ -207,7 +207,7 @@ void uvs__asked_add_later(uvs_jobs_t *jobs, struct uvs__request *r, int64_t now_
 bool uvs__asked_is_empty(const struct uvs__keeper *k);
 /* Takes the requests for one batch, as a list, and counts them in k->in_flight. */
 struct uvs__request *uvs__asked_take(uvs_jobs_t *jobs, int64_t now_ns);
-/* How much a request counts there. */
+/* How much a request counts in k->in_flight: a put counts for each job and for its payload. */
 size_t uvs__asked_jobs_of(const struct uvs__request *r);
 /* May a request be tried again? A put that may have been written must not be repeated after a
  * while: by then its job may have run, and its record may be gone. */

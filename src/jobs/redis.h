@@ -151,9 +151,9 @@ struct uvs__redis_reading {
   int64_t now_us, sent_ns, received_ns;
 };
 
-/* What is on the server. */
+/* The data that a check has found on the server. */
 struct uvs__redis_found {
-  bool data; /* there is a store of this name */
+  bool data; /* the namespace has a store */
   char *map; /* the text of its map, to be freed; NULL: none */
   size_t map_size;
   struct uvs__redis_reading clock;

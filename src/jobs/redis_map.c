@@ -6,7 +6,7 @@
 
 #include <uv.h>
 
-#define NOBODY 255 /* of a slot: no owner was read yet */
+#define NOBODY 255 /* the owner of a slot, before one was read */
 
 /* ------------------------------------------------------------------- read --- */
 
@@ -88,7 +88,7 @@ static int read_slots(struct reading *r, uint8_t *owner, size_t server) {
       owner[slot] = (uint8_t)server;
     }
   } while (skip(r, ","));
-  return skip(r, "\n") ? 0 : refuse(r, "behind the slots of a server is something else");
+  return skip(r, "\n") ? 0 : refuse(r, "a line has something after the slots of a server");
 }
 
 static int read_lines(struct reading *r, const char *word, uint8_t *owner) {
@@ -128,7 +128,7 @@ int uvs__redis_map_read(const char *text, size_t length, struct uvs__redis_map *
   else
     memcpy(ret->from, ret->owner, sizeof ret->from);
   if (rc == 0 && r.at != r.end)
-    rc = refuse(&r, "there is a line too many");
+    rc = refuse(&r, "there is one line too many");
   return rc;
 }
 

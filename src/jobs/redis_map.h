@@ -13,7 +13,7 @@
  * Each `server` line has a server and its slots. While slots are being moved (state moving), each
  * `from` line has a server and the slots that it owned before. In state stable there is none. A
  * server is named by its URL without user, password and settings. A map with a larger generation
- * replaces one with a smaller generation. This file only computes; it knows no server.
+ * replaces one with a smaller generation. This file only computes: it talks to no server.
  */
 #ifndef UVSCHED_JOBS_REDIS_MAP_H
 #define UVSCHED_JOBS_REDIS_MAP_H
@@ -34,7 +34,7 @@ struct uvs__redis_map {
   uint64_t generation; /* 1 and up */
   bool moving;
   size_t n;     /* servers that own slots */
-  size_t n_all; /* and those that own none any more, behind them; only if moving */
+  size_t n_all; /* n, plus the servers that no longer own slots and stand behind; only if moving */
   char servers[2 * UVS__REDIS_SERVERS][UVS__REDIS_SERVER_NAME];
   uint8_t owner[UVS__SLOTS]; /* index in servers */
   uint8_t from[UVS__SLOTS];  /* the owner before; the same as `owner` if not moving */
@@ -51,7 +51,7 @@ size_t uvs__redis_map_find(const struct uvs__redis_map *map, const char *server)
 /* Makes the first map: n servers, each with an equal range, and all different. n is 1 to
  * UVS__REDIS_SERVERS. */
 void uvs__redis_map_first(struct uvs__redis_map *ret, const char *const *servers, size_t n);
-/* Makes the next map after a stable one: n servers with equal shares, as few slots as possible
+/* Makes the next map after a stable one. The n servers get equal shares, as few slots as possible
  * move, and the state is moving. */
 void uvs__redis_map_change(struct uvs__redis_map *ret, const struct uvs__redis_map *old,
                            const char *const *servers, size_t n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * redis_reshard: uvs_jobs_reshard. It has four steps: look at all servers; write a map of state
- * moving to them; move, in passes over each server, until nothing is left that belongs elsewhere;
- * write a map of state stable. A later call finds out from the maps how far an earlier one came.
+ * moving to them; move, in passes over each server, until nothing is left that belongs to another
+ * server; write a map of state stable. The maps tell a later call how far an earlier call came.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,17 +12,18 @@
 #include "jobs/redis_socket.h"
 
 #define PATIENCE_NS INT64_C(30000000000)
-#define WAIT_MS 100 /* for jobs that run; it doubles */
+#define WAIT_MS 100 /* for running jobs to end; doubles with each wait */
 #define WAIT_MAX_MS 1000
 
 /* ------------------------------------------------------------------------- move --- */
 
-/* A server that was started again may have lost the last writes, so it may have things again. */
+/* A server that was restarted may have lost its last writes. Then it has items again that had
+ * moved, so it counts as clean only in the same run. */
 static bool is_clean(const struct uvs__reshard_server *s) {
   return s->epoch[0] == '\0' || (s->clean && strcmp(s->clean_run, s->redis.run_id) == 0);
 }
 
-/* Also after the last pass: an outbox may have come back in the same way. */
+/* This is needed after the last pass too: a restart may have brought a batch back to an outbox. */
 static int finish_batches(struct uvs__reshard *m) {
   int rc = 0;
 
@@ -32,8 +33,8 @@ static int finish_batches(struct uvs__reshard *m) {
   return rc;
 }
 
-/* Passes over all servers until all are clean. That stays so: a server that has nothing of another
- * one gets nothing of another one. */
+/* Makes passes over all servers until all are clean. A clean server stays clean: if it has no item
+ * of another server, no put of such an item is carried out there. */
 static int move_all(struct uvs__reshard *m) {
   int wait_ms = WAIT_MS;
 
@@ -70,7 +71,7 @@ static int move_all(struct uvs__reshard *m) {
   }
 }
 
-/* The names of the servers that are wanted. Returns how many; 0: there are too many. */
+/* Writes the names of the servers in `to`. Returns their number; 0: there are too many. */
 static size_t read_wanted(struct uvs__reshard *m, char (*names)[UVS__REDIS_SERVER_NAME],
                           const char **list) {
   size_t n = 0;
@@ -92,7 +93,7 @@ static bool has_all(const struct uvs__redis_map *map, const char *const *servers
   return true;
 }
 
-/* Makes m->map the map of the move. *ret_moves: there is something to move. */
+/* Makes m->map the map of the move. *ret_moves: whether there is something to move. */
 static int plan(struct uvs__reshard *m, const char *const *wanted, size_t n, bool *ret_moves) {
   struct uvs__redis_map *old;
 
@@ -101,8 +102,8 @@ static int plan(struct uvs__reshard *m, const char *const *wanted, size_t n, boo
     return 0;
   if (m->map.moving)
     return uvs__reshard_fail(m, UV_EBUSY,
-                             "a move to other servers is under way: first finish that, with the "
-                             "servers of the map of generation %llu",
+                             "a move to other servers is under way: finish that move first, with "
+                             "the servers of the map of generation %llu",
                              (unsigned long long)m->map.generation);
   old = uvs__jobs_alloc(sizeof *old);
   if (old == NULL)
@@ -145,7 +146,7 @@ static int reshard(struct uvs__reshard *m, char (*names)[UVS__REDIS_SERVER_NAME]
       return rc;
     uvs__redis_map_finish(&m->map);
   }
-  /* Also after an earlier call that had only this left to do. */
+  /* An earlier call may have stopped before it had written the stable map to all servers. */
   rc = m->map.generation == 0 ? 0 : uvs__reshard_write_map(m);
   if (rc == 0 && m->map.generation > 0)
     rc = finish_batches(m);
@@ -164,7 +165,7 @@ static int read_names(struct uvs__reshard *m) {
   if (rc != 0)
     return uvs__reshard_fail(m, rc, "to: %s", why);
   if (strcmp(m->given->ns, m->wanted->ns) != 0)
-    return uvs__reshard_fail(m, UV_EINVAL, "the namespaces of store and to differ: %s and %s",
+    return uvs__reshard_fail(m, UV_EINVAL, "the namespaces of `store` and `to` differ: %s and %s",
                              m->given->ns, m->wanted->ns);
   return 0;
 }
@@ -200,7 +201,7 @@ int uvs_jobs_reshard(const uvs_reshard_options_t *o, char *text, size_t size) {
   }
   text[0] = '\0';
   if (o == NULL || o->size < sizeof options || o->store == NULL || o->to == NULL) {
-    snprintf(text, size, "store or to is NULL, or the options were not initialized");
+    snprintf(text, size, "`store` or `to` is NULL, or the options were not initialized");
     return UV_EINVAL;
   }
   memcpy(&options, o, sizeof options);

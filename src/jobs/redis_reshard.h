@@ -11,8 +11,8 @@
  *   redis_reshard_call.c  one server: its connection, and commands one at a time
  *
  * THE PROMISE. No job is lost, and the move makes no job run twice, even if this process, or a
- * server that keeps its data, is killed at any moment. A job is either in its places, or in the
- * outbox of its server. A batch has a number; the other server remembers the last number, and so
+ * server that keeps its data, is killed at any moment. A job is either in the usual keys, or in the
+ * outbox of its server. A batch has a number; the new server remembers the last number, and so
  * takes over a batch only once. A batch is dropped only after it was taken over. Each step may be
  * repeated, also by another process at the same time. docs/jobs-redis.md has all the rules.
  */
@@ -35,10 +35,10 @@ struct uvs__reshard_server {
   char epoch[64];          /* of the data, when it was looked at; "": there is no data */
   bool is_owner;           /* in the map that it has */
   char id[40];             /* of the data */
-  int64_t clock_us;        /* of the server, less the monotonic one; 0: unknown */
+  int64_t clock_us;        /* the server's clock minus the monotonic clock; 0: unknown */
   int64_t moved_from;      /* the number of the newest job when the move began */
-  bool clean;              /* nothing is here any more that belongs to another server */
-  char clean_run[60];      /* the run id of the server then */
+  bool clean;              /* the last pass found nothing that belongs to another server */
+  char clean_run[60];      /* the server's run id in that pass */
 };
 
 struct uvs__reshard {
@@ -72,21 +72,21 @@ void uvs__reshard_sleep(struct uvs__reshard *m, int ms);
 /* A command. */
 struct uvs__reshard_command {
   enum uvs__redis_script script;
-  const struct uvs__queue_names *queues; /* of a script with common.lua; NULL: neither this nor the
-                                            keys and the epoch come first */
+  const struct uvs__queue_names *queues; /* NULL: not a script with common.lua, so the words begin
+                                            with no keys, no epoch and no queues */
   /* Adds the words that follow. */
   void (*add)(struct uvs__reshard_server *s, struct uvs__words *w, const void *from);
   const void *from;
-  /* Reads the answer: of a script with common.lua, what follows the common part; of another command
-   * its whole reply. Returns 0, or a code. NULL: it does not matter. */
+  /* Reads the answer. For a script with common.lua, this is what follows the common part; for
+   * another command, the whole reply. Returns 0, or a code. NULL: the answer is not needed. */
   int (*read)(void *to, redisReply *const *body, size_t n);
   void *to;
 };
-/* Sends a command and waits for its answer. Repeats it if it was not answered, for as long as
+/* Sends a command and waits for its answer. Without an answer, repeats the command for
  * options->patience_ns. */
 int uvs__reshard_do(struct uvs__reshard_server *s, const struct uvs__reshard_command *c);
 
-/* Tells the caller of uvs_jobs_reshard. Returns UV_ECANCELED if the caller wants to stop. */
+/* Reports a step to the callback. Returns UV_ECANCELED if the callback wants to stop. */
 int uvs__reshard_tell(struct uvs__reshard *m, int step, const char *server);
 
 /* --------------------------------------------------- redis_reshard_batch.c --- */
@@ -97,8 +97,8 @@ struct uvs__reshard_export {
   const char *const *ids;
   size_t n;
 };
-/* Moves a batch of the first of these. *ret_looked_at: how many of the ids are done; *ret_moved:
- * how many things were moved. */
+/* Moves a batch of the first items. *ret_looked_at: how many of the ids are done; *ret_moved: how
+ * many items were moved. */
 int uvs__reshard_move(struct uvs__reshard_server *s, const struct uvs__reshard_export *e,
                       const struct uvs__queue_names *queues, size_t *ret_looked_at,
                       size_t *ret_moved);
@@ -108,7 +108,7 @@ int uvs__reshard_finish_batch(struct uvs__reshard_server *s);
 /* ---------------------------------------------------- redis_reshard_pass.c --- */
 
 /* Moves everything that belongs to another server, and sets s->clean if there was nothing.
- * *ret_running: jobs that must end before. */
+ * *ret_running: how many jobs must end before they can move. */
 int uvs__reshard_pass(struct uvs__reshard_server *s, uint64_t *ret_running);
 
 /* The names of all queues of a server, in the arena. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * redis_reshard_batch: moves one batch: exports it into the outbox of a server, has it taken over
- * by another server, and drops it. See export.lua, import.lua and drop.lua.
+ * redis_reshard_batch: moves one batch: exports it into the outbox of the old server, imports it
+ * into the new server, and drops it from the outbox. See export.lua, import.lua and drop.lua.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@ struct batch {
   int64_t looked_at, number, fence;
   const char *to, *kind, *from;
   struct uvs__bytes *items; /* id and text of each */
-  size_t n;                 /* of items: two for each */
+  size_t n;                 /* texts in items: two for each item */
 };
 
 static int read_batch(void *to, redisReply *const *body, size_t n) {
@@ -45,7 +45,7 @@ static int read_batch(void *to, redisReply *const *body, size_t n) {
   return 0;
 }
 
-/* The queue of a batch of jobs. Other batches name none. False: no memory. */
+/* Reads the queue of a batch of jobs. Other batches have no queue. False: no memory. */
 static bool queue_of(struct batch *b, struct uvs__queue_names *ret) {
   const char *id, *name;
 
@@ -88,7 +88,7 @@ static void count(struct uvs__reshard *m, const struct batch *b) {
     m->progress.jobs += n;
 }
 
-/* The other server takes the batch over, and then it is dropped here. */
+/* Lets the other server take the batch over, and then drops the batch here. */
 static int deliver(struct uvs__reshard_server *s, struct batch *b) {
   struct uvs__reshard *m = s->move;
   struct uvs__reshard_server *to = uvs__reshard_find(m, b->to);
@@ -98,8 +98,8 @@ static int deliver(struct uvs__reshard_server *s, struct batch *b) {
   int rc;
 
   if (to == NULL)
-    return uvs__reshard_fail(m, UV_EINVAL, "%s: a batch is for %s, which is not in the map",
-                             s->name, b->to);
+    return uvs__reshard_fail(
+        m, UV_EINVAL, "%s: its outbox has a batch for %s, which is not in the map", s->name, b->to);
   if (!queue_of(b, &queues))
     return uvs__reshard_fail(m, UV_ENOMEM, "no memory");
   rc = uvs__reshard_tell(m, UVS_RESHARD_EXPORTED, s->name);
@@ -133,7 +133,7 @@ static void add_nothing(struct uvs__reshard_server *s, struct uvs__words *w, con
   (void)from;
 }
 
-/* A put of no jobs is refused if the server is full. Then no batch is made for it. */
+/* Puts no jobs: a full server refuses that. Then no batch is made for this server. */
 static int has_room(struct uvs__reshard_server *s) {
   struct uvs__queue_names none = {.n = 0};
   struct uvs__reshard_command c = {UVS__REDIS_PUT, &none, add_nothing, NULL, NULL, NULL};
@@ -141,7 +141,7 @@ static int has_room(struct uvs__reshard_server *s) {
   return uvs__reshard_do(s, &c);
 }
 
-/* Moves a batch. The outbox may have an earlier one. */
+/* Moves a batch. If the outbox has an earlier batch, moves that one instead. */
 static int move(struct uvs__reshard_server *s, const struct uvs__reshard_export *e,
                 const struct uvs__queue_names *queues, size_t *ret_looked_at, size_t *ret_moved) {
   struct batch b = {.n = 0};

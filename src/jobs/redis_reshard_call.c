@@ -6,7 +6,7 @@
 #include "jobs/alloc.h"
 #include "jobs/redis_reshard.h"
 
-#define PAUSE_MS 100 /* until a command is sent again */
+#define PAUSE_MS 100 /* before a command is repeated */
 
 int uvs__reshard_fail(struct uvs__reshard *m, int status, const char *format, ...) {
   va_list args;

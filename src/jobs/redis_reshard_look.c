@@ -9,7 +9,7 @@
 #include "jobs/alloc.h"
 #include "jobs/redis_reshard.h"
 
-#define CLOCKS_US 5000000 /* the most by which clocks may differ */
+#define CLOCKS_US 5000000 /* the largest allowed difference between two clocks */
 
 /* ----------------------------------------------------------------------- look --- */
 
@@ -68,7 +68,7 @@ static int read_map(void *to, redisReply *const *body, size_t n) {
   return t->found ? uvs__redis_map_read(text.data, text.size, t->map, t->why, sizeof t->why) : 0;
 }
 
-/* Looks at the map that the server has. `adopt`: it is read into m->map if it is newer. */
+/* Looks at the map that the server has. `adopt`: if this map is newer, it becomes m->map. */
 static int look_at_map(struct uvs__reshard_server *s, bool adopt) {
   struct uvs__reshard *m = s->move;
   struct map_text t = {.map = uvs__jobs_alloc(sizeof *t.map)};
@@ -87,8 +87,9 @@ static int look_at_map(struct uvs__reshard_server *s, bool adopt) {
   return rc;
 }
 
-/* Connects once, so that a server that cannot be reached or refuses the user is an error at once.
- * Settings that the store does not accept matter only for a new server: jobs may leave another. */
+/* Connects once, so that the call fails at once if the server cannot be reached or refuses the
+ * user. Settings that the store does not accept are an error only for a new server: jobs may leave
+ * an old server that has such settings. */
 static int check(struct uvs__reshard_server *s, bool is_new) {
   char warning[UVS__REDIS_WARNING_MAX], why[200];
   struct uvs__redis_found found;
@@ -119,8 +120,8 @@ static int meet(struct uvs__reshard *m, const char *name, bool adopt) {
   return rc;
 }
 
-/* Two names of one server would make it move jobs to itself. And records of ends and due times move
- * as they are, so the clocks must agree. */
+/* A server with two names would move jobs to itself. Due times and records of ends move unchanged,
+ * so the clocks of all servers must agree. */
 static int compare(struct uvs__reshard *m) {
   for (size_t i = 0; i < m->n; i++) {
     const struct uvs__reshard_server *a = m->servers[i];
@@ -168,7 +169,7 @@ static void first_map(struct uvs__reshard *m) {
   m->map.generation = 0;
 }
 
-/* Finds the newest map, and meets all its servers. A server may know a newer map. */
+/* Finds the newest map, and meets all its servers. Each of them may have a still newer map. */
 int uvs__reshard_look_at_all(struct uvs__reshard *m) {
   int rc = meet_all(m, m->given, true);
 
@@ -176,7 +177,7 @@ int uvs__reshard_look_at_all(struct uvs__reshard *m) {
     rc = uvs__reshard_fail(m, UV_ENOENT, "%s has no store in this namespace", m->servers[0]->name);
   if (rc == 0 && m->map.generation == 0 && m->n > 1)
     rc = uvs__reshard_fail(m, UV_EINVAL,
-                           "these servers have no map, so they are not one store: name one");
+                           "these servers have no map, so they are not one store: name only one");
   if (rc == 0 && m->map.generation == 0)
     first_map(m);
   for (size_t i = 0; i < m->map.n_all && rc == 0; i++) {
@@ -216,7 +217,7 @@ static int count_hash(struct uvs__reshard_server *s, const char *what, const cha
   return uvs__reshard_do(s, &c);
 }
 
-/* A server that is not in the map must be empty: one that is new, or one that was removed. */
+/* A server that is not in the map, because it is new or was removed, must have no jobs. */
 static int check_empty(struct uvs__reshard_server *s) {
   struct uvs__reshard_names names = {.n = 0};
   int64_t count = 0;
@@ -239,7 +240,7 @@ static int check_empty(struct uvs__reshard_server *s) {
   return rc;
 }
 
-/* Meets the servers that are to be added, and looks at all that are not in the map. */
+/* Meets the servers that are to be added, and checks all servers that are not in the map. */
 int uvs__reshard_look_at_others(struct uvs__reshard *m, const char *const *wanted, size_t n) {
   int rc = meet_all(m, m->wanted, false);
 

@@ -73,12 +73,13 @@ static int write_map_to(struct uvs__reshard_server *s, const char *text) {
   if (rc != 0)
     return rc;
   strcpy(s->redis.epoch, wanted);
-  rc = uvs__reshard_look(s); /* at the id and moved_from */
+  rc = uvs__reshard_look(s); /* reads id and moved_from */
   return rc != 0 ? rc : uvs__reshard_tell(m, UVS_RESHARD_SWITCHED, s->name);
 }
 
 /* Writes the map to all servers that have data: those of the map, and those that were removed. The
- * first one, which was there before, decides if two processes want to change the map. */
+ * former owner of slot 0 gets the map first: if two processes want different maps, it refuses the
+ * second one. */
 int uvs__reshard_write_map(struct uvs__reshard *m) {
   struct uvs__reshard_server *first = uvs__reshard_find(m, m->map.servers[m->map.from[0]]);
   char *text = uvs__jobs_alloc(UVS__REDIS_MAP_TEXT);
@@ -126,7 +127,7 @@ static int make_data(struct uvs__reshard *m) {
   return 0;
 }
 
-/* The server had slots before this move. */
+/* Did the server own slots before this move? */
 static bool is_old(struct uvs__reshard_server *s) {
   const struct uvs__redis_map *map = &s->move->map;
   size_t i = uvs__redis_map_find(map, s->name);
@@ -195,7 +196,7 @@ static int copy_queue(struct uvs__reshard_server *from, struct uvs__reshard_serv
   return uvs__reshard_do(to, &c);
 }
 
-/* All servers have the same settings, so those of one old server are copied to the new ones. */
+/* All old servers have the same settings, so those of one old server are copied to the new ones. */
 static int copy_settings(struct uvs__reshard *m) {
   struct uvs__reshard_server *from = uvs__reshard_find(m, m->map.servers[m->map.from[0]]);
   struct uvs__reshard_names names = {.n = 0};
@@ -213,8 +214,8 @@ static int copy_settings(struct uvs__reshard *m) {
   return rc;
 }
 
-/* The new servers get their settings first, and once more after that, because a node may have
- * changed them while it knew only the old map. */
+/* The new servers get the settings before the map is written, and again after that, because a node
+ * that knew only the old map may have changed the settings in between. */
 int uvs__reshard_switch(struct uvs__reshard *m) {
   int rc = make_data(m);
 

@@ -8,9 +8,11 @@
  * key that was put after the move began stays on a server that keeps slots: only a run on that
  * server can have put it there, with an id that nobody else knows. So a chain of such jobs does not
  * keep the move from ending.
- * CLEAN. A job that is put during the pass may be missed. Scripts count in `strays` what they put
- * here although it belongs to another server. A server is clean if a pass has found nothing, and
- * `strays` is what it was before. A server that keeps no slots must have got no new job at all.
+ *
+ * CLEAN. A pass may miss a job that is put during the pass. The field `strays` counts the puts here
+ * of things that belong to another server. A server is clean if a pass has found nothing, and
+ * `strays` has not changed during the pass. If the server keeps no slots, no job at all may have
+ * been put during the pass.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +26,7 @@
 
 /* ------------------------------------------------------------------------ page --- */
 
-/* What was found on a page, and is to be moved. */
+/* An item of the page that is to be moved. */
 struct found {
   const char *id; /* in the arena; for a job the part behind the queue */
   size_t to;      /* index in the map */
@@ -47,12 +49,12 @@ static void forget_page(struct pass *p) {
   p->n = 0;
 }
 
-/* The server is to keep some slots. */
+/* Does the server keep some slots? */
 static bool stays(const struct pass *p) {
   return p->self < p->server->move->map.n;
 }
 
-/* Where does this belong? Returns true if it is not here. */
+/* Does this belong to another server, and must it move? *ret: index of the server it belongs to. */
 static bool is_elsewhere(const struct pass *p, const char *queue, const char *rest, const char *key,
                          int64_t number, size_t *ret) {
   const struct uvs__redis_map *map = &p->server->move->map;
@@ -72,7 +74,7 @@ static int make_room(struct pass *p, size_t n) {
   return p->found == NULL ? UV_ENOMEM : 0;
 }
 
-/* Moves all that the page has for one server. */
+/* Moves all items of the page that belong to one server. */
 static int move_to(struct pass *p, size_t to, const char **ids) {
   struct uvs__reshard *m = p->server->move;
   struct uvs__queue_names queues = {.n = 0};
@@ -310,7 +312,7 @@ int uvs__reshard_queues(struct uvs__reshard_server *s, struct uvs__reshard_names
   return rc;
 }
 
-/* How often something was put that a pass may miss. */
+/* Counts of puts. If they change during a pass, the pass may have missed something. */
 struct puts {
   int64_t strays, number;
 };

@@ -163,7 +163,7 @@ static void add_key(struct uvs__redis *s, struct uvs__words *w, const char *what
   uvs__words_text(w, key);
 }
 
-/* Sends a command that is answered while no request can be. */
+/* Sends a command about the epoch or the map. Until its answer, requests wait. */
 static void ask(struct uvs__redis *s, enum uvs__redis_script script, struct uvs__words *w,
                 uvs__redis_cb cb) {
   s->asking = !w->no_memory &&
@@ -225,6 +225,10 @@ static void on_written(void *arg, int status, const redisReply *reply, int64_t s
   s->asking = false;
   if (status == 0 && (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2))
     status = UV_EIO;
+  if (status == 0 && reply->element[0]->integer == 4) { /* another map of this generation */
+    read_map(s);
+    return;
+  }
   if (status == 0) {
     send_init(s);
     return;
@@ -233,8 +237,8 @@ static void on_written(void *arg, int status, const redisReply *reply, int64_t s
   give_up(s, status);
 }
 
-/* Writes the map to the server, if its map is older. `epoch` is that of its data. `create`: if it
- * has no data, it gets this epoch. */
+/* Writes the map to the server, if its map is older. `epoch` is the epoch of its data. `create`: if
+ * the server has no data, it gets this epoch. */
 static void write_map(struct uvs__redis *s, const char *epoch, bool create) {
   const struct uvs__redis_current *map = s->map;
   struct uvs__words w = {0};
@@ -305,7 +309,8 @@ static void send_init(struct uvs__redis *s) {
   ask(s, UVS__REDIS_INIT, &w, on_init);
 }
 
-/* Data on an empty server begin with the map, because `init` would make data without one. */
+/* An empty server of a map gets its data by the script `map`, because `init` would make data
+ * without a map. */
 static void ask_epoch(struct uvs__redis *s) {
   char epoch[33];
 
@@ -320,7 +325,7 @@ static void ask_epoch(struct uvs__redis *s) {
     give_up(s, UV_EAGAIN);
 }
 
-/* The requests that wait were meant for this server by the map before. */
+/* The waiting requests were sent to this server because of the former map. */
 void uvs__redis_new_map(struct uvs__redis *s) {
   if (s->link == NULL)
     return;

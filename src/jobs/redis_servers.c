@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * redis_servers: the servers of a store. The name of a store has one URL (redis_url.c), or several
- * with commas between them. Settings are behind the last URL, and hold for all; only db= may be
- * behind any.
+ * URLs with commas between them. Settings follow the last URL, and hold for all servers. Only db=
+ * may follow each URL.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 /* ------------------------------------------------------------------------ list --- */
 
-/* The comma in front of the next server, or NULL. A list of sentinels has commas, too. */
+/* Finds the comma in front of the next server, or NULL. A list of sentinels has commas too. */
 static char *next_comma(char *at) {
   while ((at = strstr(at, ",redis")) != NULL) {
     const char *end = at + 6 + strspn(at + 6, "abcdefghijklmnopqrstuvwxyz+");

@@ -47,7 +47,7 @@ static void carry_out(struct uvs__shards *all, struct uvs__request *r) {
   }
 }
 
-/* Sends what each server gets as one batch, so that its puts share commands. */
+/* Sends to each server all its requests as one batch, so that its puts share commands. */
 static void send_batches(struct uvs__shards *all) {
   for (size_t i = 0; i < all->n; i++) {
     struct uvs__shard *shard = all->shards[i];
@@ -60,8 +60,8 @@ static void send_batches(struct uvs__shards *all) {
   }
 }
 
-/* Without a map, requests go to the server as they are. Only of EVENTS it is remembered which ones
- * were read, for the time when there is a map. */
+/* Without a map, requests go to the server unchanged. The exception is EVENTS: the number of the
+ * last event that was read is kept, because it is needed when there is a map. */
 static void pass_on(struct uvs__shards *all, struct uvs__request *r) {
   struct uvs__shard *shard = all->shards[0];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * redis_shards: the store in Redis: a namespace on one server, or divided among several. This
- * header is for the files redis_shards*.c only.
+ * redis_shards: the store in Redis: a namespace on one server, or divided among several servers.
+ * This header is for the files redis_shards*.c only.
  *
  *   redis_shards_open.c   opens and closes; which servers there are
  *   redis_shards_map.c    follows the map; what a server reports
@@ -14,15 +14,15 @@
  *
  * A file calls only files that stand below it in this list.
  *
- * MAP. Without a map there is one server, and requests go there as they are. With a map
- * (redis_map.h), the slot of a job says which server owns it: puts go there. A claimed job is
- * settled where it was claimed. A job by its id is looked for at the owner of the id's slot first,
- * and then everywhere else: a job with a key is where its key's slot is, and a job that was put by
- * the end of another job is where that one was.
+ * MAP. Without a map there is one server, and it gets all requests unchanged. With a map
+ * (redis_map.h), a put goes to the server that owns the slot of the job. A claimed job is settled
+ * on the server where it was claimed. A request about an id asks the owner of the id's slot first,
+ * and then all other servers: a job with a key is on the owner of its key's slot, and a job that
+ * was put in the step that ended another job may be on the server of that job.
  *
- * MOVING. While jobs move, a put asks the server that owned the slot before whether it has the id
- * or the key. If it has, the put is carried out there; else, at the new owner. All servers, old and
- * new, are claimed from.
+ * MOVING. While jobs move, a put goes to the former owner of the slot first. If the former owner
+ * has the id or the key, the put is carried out there; otherwise it goes to the new owner. Claims
+ * ask all servers, old and new.
  *
  * FAILURES. A server that does not work makes only requests about it fail, with `part_only`.
  */
@@ -40,7 +40,7 @@ struct uvs__shard_queue;
 struct uvs__shard {
   struct uvs__shards *all;
   struct uvs__redis *redis;
-  struct uvs__redis_options *options; /* made for this server; NULL: one of the given */
+  struct uvs__redis_options *options; /* made for this server; NULL: they are in the list `given` */
   size_t index;
   char name[UVS__REDIS_SERVER_NAME];
   bool in_map;
@@ -49,8 +49,9 @@ struct uvs__shard {
   bool stopped; /* it is not in the map any more, and its handles are closed */
   bool down, told_down;
   int64_t up_ns;    /* monotonic: when it came back; 0: it was never down */
+  int64_t down_ns;  /* monotonic: when its connection was lost; 0: it was never there */
   size_t in_flight; /* requests without an answer */
-  size_t held;      /* jobs that were claimed and are not settled */
+  size_t held;      /* jobs that this process has claimed and not settled */
   uint64_t events_seen;
   struct uvs__request *first, **end; /* requests of the batch that is being divided */
 };
@@ -85,7 +86,7 @@ struct uvs__task {
   struct uvs__request *r;
   void (*joined)(struct uvs__task *t);
   unsigned left; /* requests of this step that are not answered, plus 1 while they are made */
-  int status;    /* of what has failed; 0: nothing */
+  int status;    /* of the request that has failed; 0: none has failed */
   bool in_transit;
   uint64_t generation; /* of the map at the beginning */
   struct uvs__sub *subs;
@@ -108,17 +109,17 @@ struct uvs__task *uvs__task_new(struct uvs__shards *all, struct uvs__request *r)
 struct uvs__sub *uvs__sub_new(struct uvs__task *t, struct uvs__shard *shard, size_t size,
                               enum uvs__op op, void (*answered)(struct uvs__sub *sub));
 void uvs__sub_send(struct uvs__sub *sub);
-/* A step begins, and all its requests were made. */
+/* uvs__task_begin starts a step; uvs__task_sent says that all requests of the step were made. */
 void uvs__task_begin(struct uvs__task *t, void (*joined)(struct uvs__task *t));
 void uvs__task_sent(struct uvs__task *t);
-/* Something has failed. UVS_EUNKNOWN and UV_EAGAIN count more than other codes. */
+/* A part of the task has failed. UVS_EUNKNOWN and UV_EAGAIN replace other codes in t->status. */
 void uvs__task_fail(struct uvs__task *t, int status);
 /* Answers the request with t->status, and frees the task. */
 void uvs__task_end(struct uvs__task *t);
 bool uvs__may_try_again(int status);
-/* Copies all of a request but its head. */
+/* Copies a request without its head. */
 void uvs__copy_request(struct uvs__request *to, const struct uvs__request *from, size_t size);
-/* Does another server, or this one, work? */
+/* Does at least one server work? */
 bool uvs__shards_work(const struct uvs__shards *all);
 /* May requests be sent to this server? */
 bool uvs__shard_is_usable(const struct uvs__shard *shard);
@@ -166,8 +167,8 @@ int uvs__shards_add(struct uvs__shards *all, const char *name,
                     const struct uvs__redis_options *options, struct uvs__shard **ret, char *text,
                     size_t size);
 void uvs__shards_start(struct uvs__shard *shard);
-/* Uses this map from now on, and owns it. If it fails, nothing has changed, and the map is the
- * caller's. */
+/* Uses this map from now on, and owns it. On an error nothing has changed, and the caller still
+ * owns the map. */
 int uvs__shards_follow(struct uvs__shards *all, struct uvs__redis_map *map, char *text,
                        size_t size);
 

@@ -2,7 +2,9 @@
  *
  * CLAIM asks one server. For each queue there is a table: from when on each server may have a job
  * that is visible. Servers that are due are asked in turn. If none is due, the caller knows more
- * than the table, and all servers are asked, one with each CLAIM.
+ * than the table, and all servers are asked, one with each CLAIM. While other servers have jobs all
+ * the time, a server is asked at least every 30 s, because a message may be lost; and sooner after
+ * a claim of pending jobs only, because of the leases that had ended.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,12 +13,14 @@
 #include "jobs/redis_shards.h"
 
 #define AFTER_FAILURE_US INT64_C(250000)
+#define AT_LEAST_US INT64_C(30000000)
 
 struct uvs__shard_queue {
   struct uvs__shard_queue *next;
   char name[UVS_JOB_NAME_MAX + 1];
   size_t turn;                      /* the server that was asked last */
   int64_t next_us[UVS__SHARDS_MAX]; /* by the clock of the server; 0: now */
+  int64_t look_us[UVS__SHARDS_MAX]; /* if another server is asked then: this one, too */
 };
 
 static struct uvs__shard_queue *queue_of(struct uvs__shards *all, const char *name) {
@@ -61,8 +65,10 @@ void uvs__shards_free_queues(struct uvs__shards *all) {
 /* ------------------------------------------------------------- which server --- */
 
 static bool is_due(const struct uvs__shard_queue *q, const struct uvs__shard *shard) {
-  int64_t next_us = q->next_us[shard->index];
+  int64_t next_us = q->next_us[shard->index], look_us = q->look_us[shard->index];
 
+  if (look_us < next_us)
+    next_us = look_us;
   return uvs__shard_is_usable(shard) &&
          (next_us <= 0 || next_us <= uvs__redis_now_us(shard->redis));
 }
@@ -101,10 +107,10 @@ static int64_t next_claim_us(const struct uvs__shards *all, const struct uvs__sh
     const struct uvs__shard *shard = all->shards[i];
     int64_t next_us = q->next_us[i];
 
-    if (!uvs__shard_is_usable(shard) || next_us >= UVS__NEVER_US)
-      continue;
     if (is_due(q, shard))
       return now_us;
+    if (!uvs__shard_is_usable(shard) || next_us >= UVS__NEVER_US)
+      continue;
     next_us = now_us + next_us - uvs__redis_now_us(shard->redis);
     if (next_us < least_us)
       least_us = next_us;
@@ -115,11 +121,13 @@ static int64_t next_claim_us(const struct uvs__shards *all, const struct uvs__sh
 /* ------------------------------------------------------------------- CLAIM --- */
 
 /* For how long expired leases are left alone, because the server was down: processes that are alive
- * extend theirs first. */
+ * extend theirs first. They do it after each third of a lease, so a lease outlives a shorter time.
+ */
 static int64_t spared_us(const struct uvs__shard *shard, int64_t lease_us) {
   int64_t since_us = ((int64_t)uv_hrtime() - shard->up_ns) / 1000;
 
-  if (shard->up_ns == 0 || shard->all->clock.wall_ns != NULL || since_us >= lease_us / 3)
+  if (shard->up_ns == 0 || shard->all->clock.wall_ns != NULL || since_us >= lease_us / 3 ||
+      (shard->up_ns - shard->down_ns) / 1000 < lease_us / 3)
     return 0;
   return lease_us / 3 - since_us;
 }
@@ -144,6 +152,9 @@ static void answered(struct uvs__sub *sub) {
   if (sub->r->status == 0) {
     take_claimed(shard, r, from);
     r->now_us = from->now_us;
+    q->look_us[shard->index] =
+        from->now_us +
+        (r->pending_only && r->lease_us / 3 < AT_LEAST_US ? r->lease_us / 3 : AT_LEAST_US);
     uvs__shard_due(shard, r->queue, from->next_us);
     if (spare_us > 0)
       uvs__shard_due(shard, r->queue, from->now_us + spare_us);
@@ -180,7 +191,7 @@ void uvs__shards_claim(struct uvs__task *t) {
     uvs__copy_request(sub->r, t->r, sizeof *r);
     copy->pending_only |= spared_us(shard, r->lease_us) > 0;
     t->more = q;
-    q->next_us[shard->index] = UVS__NEVER_US;
+    q->next_us[shard->index] = q->look_us[shard->index] = UVS__NEVER_US;
     uvs__sub_send(sub);
   }
   uvs__task_sent(t);

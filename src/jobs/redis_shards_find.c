@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Requests that one server answers. A job by its id: first the owners of the id's slot, then all
- * other servers. A cron: the owner of the cron's slot. A page of a list: the server of the cursor.
+ * Requests that one server answers. For a job by its id, the owners of the id's slot are asked
+ * first, then all other servers. For a cron, the owner of the cron's slot is asked; for a page of a
+ * list, the server that the cursor names.
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@ struct search {
   size_t size; /* of the request */
   struct uvs__shard *shards[UVS__SHARDS_MAX + 3];
   size_t n, at;
-  bool all_must_answer; /* a server that does not work may have it: the next one is not asked */
+  bool all_must_answer; /* if a server does not work, do not ask the next: the first may have it */
 };
 
 static void add_shard(struct search *s, struct uvs__shard *shard) {
@@ -28,13 +29,26 @@ static void add_owners(const struct uvs__shards *all, struct search *s, unsigned
   add_shard(s, uvs__shard_of(all, slot));
 }
 
-/* While jobs move, one that was elsewhere may have come to its owner in the meantime. */
+static bool loses_slots(const struct uvs__shards *all, const struct uvs__shard *shard) {
+  for (unsigned slot = 0; slot < UVS__SLOTS; slot++)
+    if (uvs__shard_before(all, slot) == shard && uvs__shard_of(all, slot) != shard)
+      return true;
+  return false;
+}
+
+/* While jobs move, those that lose slots are asked first, because jobs go from them to the others.
+ * And one that was elsewhere may have come to its owner in the meantime. */
 static void add_others(const struct uvs__shards *all, struct search *s, unsigned slot) {
   struct uvs__shard *owner = uvs__shard_of(all, slot), *before = uvs__shard_before(all, slot);
 
-  for (size_t i = 0; i < all->n; i++)
-    if (all->shards[i]->in_map && all->shards[i] != owner && all->shards[i] != before)
-      add_shard(s, all->shards[i]);
+  for (int losers = all->map->moving; losers >= 0; losers--)
+    for (size_t i = 0; i < all->n; i++) {
+      struct uvs__shard *shard = all->shards[i];
+
+      if (shard->in_map && shard != owner && shard != before &&
+          (!all->map->moving || loses_slots(all, shard) == (losers == 1)))
+        add_shard(s, shard);
+    }
   if (all->map->moving)
     add_shard(s, owner);
 }
@@ -67,7 +81,7 @@ static bool is_missing(const struct uvs__request *r) {
          (r->op == UVS__LIST && ((const struct uvs__list_request *)(const void *)r)->n == 0);
 }
 
-/* What was done may make a job visible. */
+/* A request that was carried out may have made a job visible. */
 static void note_done(struct uvs__shard *shard, const struct uvs__request *r) {
   if (r->op == UVS__ALTER)
     uvs__shard_due(shard, ((const struct uvs__alter_request *)(const void *)r)->queue, 0);
@@ -77,7 +91,7 @@ static void note_done(struct uvs__shard *shard, const struct uvs__request *r) {
     uvs__shard_due(shard, NULL, 0);
 }
 
-/* Makes the answer of a server that of the request. */
+/* Copies the answer of a server into the request. */
 static void take_answer(struct uvs__sub *sub, size_t size) {
   struct uvs__request *r = sub->task->r;
   struct uvs__arena *to = arena_of(r), *from = arena_of(sub->r), all = {NULL};
@@ -121,6 +135,10 @@ static void next_server(struct uvs__task *t) {
   struct search *s = t->more;
   struct uvs__sub *sub;
 
+  if (s->at > 0 && s->at < s->n && t->generation != t->all->current.generation) {
+    uvs__task_fail(t, UV_EAGAIN); /* these are servers of the map before */
+    s->at = s->n;
+  }
   if (s->at == s->n) {
     uvs__task_end(t);
     return;
@@ -192,7 +210,7 @@ void uvs__shards_cron(struct uvs__task *t) {
 
 /* ------------------------------------------------------------------- pages --- */
 
-/* A cursor is that of the server, times UVS__SHARDS_MAX, plus the index of the server. */
+/* A cursor is the server's cursor times UVS__SHARDS_MAX, plus the index of the server. */
 
 /* The first server of the map from this index on, or all->n. */
 static size_t server_from(const struct uvs__shards *all, size_t i) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Requests that all servers answer: SET_QUEUE, COUNT, CRONS, EVENTS and TRIM. With a map, the
- * numbers of events are given here, in the order in which the events are read.
+ * Requests that all servers answer: SET_QUEUE, COUNT, CRONS, EVENTS and TRIM. With a map, this file
+ * numbers the events, in the order in which they are read.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "jobs/redis_shards.h"
 
-/* Asks all servers of the map. `fill` writes what is not in the head of the request. */
+/* Asks all servers of the map. `fill` writes the fields behind the head of the request. */
 static void ask_all(struct uvs__task *t, size_t size, void (*fill)(struct uvs__sub *sub),
                     void (*answered)(struct uvs__sub *sub), void (*joined)(struct uvs__task *t)) {
   uvs__task_begin(t, joined);
@@ -280,7 +280,7 @@ static void take_same(struct uvs__sub *sub) {
   uvs__arena_join(&from->arena, &r->arena);
   uvs__copy_request(&r->r, sub->r, sizeof *r);
   note_status(sub);
-  if (from->r.status == 0) /* if there is a map one day */
+  if (from->r.status == 0) /* needed when the store gets a map */
     sub->shard->events_seen = from->n == 0 ? from->last : from->events[from->n - 1].number;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the servers report; and the map that the process follows. Each server is asked for its map
- * whenever its epoch is asked for (redis_server.c), so the newest map reaches all processes, and
- * all servers, through any of them.
+ * What the servers report, and the map that the process follows. A process learns a newer map from
+ * any server whenever it reads the epoch of that server (redis_server.c), and writes its map to a
+ * server that has an older one. So the newest map reaches all processes and all servers.
  */
 #include <stdio.h>
 #include <string.h>
@@ -62,6 +62,8 @@ static void on_up(void *arg) {
 static void on_down(void *arg) {
   struct uvs__shard *shard = arg;
 
+  if (shard->down_ns <= shard->up_ns) /* not since it was up */
+    shard->down_ns = (int64_t)uv_hrtime();
   shard->down = true;
 }
 
@@ -72,16 +74,30 @@ static void on_new_events(void *arg) {
   shard->all->hooks->wake(shard->all->arg, "", 0); /* no queue: only look at the events */
 }
 
+/* Does this server have the map that the process follows? */
+static bool has_current(const struct uvs__shards *all, const char *text, size_t size) {
+  return size == all->current.size && memcmp(text, all->current.text, size) == 0;
+}
+
 static int on_newer(void *arg, const char *text, size_t size) {
   struct uvs__shard *shard = arg;
   struct uvs__shards *all = shard->all;
-  struct uvs__redis_map *map = uvs__jobs_alloc(sizeof *map);
+  struct uvs__redis_map *map;
   char why[150] = "there is not enough memory";
   int rc = UV_ENOMEM;
 
+  if (has_current(all, text, size)) { /* another server has told it meanwhile */
+    uvs__redis_new_map(shard->redis);
+    return 0;
+  }
+  map = uvs__jobs_alloc(sizeof *map);
   if (map != NULL && uvs__redis_map_read(text, size, map, why, sizeof why) != 0)
     rc = UV_EIO;
-  else if (map != NULL && map->generation <= all->current.generation)
+  else if (map != NULL && map->generation == all->current.generation) {
+    snprintf(why, sizeof why, "the server has another map of generation %llu",
+             (unsigned long long)map->generation);
+    rc = UV_EIO;
+  } else if (map != NULL && map->generation < all->current.generation)
     snprintf(why, sizeof why, "its map is older than its epoch says");
   else if (map != NULL)
     rc = uvs__shards_follow(all, map, why, sizeof why);
@@ -164,7 +180,7 @@ static int find_servers(struct uvs__shards *all, const struct uvs__redis_map *ma
   return 0;
 }
 
-/* Requests that are on their way were meant for the map before: a server that has the new map does
+/* Requests that are on their way were sent under the former map. A server that has the new map does
  * not carry them out. */
 static void tell_servers(struct uvs__shards *all) {
   for (size_t i = 0; i < all->n; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opens and closes the store in Redis. An open connects to each server once. The servers in the
- * name of the store are only where to begin: if one of them has a map, the newest map says which
- * servers there are. Without a map, one server stands alone; several get the first map.
+ * Opens and closes the store in Redis. Opening connects once to each server that the name of the
+ * store lists. If one of them has a map, the newest map says which servers the store has. Without a
+ * map, a single server is used alone, and several servers get the first map.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 /* ------------------------------------------------------------------- looks --- */
 
-/* What was found on a server. */
+/* The result of connecting to a server. */
 struct look {
   char name[UVS__REDIS_SERVER_NAME];
   int rc;
@@ -25,7 +25,7 @@ struct look {
 struct opening {
   struct uvs__shards *all;
   struct look *looks;
-  size_t n, newest; /* the index of the newest map; n: there is none */
+  size_t n, newest; /* newest: index of the look with the newest map; n: no server has a map */
   char *text;
   size_t size;
 };
@@ -100,14 +100,14 @@ static int check_look(struct opening *o, const struct look *look) {
   }
   if (look->map == NULL && !is_in_map)
     return refuse(o, UV_EINVAL, look,
-                  "the server has jobs of its own, and is not in the map of the others");
+                  "the server has jobs of its own, and is not in the map of the other servers");
   if (look->map == NULL)
     return 0;
   if (look->map->generation == newest->map->generation
           ? look->found.map_size != newest->found.map_size ||
                 memcmp(look->found.map, newest->found.map, look->found.map_size) != 0
           : !is_in_map && uvs__redis_map_find(look->map, look->name) != SIZE_MAX)
-    return refuse(o, UV_EINVAL, look, "the server has a map of other servers");
+    return refuse(o, UV_EINVAL, look, "the server has a map of other servers, or a different map");
   return 0;
 }
 
@@ -133,7 +133,7 @@ static int check_alone(struct opening *o, bool existing) {
   return 0;
 }
 
-/* The first map needs empty servers, and all of them. */
+/* The first map is made only if all servers can be reached and none has data. */
 static int check_new(struct opening *o, bool existing) {
   char text[300];
 
@@ -141,15 +141,15 @@ static int check_new(struct opening *o, bool existing) {
     const struct look *look = &o->looks[i];
 
     if (look->rc != 0) {
-      snprintf(text, sizeof text, "%s (each server must answer when the list is used first)",
+      snprintf(text, sizeof text, "%s (all servers must answer when the list is used first)",
                look->text);
       return refuse(o, look->rc, look, text);
     }
     if (look->found.data)
       return refuse(
           o, UV_EINVAL, look,
-          "the server has jobs, and no map: open it alone, or divide it with `uvsched jobs "
-          "reshard`");
+          "the server has a store without a map: open this server alone, or add the others with "
+          "`uvsched jobs reshard`");
   }
   if (existing)
     return refuse(o, UV_ENOENT, &o->looks[0], "there is no store in this namespace");
@@ -184,7 +184,7 @@ static void note_look(struct uvs__shard *shard, const struct look *look) {
     return;
   }
   snprintf(shard->redis->warning, sizeof shard->redis->warning, "%s", look->warning);
-  uvs__redis_note_clock(shard->redis, look->found.clock); /* this machine's may be wrong */
+  uvs__redis_note_clock(shard->redis, look->found.clock); /* this machine's clock may be wrong */
 }
 
 /* A server that the name of the store does not list. */

@@ -2,8 +2,8 @@
  *
  * PUT: each put goes to the server that owns its slot. SETTLE: the items go to the server where
  * they were claimed. A put of an item stays with its item, and so is one step with it, if its slot
- * is on that server, or if nobody else can put a job with this id: it has no key, and its id was
- * made for this put. The other puts are carried out first.
+ * is on that server, or if nobody else can put such a job: it has no key, and its id was made for
+ * this put; or it has the key of the job that ends. The other puts are carried out first.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 /* Puts that are carried out for a PUT or a SETTLE. */
 struct putting {
   struct uvs__arena *answers; /* for `there` */
-  struct uvs__put **later;    /* the old owner does not have them: the new one is next */
+  struct uvs__put **later;    /* puts that the new owner gets, after the old owner */
   size_t n_later;
   void (*then)(struct uvs__task *t);
 };
@@ -177,12 +177,46 @@ static struct uvs__shard *shard_of_claim(const struct uvs__shards *all, int part
   return all->shards[part == 0 ? 0 : part - 1];
 }
 
-static bool stays(const struct uvs__shards *all, const struct uvs__shard *shard,
-                  const struct uvs__put *put) {
-  unsigned slot = slot_of(put);
+/* Is the server to own this slot, and has it owned it before? */
+static bool keeps(const struct uvs__shard *shard, unsigned slot) {
+  return !is_moving(shard->all, slot) && uvs__shard_of(shard->all, slot) == shard;
+}
 
-  return (put->job.made && put->job.key == NULL) ||
-         (!is_moving(all, slot) && uvs__shard_of(all, slot) == shard);
+static bool has_key_of(const struct uvs__put *put, const struct uvs__settle *item) {
+  return put->job.key != NULL && item->key != NULL && strcmp(put->job.key, item->key) == 0 &&
+         strcmp(put->job.queue, item->queue) == 0;
+}
+
+static bool owns_slots(const struct uvs__shard *shard) {
+  for (unsigned slot = 0; slot < UVS__SLOTS; slot++)
+    if (uvs__shard_of(shard->all, slot) == shard)
+      return true;
+  return false;
+}
+
+/* On a server that is being removed, only occurrences stay: they are one step with their tick. If
+ * other jobs stayed, a chain of them would go on there.
+ * While jobs move, the key of the job itself is in use on this server until the job has ended. So
+ * nobody can have put a job with this key on another server. */
+static bool stays(const struct uvs__shard *shard, const struct uvs__settle *item,
+                  const struct uvs__put *put) {
+  bool own = put->job.made && put->job.key == NULL;
+
+  return (own && (item->op == UVS__RELEASE || owns_slots(shard))) || keeps(shard, slot_of(put)) ||
+         (shard->all->map->moving && has_key_of(put, item));
+}
+
+static bool goes_first(const struct uvs__shard *shard, const struct uvs__settle *item,
+                       const struct uvs__put *put) {
+  return !put->answered && !stays(shard, item, put);
+}
+
+static size_t puts_of(const struct uvs__settle_request *r) {
+  size_t n = 0;
+
+  for (size_t i = 0; i < r->n; i++)
+    n += r->items[i].n_puts;
+  return n;
 }
 
 static void note_settled(struct uvs__shard *shard, const struct uvs__settle *item) {
@@ -215,20 +249,35 @@ static void take_puts(struct uvs__shard *shard, struct uvs__settle *item,
   }
 }
 
+/* Is this a server of the map, under another name? */
+static bool is_in_map(const struct uvs__shard *shard) {
+  const struct uvs__shards *all = shard->all;
+
+  for (size_t i = 0; i < all->n; i++)
+    if (all->shards[i]->in_map && strcmp(all->shards[i]->redis->run_id, shard->redis->run_id) == 0)
+      return true;
+  return false;
+}
+
+/* The request has failed because the server was removed: no job is left there. */
+static bool is_gone(const struct uvs__shard *shard, int status) {
+  return uvs__may_try_again(status) && !is_in_map(shard) &&
+         (shard->stopped || shard->redis->link == NULL || !shard->redis->link->is_up);
+}
+
 static void settled(struct uvs__sub *sub) {
   struct uvs__settle_request *r = (struct uvs__settle_request *)(void *)sub->task->r;
   struct uvs__settle_request *from = (struct uvs__settle_request *)(void *)sub->r;
   struct uvs__shard *shard = sub->shard;
-  bool is_gone = uvs__may_try_again(from->r.status) && !shard->in_map &&
-                 (shard->stopped || shard->redis->link == NULL || !shard->redis->link->is_up);
+  bool gone = is_gone(shard, from->r.status);
 
   uvs__arena_join(&r->arena, &from->arena);
-  if (from->r.status != 0 && !is_gone) {
+  if (from->r.status != 0 && !gone) {
     uvs__task_fail(sub->task, from->r.status);
     return;
   }
   for (size_t i = 0; i < r->n; i++) {
-    r->items[i].status = is_gone ? UVS_ELOST : from->items[i].status; /* no job is left there */
+    r->items[i].status = gone ? UVS_ELOST : from->items[i].status;
     note_settled(shard, &r->items[i]);
     take_puts(shard, &r->items[i], &from->items[i]);
   }
@@ -236,15 +285,22 @@ static void settled(struct uvs__sub *sub) {
 
 /* Copies an item with the puts that were not carried out yet. False: no memory. */
 static bool copy_item(struct uvs__task *t, const struct uvs__settle *item, struct uvs__settle *to) {
+  const struct uvs__shard *shard = shard_of_claim(t->all, item->part);
   size_t n = 0;
 
   *to = *item;
   if (item->n_puts == 0)
     return true;
   to->puts = uvs__arena_alloc(&t->arena, item->n_puts * sizeof *to->puts);
-  for (size_t i = 0; i < item->n_puts && to->puts != NULL; i++)
-    if (!item->puts[i].answered)
-      to->puts[n++] = item->puts[i];
+  for (size_t i = 0; i < item->n_puts && to->puts != NULL; i++) {
+    if (item->puts[i].answered)
+      continue;
+    to->puts[n] = item->puts[i];
+    if (to->puts[n].job.key != NULL && t->all->map->moving &&
+        !keeps(shard, slot_of(&item->puts[i])))
+      to->puts[n].job.key_policy |= UVS__STRAY;
+    n++;
+  }
   to->n_puts = n;
   return to->puts != NULL;
 }
@@ -253,17 +309,20 @@ static void free_extended(struct uvs__sub *sub) {
   uvs__arena_free(&((struct uvs__settle_request *)(void *)sub->r)->arena);
 }
 
-/* The puts wait for another server. Meanwhile the leases must not end: the jobs would run again. */
-static void extend_items(struct uvs__task *t) {
+/* Extends the leases of the items, and then calls `then`. */
+static void extend_items(struct uvs__task *t, void (*answered_items)(struct uvs__sub *sub),
+                         void (*then)(struct uvs__task *t)) {
   struct uvs__settle_request *r = (struct uvs__settle_request *)(void *)t->r, *to;
   struct uvs__sub *sub;
 
-  uvs__task_begin(t, uvs__task_end);
+  uvs__task_begin(t, then);
   sub = uvs__sub_new(t, shard_of_claim(t->all, r->items[0].part), sizeof *r, UVS__SETTLE,
-                     free_extended);
+                     answered_items);
   to = sub == NULL ? NULL : (struct uvs__settle_request *)(void *)sub->r;
   if (to != NULL)
     to->items = uvs__arena_alloc(&t->arena, r->n * sizeof *to->items);
+  if (to != NULL && to->items == NULL)
+    uvs__task_fail(t, UV_ENOMEM);
   if (to != NULL && to->items != NULL) {
     for (size_t i = 0; i < r->n; i++) {
       struct uvs__settle *item = &to->items[i];
@@ -285,8 +344,10 @@ static void send_items(struct uvs__task *t) {
   struct uvs__sub *sub;
   bool good;
 
-  if (t->status != 0) {
-    extend_items(t);
+  if (t->generation != t->all->current.generation)
+    uvs__task_fail(t, UV_EAGAIN); /* the puts of the items may not stay with them any more */
+  if (t->status != 0) {           /* meanwhile the leases must not end: the jobs would run again */
+    extend_items(t, free_extended, uvs__task_end);
     return;
   }
   uvs__task_begin(t, uvs__task_end);
@@ -306,31 +367,62 @@ static void send_items(struct uvs__task *t) {
   uvs__task_sent(t);
 }
 
-void uvs__shards_settle(struct uvs__task *t) {
+/* Puts that go to other servers are carried out before their items, so the claims must still hold:
+ * a claim that is lost puts nothing. */
+static void checked(struct uvs__sub *sub) {
+  struct uvs__settle_request *r = (struct uvs__settle_request *)(void *)sub->task->r;
+  struct uvs__settle_request *from = (struct uvs__settle_request *)(void *)sub->r;
+  bool gone = is_gone(sub->shard, from->r.status);
+
+  for (size_t i = 0; i < r->n; i++)
+    r->items[i].status = gone ? UVS_ELOST : from->items[i].status;
+  if (!gone && from->r.status != 0)
+    uvs__task_fail(sub->task, from->r.status);
+  uvs__arena_free(&from->arena);
+}
+
+/* A cancelled tick puts nothing, either. */
+static bool may_put(const struct uvs__settle *item) {
+  return item->status == 0 || (item->status == UVS__SETTLE_CANCELLED && item->op == UVS__ACK);
+}
+
+static void put_elsewhere(struct uvs__task *t) {
   struct uvs__settle_request *r = (struct uvs__settle_request *)(void *)t->r;
   const struct uvs__shard *shard = shard_of_claim(t->all, r->items[0].part);
-  struct uvs__put **puts = NULL;
-  size_t room = 0, n = 0;
+  struct uvs__put **puts;
+  size_t n = 0;
 
-  for (size_t i = 0; i < r->n; i++)
-    room += r->items[i].n_puts;
-  if (room > 0) {
-    puts = uvs__arena_alloc(&t->arena, room * sizeof(struct uvs__put *));
-    if (puts == NULL) {
-      uvs__task_fail(t, UV_ENOMEM);
-      uvs__task_end(t);
-      return;
-    }
+  if (t->generation != t->all->current.generation)
+    uvs__task_fail(t, UV_EAGAIN);
+  puts = uvs__arena_alloc(&t->arena, (puts_of(r) + 1) * sizeof(struct uvs__put *));
+  if (puts == NULL)
+    uvs__task_fail(t, UV_ENOMEM);
+  if (t->status != 0) {
+    uvs__task_end(t);
+    return;
   }
   for (size_t i = 0; i < r->n; i++)
-    for (size_t j = 0; j < r->items[i].n_puts; j++) {
-      struct uvs__put *put = &r->items[i].puts[j];
-
-      if (puts != NULL && !put->answered && !stays(t->all, shard, put))
-        puts[n++] = put;
-    }
+    for (size_t j = 0; j < r->items[i].n_puts; j++)
+      if (may_put(&r->items[i]) && goes_first(shard, &r->items[i], &r->items[i].puts[j]))
+        puts[n++] = &r->items[i].puts[j];
   if (n == 0)
     send_items(t);
   else
     carry_out(t, puts, n, &r->arena, send_items);
+}
+
+void uvs__shards_settle(struct uvs__task *t) {
+  struct uvs__settle_request *r = (struct uvs__settle_request *)(void *)t->r;
+  const struct uvs__shard *shard = shard_of_claim(t->all, r->items[0].part);
+  bool any = false;
+
+  for (size_t i = 0; i < r->n; i++) {
+    r->items[i].status = 0;
+    for (size_t j = 0; j < r->items[i].n_puts; j++)
+      any = any || goes_first(shard, &r->items[i], &r->items[i].puts[j]);
+  }
+  if (any)
+    extend_items(t, checked, put_elsewhere);
+  else
+    send_items(t);
 }

@@ -7,11 +7,12 @@
 
 /* ----------------------------------------------------------------- servers --- */
 
+/* The link of a server that is stopped is freed. */
 static bool is_up(const struct uvs__shard *shard) {
-  return shard->redis->link != NULL && shard->redis->link->is_up;
+  return !shard->stopped && shard->redis->link != NULL && shard->redis->link->is_up;
 }
 
-/* A server that has not been reached yet is usable, until a request has shown that it is down. */
+/* A server that was not reached yet counts as usable, until a request shows that it is down. */
 bool uvs__shard_is_usable(const struct uvs__shard *shard) {
   return shard->in_map && (!shard->down || is_up(shard));
 }

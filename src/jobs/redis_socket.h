@@ -220,11 +220,11 @@ void uvs__redis_replicas_hold(struct uvs__redis_replicas *r, struct uvs__redis_h
 
 /* ------------------------------------------------------------ redis_url.c --- */
 
-/* Reads "host:port", "host", "[v6]:port" or "[v6]" up to a comma or the end, and moves *at behind
- * it. Returns false if the text is not an address. */
 /* Reads one URL. only_db: no setting but db= may be behind the ?. */
 int uvs__redis_read_server(const char *name, bool only_db, struct uvs__redis_options **ret,
                            char *text, size_t size);
+/* Reads "host:port", "host", "[v6]:port" or "[v6]" up to a comma or the end, and moves *at behind
+ * it. Returns false if the text is not an address. */
 bool uvs__redis_read_address(const char **at, int port, char host[UVS__REDIS_HOST], int *ret_port);
 
 #endif

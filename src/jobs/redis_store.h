@@ -41,7 +41,7 @@ struct uvs__redis_hooks {
   /* As in struct uvs__store_hooks. */
   void (*wake)(void *arg, const char *queue, int64_t due_us);
   void (*event)(void *arg, int what, const char *text);
-  void (*up)(void *arg);   /* it has the current map, and requests are carried out from now on */
+  void (*up)(void *arg); /* the server has the current map, and carries out requests from now on */
   void (*down)(void *arg); /* the connection was lost */
   /* The server has a newer map. 0, or why the map cannot be used. */
   int (*newer)(void *arg, const char *text, size_t size);
@@ -87,10 +87,11 @@ struct uvs__redis {
   bool knows_offset;
 };
 
-/* While jobs move between servers, a server may also answer this. Only redis_shards.c sees it. */
+/* More codes, which a server answers only while jobs move. Only redis_shards*.c sees them. */
 enum {
-  UVS__NOT_HERE = 1001, /* only if there: the id, key or cron is not there; nothing was done */
-  UVS__IN_TRANSIT       /* on its way to another server: ask again shortly; nothing was done */
+  UVS__NOT_HERE =
+      1001,       /* "only if there", and the id, key or cron is not there: nothing was done */
+  UVS__IN_TRANSIT /* the job or cron is in an outbox: ask again shortly; nothing was done */
 };
 #define UVS__ONLY_IF_THERE 4 /* is added to key_policy of a put */
 #define UVS__STRAY \

@@ -237,7 +237,7 @@ static int read_settings(struct reader *r, const char *at, bool has_db) {
       return UV_EINVAL;
     }
     if (r->only_db && settings[i].read != read_db) {
-      snprintf(r->text, r->size, "%s= is not behind the last server of the list", settings[i].name);
+      snprintf(r->text, r->size, "%s= must follow the last server of the list", settings[i].name);
       return UV_EINVAL;
     }
     seen[i] = true;

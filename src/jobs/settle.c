@@ -128,6 +128,7 @@ static void fill(struct uvs__run *run, struct uvs__settle *item) {
   }
   item->queue = run->claimed->queue;
   item->rest = run->claimed->rest;
+  item->key = run->claimed->key;
   item->part = run->claimed->part;
   item->row = run->claimed->row;
   item->fence = run->claimed->fence;

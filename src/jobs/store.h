@@ -46,11 +46,12 @@
  * name of a queue (QUEUE_CHANGED), or NULL (DEAD_DROPPED). `text` is the reason of a dead letter,
  * "removed: N" for DEAD_DROPPED, and otherwise "".
  *
- * PARTS. A store that is divided among several servers has parts. If one of them does not work, a
- * request about it fails with `part_only`; requests about the others are carried out. A claimed job
- * knows its part, and the items of a SETTLE are of one part. A put in a SETTLE that belongs to
- * another part is put before the items are settled, so it may be there although its item answers
- * UVS_ELOST. COUNT, LIST, REDRIVE, PURGE, SET_QUEUE and CRONS need all parts.
+ * PARTS. A store that is divided among several servers has parts. If a part does not work, a
+ * request about this part fails with `part_only`; requests about other parts are carried out. A
+ * claimed job has the number of its part, and all items of a SETTLE are of one part. If a put of a
+ * SETTLE belongs to another part, the job is put before the items are settled. So the job may exist
+ * although the item answers UVS_ELOST. COUNT, LIST, REDRIVE, PURGE, SET_QUEUE and CRONS need all
+ * parts.
  *
  * THREADS. All calls come from one thread, the store's. Requests of one batch are carried out in
  * order, in one transaction.
@@ -257,7 +258,8 @@ enum uvs__settle_op { UVS__ACK = 1, UVS__RETRY, UVS__EXTEND, UVS__RELEASE, UVS__
 #define UVS__SETTLE_CANCELLED 1
 struct uvs__settle {
   const char *queue, *rest;
-  int part; /* all items of a request have the same */
+  const char *key; /* of the job; NULL: none */
+  int part;        /* all items of a request have the same */
   int64_t row;
   uint64_t fence;
   enum uvs__settle_op op;

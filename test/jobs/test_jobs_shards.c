@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A store on several Redis servers, on the real clock: a server that is killed or stopped does not
- * stop the others.
+ * A store on several Redis servers, on the real clock: if a server is killed or stopped, the other
+ * servers go on.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static void put_jobs(struct shards_test *t, int from) {
     abort();
 }
 
-/* How many of these jobs are on the second server, by the first map: sockets are sorted by name. */
+/* How many of these jobs are on the second server? The first map sorts the sockets by name. */
 static int count_second(int from) {
   bool swapped = strcmp(redis_ns_server(0)->socket, redis_ns_server(1)->socket) > 0;
   int n = 0;
@@ -114,7 +114,7 @@ static bool event_has(const struct shards_test *t, const char *what, int server)
   return at != NULL && strstr(at, redis_ns_server(server)->socket) != NULL;
 }
 
-/* Does each event of this kind name a server? One that does not is about the whole store. */
+/* Does each event of this kind name a server? An event without a name is about the whole store. */
 static bool all_name_a_server(const struct shards_test *t, const char *what) {
   for (const char *at = t->f->events; (at = strstr(at, what)) != NULL; at++)
     if (strncmp(at + strlen(what), " redis+unix://", 14) != 0)

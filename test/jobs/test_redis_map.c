@@ -140,7 +140,7 @@ TEST damaged_maps_are_refused(void) {
   REFUSED(HEAD "server redis://a:1/0 \n", "number");
   REFUSED(HEAD "server redis://a:1/0\n", "name of a server");
   REFUSED(HEAD "server redis://a\t:1/0 0-1023\n", "byte");
-  REFUSED(HEAD "server redis://a:1/0 0-1023", "something else");
+  REFUSED(HEAD "server redis://a:1/0 0-1023", "something after");
   REFUSED(HEAD "server a 0-5\nserver a 6-1023\n", "two lines");
   REFUSED(HEAD "server a 0-1023\nfrom b 0-1023\n", "too many");
   REFUSED("uvsched map 1\ngeneration 3\nstate moving\nserver a 0-1023\n", "no owner");

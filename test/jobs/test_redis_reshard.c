@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * uvs_jobs_reshard: what it refuses, its progress, its end by the callback, and that memory may run
- * out anywhere. test/redis/reshard.py has the tests with processes that work and are killed.
+ * uvs_jobs_reshard: what it refuses, what it reports, a callback that stops it, and allocations
+ * that fail. test/redis/reshard.py tests moves while other processes use the store and are killed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,7 +162,7 @@ TEST wrong_arguments_are_refused_with_a_reason(void) {
   static const char *const names[][3] = {
       {"sqlite:x", "redis://h", "store: the store is none of"},
       {"redis://h", "redis://", "to: the host is missing"},
-      {"redis://h?ns=a", "redis://h?ns=b", "the namespaces of store and to differ: a and b"},
+      {"redis://h?ns=a", "redis://h?ns=b", "the namespaces of `store` and `to` differ: a and b"},
       {"redis://h", "redis://h,redis://h:6379", "are the same"}};
   uvs_reshard_options_t options;
 
@@ -195,12 +195,12 @@ TEST progress_says_each_step(void) {
   EQ(512, seen.slots);
   EQ(2, seen.generation);
   ASSERT(seen.jobs > 0 && seen.jobs < JOBS);
-  EQ(JOBS, put_and_count(one, 0)); /* the old name is good enough */
+  EQ(JOBS, put_and_count(one, 0)); /* the old name still works */
   EQ(JOBS, put_and_count(two, 0));
   PASS();
 }
 
-TEST a_move_that_the_callback_stops_is_gone_on_with(void) {
+TEST a_move_that_the_callback_stops_is_continued_by_the_next_call(void) {
   name_stores();
   EQ(JOBS, put_and_count(one, JOBS));
   for (int step = UVS_RESHARD_CHECK; step <= UVS_RESHARD_DONE; step++) {
@@ -208,7 +208,7 @@ TEST a_move_that_the_callback_stops_is_gone_on_with(void) {
     int rc = move(one, two, &seen);
 
     EQ(seen.steps[step] > 0 ? UV_ECANCELED : 0, rc);
-    if (step == UVS_RESHARD_EXPORTED) /* one of the jobs waits */
+    if (step == UVS_RESHARD_EXPORTED) /* a job of the batch waits */
       ASSERT(put_and_count(one, 0) < JOBS);
   }
   EQ(JOBS, put_and_count(two, 0));
@@ -244,7 +244,7 @@ TEST memory_may_run_out_anywhere(void) {
 SUITE(reshard) {
   RUN_TEST(wrong_arguments_are_refused_with_a_reason);
   RUN_TEST(progress_says_each_step);
-  RUN_TEST(a_move_that_the_callback_stops_is_gone_on_with);
+  RUN_TEST(a_move_that_the_callback_stops_is_continued_by_the_next_call);
   RUN_TEST(memory_may_run_out_anywhere);
 }
 

@@ -94,7 +94,7 @@ static bool is_running(struct pair *p, size_t i) {
          f->infos[0].due_ns / 1000 > store_now(f);
 }
 
-/* Jobs are put only by a run that is not lost: otherwise they may be there all the same. */
+/* Only runs that are not lost put jobs: the jobs of a lost run may exist or not. */
 static enum greatest_test_res do_settle(struct pair *p, size_t i) {
   enum uvs__settle_op op = (enum uvs__settle_op)(UVS__ACK + below(p, 5));
   int64_t us = (int64_t)below(p, 9) * SEC;

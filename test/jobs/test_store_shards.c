@@ -187,6 +187,36 @@ TEST a_job_whose_put_waits_for_another_server_keeps_its_lease(void) {
   PASS();
 }
 
+TEST a_claim_that_is_lost_puts_nothing_on_another_server(void) {
+  struct store_fixture f;
+  struct uvs__put put = {.status = 0};
+  struct uvs__settle s;
+  int other, i = 0;
+
+  store_init(&f);
+  put.job = store_job("q", "next");
+  put.job.key = "key";
+  other = owner_of(&f, uvs__redis_slot("q", "next", "key"));
+  while (owner_of(&f, uvs__redis_slot("q", rest_of(i), NULL)) == other)
+    i++;
+  EQ(0, store_put_simple(&f, "q", rests[i]));
+  SAYS(rests[i], store_claim(&f, "q", 1));
+  s = store_settlement(&f, 0, UVS__ACK);
+  s.puts = &put;
+  s.n_puts = 1;
+  s.lease_us = 30 * SEC;
+  store_advance(&f, 11 * SEC); /* the lease ends */
+  SAYS(rests[i], store_claim(&f, "q", 1));
+  EQ(UVS_ELOST, store_settle(&f, &s));
+  ASSERT(!is_on(&f, other, "next"));
+  s.fence = f.claimed[0]->fence;
+  EQ(0, store_settle(&f, &s));
+  EQ(0, put.status);
+  ASSERT(is_on(&f, other, "next"));
+  store_close(&f);
+  PASS();
+}
+
 TEST a_settle_of_another_claim_is_lost_on_each_server(void) {
   struct store_fixture f;
 
@@ -298,12 +328,12 @@ TEST wrong_lists_of_servers_are_refused(void) {
   store_init(&f); /* its three servers are used here with namespaces of their own */
   redis_ask(redis_ns_server(0), "HSET {jobs}:meta epoch x");
   open_servers(&f, name_of_two(0, 1, "jobs"), UV_EINVAL);
-  HAS("the server has jobs, and no map", f.text);
+  HAS("the server has a store without a map", f.text);
   snprintf(name, sizeof name, "redis+unix://%s,redis+unix:///no/such/socket?ns=new",
            redis_ns_server(0)->socket);
   open_servers(&f, name, UV_ENOENT);
   HAS("/no/such/socket?db=0: ", f.text);
-  HAS("each server must answer when the list is used first", f.text);
+  HAS("all servers must answer when the list is used first", f.text);
   redis_ask(redis_ns_server(0), "SET {bad}:map nonsense");
   open_servers(&f, name_of_two(0, 1, "bad"), UV_EIO);
   HAS("the map of the servers is damaged: the first line", f.text);
@@ -343,7 +373,7 @@ TEST servers_that_do_not_belong_together_are_refused(void) {
   set_map(2, "m", 1, 0, 3);
   open_servers(&f, name_of_two(0, 2, "m"), UV_EINVAL);
   HAS("the server has a map of other servers", f.text);
-  set_map(2, "m", 0, 1, 2); /* it was removed, and knows where the jobs went */
+  set_map(2, "m", 0, 1, 2); /* this server was removed; its map says where the jobs are */
   open_servers(&f, name_of(2, "m"), 0);
   store_close(&f);
   PASS();
@@ -400,15 +430,19 @@ static int put_again(struct store_fixture *f, const char *rest, const char *key,
   return rc;
 }
 
+static void begin_on_one_of_two(struct store_fixture *f) {
+  store_kind = store_kind_named("redis2");
+  store_init(f); /* starts both servers */
+  store_close(f);
+  store_kind = store_kind_named("redis");
+  store_init(f);
+}
+
 TEST a_new_map_is_followed_and_puts_ask_the_old_owner_first(void) {
   struct store_fixture f;
   size_t claimed = 0;
 
-  store_kind = store_kind_named("redis2");
-  store_init(&f); /* starts both servers */
-  store_close(&f);
-  store_kind = store_kind_named("redis");
-  store_init(&f);
+  begin_on_one_of_two(&f);
   EQ(0, store_put_key(&f, "a", "key-a", UVS_KEY_KEEP));
   EQ(0, store_put_simple(&f, "q", "b"));
   EQ(0, store_put_simple(&f, "q", "running"));
@@ -440,14 +474,132 @@ TEST a_new_map_is_followed_and_puts_ask_the_old_owner_first(void) {
   PASS();
 }
 
+/* A job ends during a move, and puts the next one with its own key. */
+TEST a_chain_of_jobs_with_one_key_goes_on_during_a_move(void) {
+  struct store_fixture f;
+  struct uvs__put put = {.status = 0};
+  struct uvs__settle s;
+  int rc;
+
+  begin_on_one_of_two(&f);
+  EQ(0, store_put_key(&f, "a", "key-a", UVS_KEY_KEEP));
+  SAYS("a", store_claim(&f, "q", 1));
+  begin_move(&f);
+  EQ(0, put_again(&f, "b", NULL, 0)); /* follows the map */
+  put.job = store_job("q", "next");
+  put.job.key = "key-a";
+  put.job.key_policy = UVS_KEY_KEEP;
+  s = store_settlement(&f, 0, UVS__ACK);
+  s.key = "key-a";
+  s.puts = &put;
+  s.n_puts = 1;
+  s.lease_us = 30 * SEC;
+  do
+    rc = store_settle(&f, &s);
+  while (rc == UV_EAGAIN);
+  EQ(0, rc);
+  EQ(0, put.status);
+  ASSERT(is_on(&f, 0, "next") && !is_on(&f, 0, "a"));
+  EQ(1, redis_ask_number(redis_ns_server(0), "HEXISTS {%s}:meta strays", ns_of(&f)));
+  store_close(&f);
+  PASS();
+}
+
+/* Another process puts a job, and no message says so. */
+TEST a_server_is_asked_although_another_one_always_has_jobs(void) {
+  struct store_fixture f;
+  char busy[20];
+  bool found = false;
+  int own, i = 0;
+
+  store_init(&f);
+  own = owner_of(&f, uvs__redis_slot("q", "quiet", NULL));
+  SAYS("", store_claim(&f, "q", 1));
+  EQ(0, store_open_second(&f));
+  f.at = f.second;
+  EQ(0, store_put_simple(&f, "q", "quiet"));
+  f.at = f.first;
+  for (int second = 0; second <= 30 && !found; second++) {
+    do
+      snprintf(busy, sizeof busy, "busy-%d", i++);
+    while (owner_of(&f, uvs__redis_slot("q", busy, NULL)) == own);
+    EQ(0, store_put_simple(&f, "q", busy));
+    store_claim(&f, "q", 1);
+    EQ(1, f.n_claimed);
+    found = strcmp(f.claimed[0]->rest, "quiet") == 0;
+    EQ(0, store_ack(&f, 0));
+    store_advance(&f, SEC);
+  }
+  ASSERT(found);
+  store_close(&f);
+  PASS();
+}
+
+/* Otherwise a server that is removed would always have one. */
+TEST a_chain_of_jobs_without_a_key_leaves_a_server_that_is_removed(void) {
+  struct store_fixture f;
+  struct uvs__put put = {.status = 0};
+  struct uvs__settle s;
+  int rc;
+
+  begin_on_one_of_two(&f);
+  EQ(0, store_put_simple(&f, "q", "a"));
+  SAYS("a", store_claim(&f, "q", 1));
+  begin_move(&f);
+  EQ(0, put_again(&f, "b", NULL, 0)); /* follows the map */
+  put.job = store_job("q", "next");
+  put.job.made = true;
+  s = store_settlement(&f, 0, UVS__ACK);
+  s.puts = &put;
+  s.n_puts = 1;
+  s.lease_us = 30 * SEC;
+  do
+    rc = store_settle(&f, &s);
+  while (rc == UV_EAGAIN);
+  EQ(0, rc);
+  EQ(0, put.status);
+  ASSERT(is_on(&f, 1, "next") && !is_on(&f, 0, "next") && !is_on(&f, 0, "a"));
+  store_close(&f);
+  PASS();
+}
+
+/* Processes that were opened with different lists at the same moment. */
+TEST a_server_with_another_map_of_the_same_generation_is_refused(void) {
+  struct store_fixture f;
+  int first, second, rc, i = 0;
+
+  store_kind = store_kind_named("redis2");
+  store_init(&f);
+  EQ(0, store_put_simple(&f, "q", "a")); /* both servers have the map */
+  first = owner_of(&f, 0);
+  second = owner_of(&f, UVS__SLOTS - 1);
+  while (owner_of(&f, uvs__redis_slot("q", rest_of(i), NULL)) != 1)
+    i++;
+  EQ(0, store_put_simple(&f, "q", rests[i]));
+  set_map(1, ns_of(&f), second, first, 1);
+  redis_ask(redis_ns_server(1), "CLIENT KILL USER jobs");
+  do {
+    store_count(&f, "q"); /* time passes until the connection is there again */
+    rc = store_put_simple(&f, "q", rests[i]);
+  } while (rc == UV_EAGAIN || rc == UVS_EUNKNOWN || rc == UVS_JOB_EXISTS);
+  EQ(UV_EIO, rc);
+  HAS("the server has another map of generation 1", f.first->trouble);
+  set_map(1, ns_of(&f), first, second, 1);
+  EQ(UVS_JOB_EXISTS, store_put_simple(&f, "q", rests[i]));
+  store_close(&f);
+  PASS();
+}
+
 SUITE(jobs) {
   RUN_TEST(jobs_are_on_the_servers_that_own_their_slots);
   RUN_TEST(a_job_with_a_key_is_found_by_its_key_and_by_its_id);
   RUN_TEST(jobs_that_a_job_puts_are_on_its_server_or_on_that_of_their_slot);
   RUN_TEST(a_job_whose_put_waits_for_another_server_keeps_its_lease);
+  RUN_TEST(a_claim_that_is_lost_puts_nothing_on_another_server);
   RUN_TEST(a_settle_of_another_claim_is_lost_on_each_server);
   RUN_TEST(a_cron_is_on_one_server_and_so_are_its_jobs);
   RUN_TEST(each_server_has_its_share_of_the_bounds_of_a_queue);
+  RUN_TEST(a_server_is_asked_although_another_one_always_has_jobs);
 }
 
 SUITE(maps) {
@@ -455,6 +607,9 @@ SUITE(maps) {
   RUN_TEST(servers_that_do_not_belong_together_are_refused);
   RUN_TEST(one_server_of_the_map_is_enough_to_find_the_others);
   RUN_TEST(a_new_map_is_followed_and_puts_ask_the_old_owner_first);
+  RUN_TEST(a_server_with_another_map_of_the_same_generation_is_refused);
+  RUN_TEST(a_chain_of_jobs_without_a_key_leaves_a_server_that_is_removed);
+  RUN_TEST(a_chain_of_jobs_with_one_key_goes_on_during_a_move);
 }
 
 TEST_MAIN(store_kind = store_kind_named("redis3"); RUN_SUITE(jobs); RUN_SUITE(maps));

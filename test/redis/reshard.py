@@ -5,14 +5,14 @@
 
 Moves of jobs between servers (`uvsched jobs reshard`), on redis-servers of their own.
 
-  rules   what the scripts answer about jobs that are on their way, and to puts "only if there"
+  rules   what the scripts answer about jobs in an outbox, and to puts "only if there"
   kills   the move is killed at each of its steps, and at random times; nothing is lost or doubled
   errors  what the command refuses, and what it prints
-  keys    processes put and run jobs with few unique keys; at random times all is stopped: of each key
-          there is one job that is not held
+  keys    processes put and run jobs with few unique keys; at random times all processes are stopped:
+          at most one job of each key is not held
   load    nodes (../jobs/kill_node.c) put, cancel and run jobs and a cron while the servers change,
-          and the command is killed; history.py says what must hold
-  faults  the same, and nodes and servers are killed, too
+          and the command is killed; history.py checks what must hold
+  faults  the same as load, but nodes and servers are killed too
 """
 import argparse
 import datetime
@@ -214,7 +214,7 @@ def rules(options):
         plain, keyed, holder, dead, ended = names[:5]
         staying = names_of(lambda s: not moves(s))[0]
         cron = names_of(moves, CRON, "cron")[0]
-        # A letter and an end are there, too; the holder of a key runs.
+        # There are a dead letter and an end, too; the job that holds the key is running.
         check(a.put("q", holder, keys[1], due="+0")[0] == NEW, "put")
         check(a.claim("q", 9)[1] == [holder], "claim of the holder")
         for rest in (dead, ended):
@@ -230,7 +230,7 @@ def rules(options):
         check(a.meta("moving") == "1" == b.meta("moving"), "the state is not moving")
         check(sorted(a.ids()["outbox"]) == sorted([f"q/{plain}", f"q/{keyed}"]), "outbox")
 
-        # What is in the outbox exists.
+        # A job in the outbox counts as existing.
         flag = ONLY_IF_THERE
         check(a.put("q", plain, policy=flag) == (EXISTS, plain), "put of an id in the outbox")
         check(a.put("q", plain) == (EXISTS, plain), "put of an id in the outbox, without the flag")
@@ -241,7 +241,7 @@ def rules(options):
         check(a.call("get", ["q"], plain)[3] == 4, "get in the outbox")
         check(a.call("alter", ["q"], "cancel", "no", "+0")[3] == 2, "cancel of nothing")
         check(a.call("get", ["q"], "no")[3] == 0, "get of nothing")
-        # What is not there belongs to the other server.
+        # A job that is not there belongs to the other server.
         check(a.put("q", names[5], policy=flag) == (ELSEWHERE, None), "a new id")
         check(a.put("q", names[5], keys[3], flag) == (ELSEWHERE, None), "a new key")
         check(a.put("q", dead, policy=flag) == (EXISTS, dead), "the id of a letter")
@@ -319,7 +319,7 @@ def rules(options):
 # ------------------------------------------------------------------------ kills
 
 def fill(scene, shard):
-    """Jobs of all kinds. Returns what must be somewhere later: ids by kind, and keys."""
+    """Puts jobs of all kinds. Returns what a move must keep: ids by kind, and keys."""
     shard.init()
     want = {"job": set(), "dead": set(), "end": set(), "cron": set()}
     keys = {}
@@ -363,7 +363,7 @@ def fill(scene, shard):
 
 
 def describe(shard, queue, rest):
-    """What a move must not change. The number is left out."""
+    """The parts of a record that a move must not change. Its number may change."""
     record = shard.raw("HGET", shard.key("job:" + queue), rest)
     run = shard.raw("HGET", shard.key("run:" + queue), rest)
     places = []
@@ -377,7 +377,7 @@ def describe(shard, queue, rest):
 
 
 def check_all(scene, want, keys, state=""):
-    """Everything is there once; only what is in an outbox may be on the other server, too."""
+    """Every item is there once; an item in an outbox may also be on the new server."""
     found = [shard.ids() for shard in scene.shards]
     waiting = {one for ids in found for one in ids["outbox"]}
     for kind, ids in want.items():
@@ -406,7 +406,7 @@ def look_at_jobs(scene):
 
 
 def check_slots(scene, servers):
-    """Each thing is on the server that the map says."""
+    """Each item is on the server that the map names."""
     for i, shard in enumerate(scene.shards):
         if i not in servers:
             ids = shard.ids()
@@ -427,7 +427,7 @@ def check_slots(scene, servers):
 
 
 def rivals(scene, want, keys):
-    """Two commands want different servers at once: one of them wins, the other one changes nothing."""
+    """Two commands want different servers at once: one succeeds, the other changes nothing."""
     scene.must(scene.urls(0, 1, 2), scene.urls(0))
     for i in range(8):
         both = [subprocess.Popen([scene.options.cli, "jobs", "reshard", "--store", scene.urls(0),
@@ -456,7 +456,7 @@ def kills(options):
         for old, new in rounds:
             store, to = scene.urls(*old), scene.urls(*new)
             n = 1
-            while scene.killed(store, to, 0, n):  # Each call comes a step further, if it can.
+            while scene.killed(store, to, 0, n):  # Each call gets at least one step further, if it can.
                 check_all(scene, want, keys, f"{old} to {new}, killed at step {n}")
                 stops += 1
                 n += 1
@@ -512,7 +512,7 @@ def errors(options):
         refused(2, "--to does not begin with redis://", "--store", a.url, "--to", "b")
         refused(2, "the store is missing", "--to", a.url)
         refused(1, "has no store in this namespace", "--store", b.url, "--to", a.url)
-        refused(1, "the namespaces of store and to differ", "--store", a.url, "--to",
+        refused(1, "the namespaces of `store` and `to` differ", "--store", a.url, "--to",
                 b.url + "?ns=other")
         refused(1, "are the same", "--store", a.url, "--to", f"{b.url},{b.url}")
         refused(1, "is not in the map, but has jobs", "--store", a.url, "--to", scene.urls(0, 3))
@@ -558,7 +558,7 @@ def errors(options):
         check(c.call("bulk", ["letters"], "redrive", 1, "one")[3] == b"0", "redrive")
         scene.must(c.url, scene.urls(0, 1))
         check("letters/one" in a.ids()["job"] + b.ids()["job"], "a job that was put back is lost")
-        # A server that was removed, and is not empty any more.
+        # A server that was removed has got a job since.
         scene.must(a.url, b.url)
         a.put("q", "stray")
         refused(1, "is not in the map, but has jobs", "--store", b.url, "--to", scene.urls(0, 1))
@@ -710,10 +710,10 @@ def key_of(record):
 
 
 def check_keys(scene):
-    """All processes are stopped: of each key there is one job that is not held."""
+    """At most one job of each key is not held. All processes must be stopped."""
     jobs = {}
     for shard in scene.shards:
-        jobs.update(keys_of_jobs(shard))  # One that is in an outbox may be on the other server, too.
+        jobs.update(keys_of_jobs(shard))  # A job in an outbox may also be on the new server.
     keys = [key for key, held in jobs.values() if not held]
     check(len(keys) == len(set(keys)), f"several jobs of one key: {sorted(jobs.items())}")
     return len(keys)

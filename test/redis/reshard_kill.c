@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- *   reshard_kill STORE TO STEP N   moves the jobs, and is killed at the N-th progress of STEP
+ *   reshard_kill STORE TO STEP N   moves the jobs, and kills itself at the N-th report of STEP
  *
  * STEP: a number, UVS_RESHARD_...; 0: any step. Prints what uvs_jobs_reshard says. Exit status 0:
  * the move is done. */

@@ -142,7 +142,7 @@ TEST a_list_has_its_settings_behind_the_last_server(void) {
     EQ(3, one->replicas);
   }
   uvs__redis_free_options(o);
-  REFUSED("redis://h1?ns=x,redis://h2", "server 1 of the list: ns= is not behind the last");
+  REFUSED("redis://h1?ns=x,redis://h2", "server 1 of the list: ns= must follow the last");
   REFUSED("redis://h1,redis://h2/x", "server 2 of the list: the database");
   REFUSED("redis://h1,h2", "the host");
   REFUSED("redis://h1,redis://h1:6379/0", "servers 1 and 2 of the list are the same");

@@ -1,5 +1,5 @@
 -- alter: cancels or moves a job. Arguments: 'cancel' or 'move', id, due time. Answer: 0 (done); 1:
--- the job is running; 2: there is no such job; 3: it is on its way to another server.
+-- the job is running; 2: there is no such job; 3: the job is on its way to another server.
 local j = find(queues[1], ARGV[arg + 1])
 local status = 0
 forget_old()

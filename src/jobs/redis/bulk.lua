@@ -12,7 +12,7 @@ local function redrive(q, rest, field, s)
   end
   j, record = take_dead(field, s)
   plain(q, rest, j)
-  note_size(q, #record) -- the letter may come from another server
+  note_size(q, #record) -- the letter may have moved here: then `large` is not set
   call('HSET', q.job, rest, record)
   if j.key then
     call('HSET', q.key, j.key, rest)

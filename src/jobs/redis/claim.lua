@@ -12,7 +12,7 @@ local set = call('HMGET', q.set, 'paused', 'concurrency', 'rate', 'rate_us', 'ca
 for i = 1, 10 do
   set[i] = tonumber(set[i] or 0)
 end
--- Each server has its share of the bounds of a queue, at least 1.
+-- Each server has an equal share of a bound, rounded up, so at least 1.
 if set[2] + set[3] + set[5] > 0 then
   local servers = tonumber(call('HGET', META, 'servers') or 1)
   for _, i in ipairs({2, 3, 5}) do

@@ -1,11 +1,11 @@
 -- common: the text that all scripts but init begin with. docs/jobs-redis.md describes the format
 -- of the data.
 --
--- KEYS: 13 of the namespace, then 10 of each queue that the call names, then the outbox (programs
--- that know of one server only leave it out).
--- ARGV: the epoch that the caller expects ('': any, unless there is a map of servers), the caller's time ('0': the server's clock),
--- the same time rounded up, the number of the caller's node ('0': none), how many old records to
--- remove, the number of queues, the names of these queues.
+-- KEYS: 13 of the namespace, then 10 of each queue that the call names, then the outbox. Programs
+-- that cannot use a map of servers leave the outbox out.
+-- ARGV: the epoch that the caller expects ('': any, but refused if there is a map of servers), the
+-- caller's time ('0': the server's clock), the same time rounded up, the number of the caller's node
+-- ('0': none), how many old records to remove, the number of queues, the names of these queues.
 -- The answer begins with 0, the time, the number of the newest event. If nothing was done, it is 1,
 -- the epoch of the data ('': no data).
 local call, pack, unpack_bytes, sub, fmt = redis.call, struct.pack, struct.unpack, string.sub,
@@ -166,8 +166,8 @@ local function in_outbox(field)
   return OUTBOX and call('HEXISTS', OUTBOX, field) == 1
 end
 
--- While jobs move: something was put here that belongs to another server. So the pass of the mover
--- that is under way may have missed it.
+-- Counts a put of something that belongs to another server. The mover's current pass over this server
+-- may miss it, so the mover makes another pass.
 local function note_stray()
   call('HINCRBY', META, 'strays', 1)
 end

@@ -1,7 +1,8 @@
 -- cron: defines or removes a cron. Arguments: 'set', 'set_there' (only if it is defined here) or
 -- 'remove', name, revision (8 bytes), expression, zone, the rest of the definition. Answer: 0 (done);
--- 1: the revision is not higher; 2: there is no such cron; 3: set_there, and it is not defined here;
--- 4: it is on its way to another server. The queue of the call is that of the ticks.
+-- 1: the revision is not higher; 2 (remove): there is no such cron; 3 (set_there): the cron is not
+-- defined here; 4: the cron is on its way to another server. The queue of the call is that of the
+-- ticks.
 local name, revision, expression, zone, more = ARGV[arg + 1], ARGV[arg + 2], ARGV[arg + 3],
   ARGV[arg + 4], ARGV[arg + 5]
 local q = queues[1]

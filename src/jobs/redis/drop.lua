@@ -1,6 +1,6 @@
--- drop: the batch in the outbox was taken over by the other server: removes it, and the keys of its
--- jobs. Arguments: its number, its kind. The queue of the call is that of the jobs. If the outbox has
--- another batch, nothing is done.
+-- drop: removes the batch in the outbox, and the unique keys of its jobs, after the new server has
+-- taken the batch over. Arguments: the number and the kind of the batch. The queue of the call is
+-- that of the jobs. If the outbox has another batch, nothing is done.
 local function drop_key(field, s)
   local q, rest = queues[1], sub(field, #queues[1].name + 2)
   local p = select(7, unpack_bytes('>i8I4I4Hc0Hc0I4c0', s))

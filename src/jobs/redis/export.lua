@@ -1,11 +1,16 @@
--- export: takes what belongs to another server out of its places, and puts it into the outbox: a
--- batch. While the outbox has a batch, it takes nothing. Arguments: the run id of this server (a
--- server that was started again may have lost the last batches, and then uses their numbers for
--- others); the name of the other server;
--- 'job' (pending jobs of the queue; crons without a tick, too), 'dead' or 'end'; then for each its
--- id, which is whole for 'dead' and 'end'. Jobs that are running or held stay. Answer: how many of
--- the ids were looked at, the number of the batch, the other server, the kind, the source (the `id`
--- of this data and the run that made the batch), the last fence, and for each item of the outbox the whole id and the text, which docs/jobs-redis.md describes.
+-- export: makes a batch: removes items that belong to another server from their keys, and adds them
+-- to the outbox. If the outbox already has a batch, nothing is removed, and the answer is that batch.
+-- Jobs that are running or held stay.
+--
+-- Arguments: the run id of this server; the name of the new server; the kind: 'job' (pending jobs of
+-- the queue, and crons without a tick), 'dead' or 'end'; then the id of each item, with its queue for
+-- 'dead' and 'end'.
+-- Answer: how many of the ids were looked at; the number of the batch, its new server, its kind and
+-- its source (the `id` of this data and the run id); the last fence; then for each item of the outbox
+-- its id with its queue, and its text (docs/jobs-redis.md).
+--
+-- The run id belongs to the source, because a server that was restarted may have lost the last
+-- batches, and then gives their numbers to other batches.
 local BYTES = 1048576
 local run, to, kind = ARGV[arg], ARGV[arg + 1], ARGV[arg + 2]
 local looked_at, bytes = 0, 0
@@ -18,7 +23,7 @@ local function take_definition(name)
   return s or ''
 end
 
--- Its key stays, because it names the job, until the batch is dropped.
+-- The unique key of the job stays until the batch is dropped, so that no other job gets the key.
 local function take_job(q, rest)
   local j = find(q, rest)
   local due, record, definition = NEVER, '', ''

@@ -1,6 +1,6 @@
 -- get: reads a job. Argument: its id. Answer: 0 (none); 1 (not ended), when it is visible, its run
 -- ('': none), its record; 2 (dead letter), the text of the letter; 3 (ended), the record of the
--- end; 4 (on its way to another server).
+-- end; 4 (the job, letter or end is on its way to another server).
 local q, rest = queues[1], ARGV[arg]
 local field = q.name .. '/' .. rest
 local record = call('HGET', q.job, rest)

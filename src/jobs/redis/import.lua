@@ -1,7 +1,9 @@
--- import: takes over a batch of another server, unless it was taken over before: `meta` has the
--- number of the last batch of each source. Arguments: the source of the batch, its number, its kind, the last fence there, then for each item its whole id and its text (export.lua). What is taken
--- over gets a new number, and keeps its time of put. The next fence is higher than any that a job had
--- on the other server. Answer: how many items were taken over; -1: it was done before.
+-- import: takes over a batch of another server. `meta` has the number of the last batch of each
+-- source, so that a batch is taken over only once. Each item gets a new number, and keeps its time of
+-- put. The next fence is higher than any fence that a job had on the other server.
+-- Arguments: the source of the batch, its number, its kind, the last fence of the other server, then
+-- for each item its id with its queue, and its text (export.lua). Answer: how many items were taken
+-- over; -1: the batch was taken over before.
 local inbox, batch, kind = 'from:' .. ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2]
 local count = 0
 
@@ -24,7 +26,7 @@ end
 local function add_letter(field, s)
   local ended, _, _, _, _, p = select(2, unpack_bytes(DEAD_HEAD, s))
   s = renumber(s, p)
-  note_queue({name = string.match(field, '^[^/]*')}) -- it may be put back
+  note_queue({name = string.match(field, '^[^/]*')}) -- the letter may be redriven
   call('HSET', DEAD, field, s)
   index_dead(field, number, ended)
 end
@@ -43,7 +45,7 @@ local function add_job(field, s)
   record = renumber(record, 1)
   j = plain(q, rest, read_head(record, 1))
   j.failures, j.crashes, j.err, j.progress, j.due = failures, crashes, err, progress, due
-  -- Only callers that put one id with two keys, or break the rules of the map, come here.
+  -- This happens only if a caller has put one id with two keys, or has broken the rules of the map.
   if not is_free(field, q, rest) or (j.key and call('HEXISTS', q.key, j.key) == 1) then
     local reason = 'moved here, and its id or key is in use'
     if call('HEXISTS', DEAD, field) == 0 then

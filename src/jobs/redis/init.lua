@@ -9,7 +9,7 @@ if not m[1] then
   -- Nodes that knew the data before look at once, and not when they would have looked anyway.
   redis.call('PUBLISH', string.sub(KEYS[1], 1, -5) .. 'events', 'new')
 end
-if m[1] ~= ARGV[1] and m[1] ~= '2' then -- 2: map.lua
+if m[1] ~= ARGV[1] and m[1] ~= '2' then -- '2': there is a map (map.lua)
   return {1, m[1]}
 end
 -- Another server, or the same one after a restart, may lack the last writes. So the fences that are

@@ -1,8 +1,7 @@
 -- put: puts jobs. Arguments: 10 for each job (puts.lua). Answer: a digit for each job (0: new; 1:
--- exists; 2: the key is in use; 3 and 4: puts.lua), and for 1 and 2 the ids of the jobs that exist or
--- hold the key. Programs in
--- other languages call this script as node 0. Then it checks all arguments before it writes. The
--- library has checked its own.
+-- exists; 2: the key is in use; 3 and 4: see put_one in puts.lua), and for each 1 and 2 the id of the
+-- job that exists or holds the key. Programs in other languages call this script as node 0. Then the
+-- script checks all arguments before it writes. The library has checked its own arguments.
 local function is_name(name)
   return #name <= 64 and string.find(name, '^[%w_.:-]+$')
 end

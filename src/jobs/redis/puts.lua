@@ -2,9 +2,9 @@
 -- queue, id, name ('': the queue's), key ('': none), key policy, class, due time, how long its end
 -- is kept, metadata, payload.
 --
--- ONLY IF THERE. While jobs move between servers, a put of a job that now belongs to another server
--- first comes here, to the server that it belonged to before. If the id or the key is in use here,
--- the put is carried out here; if not, the caller puts the job on the other server.
+-- ONLY IF THERE. While jobs move between servers, the caller of a put asks the former owner of the
+-- job's slot first, which is this server. If the id or the key is in use here, the put is carried out
+-- here. Otherwise the caller puts the job on the new owner.
 local PUT_ARGS = 10
 local KEEP, REPLACE = 0, 1 -- UVS_KEY_...
 local ONLY_IF_THERE = 4    -- is added to the key policy
@@ -44,8 +44,9 @@ local function hold(q, rest, head, due, holder)
   save_run(j)
 end
 
--- Returns 0 (new); 1 (the id exists) or 2 (the key is in use), and the id of the other job; 3
--- (neither is in use here); or 4 (the job that is to be replaced is on its way to another server).
+-- Returns 0 (new); 1 (exists) or 2 (the key is in use), and the id of the other job; 3 ("only if
+-- there", and neither the id nor the key is in use here); or 4 (the job to be replaced is in the
+-- outbox).
 local function put_one(q, a)
   local rest, key, policy = ARGV[a + 1], ARGV[a + 3], tonumber(ARGV[a + 4])
   local only_if_there = band(policy, ONLY_IF_THERE) ~= 0
