@@ -28,6 +28,7 @@ struct recording {
   int64_t last_ns;
   FILE *file;
   int64_t size;
+  uint64_t cpu_ns; /* that writing it took */
   int rc;
 };
 
@@ -43,6 +44,7 @@ static int write_file(const char *data, size_t size, void *arg) {
 /* Pool thread. */
 static void record(uv_work_t *work) {
   struct recording *x = (void *)work;
+  uint64_t began_ns = uvs__console_cpu_ns();
 
   x->file = tmpfile();
   if (x->file == NULL || fcntl(fileno(x->file), F_SETFD, FD_CLOEXEC) < 0) {
@@ -52,6 +54,7 @@ static void record(uv_work_t *work) {
   x->rc = uvs_trace_write(x->s, x->last_ns, 0, write_file, x);
   if (fflush(x->file) != 0 && x->rc == 0)
     x->rc = UV_EIO;
+  x->cpu_ns = uvs__console_cpu_ns() - began_ns;
 }
 
 static void end_recording(void *arg) {
@@ -88,12 +91,11 @@ static void on_recorded(uv_work_t *work, int status) {
   struct uvs__later *later = x->later;
   struct uvs_console_s *c = x->console;
   struct uvs__request *r = later->request;
-  uint64_t now_ns = uv_hrtime();
   int rc = status < 0 ? status : x->rc;
   struct MHD_Response *answer = NULL;
 
   c->tracing = false;
-  c->trace_next_ns = now_ns + (now_ns - later->began_ns);
+  c->trace_next_ns = uv_hrtime() + x->cpu_ns;
   uvs_release(x->s);
   if (r != NULL && rc == 0)
     answer = answer_of(x);
