@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,8 @@
 #include <uv.h>
 
 #define BODY_MAX ((size_t)16 << 20)
-#define WAIT_S 5
+#define WAIT_NS \
+  (UINT64_C(5) * 1000000000) /* for the connection, the request and the whole answer */
 
 const char *cli_url_read(const char *text, struct cli_url *ret) {
   const char *host, *end, *port;
@@ -46,10 +49,19 @@ const char *cli_url_read(const char *text, struct cli_url *ret) {
   return NULL;
 }
 
+/* The next call on this socket waits no longer than until then. False: it is later already. */
+static bool set_deadline(int fd, uint64_t deadline_ns) {
+  uint64_t now_ns = uv_hrtime();
+  uint64_t us = now_ns < deadline_ns ? (deadline_ns - now_ns) / 1000 : 0;
+  struct timeval wait = {.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
+
+  return us > 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) == 0 &&
+         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait) == 0; /* also for connect */
+}
+
 /* A connected socket; -1: `why` says what is wrong. */
-static int connect_to(const struct cli_url *url, char *why, size_t size) {
+static int connect_to(const struct cli_url *url, uint64_t deadline_ns, char *why, size_t size) {
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
-  struct timeval wait = {.tv_sec = WAIT_S};
   int fd = -1, rc = getaddrinfo(url->host, url->port, &hints, &list);
 
   if (rc != 0) {
@@ -60,9 +72,8 @@ static int connect_to(const struct cli_url *url, char *why, size_t size) {
     fd = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
     if (fd < 0)
       continue;
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait); /* also bounds connect */
-    if (connect(fd, a->ai_addr, a->ai_addrlen) < 0) {
+    errno = ETIMEDOUT;
+    if (!set_deadline(fd, deadline_ns) || connect(fd, a->ai_addr, a->ai_addrlen) < 0) {
       rc = errno;
       close(fd);
       fd = -1;
@@ -95,12 +106,13 @@ static int send_request(int fd, const struct cli_url *url, const char *path, con
   return 0;
 }
 
-/* All that the server sends, with a zero byte behind it; NULL: no memory, too much, an error. */
-static char *receive(int fd, size_t *ret_size) {
+/* All that the server sends, with a zero byte behind it; NULL: no memory, too much, too slow, an
+ * error. */
+static char *receive(int fd, uint64_t deadline_ns, size_t *ret_size) {
   size_t size = 0, room = 65536;
   char *data = malloc(room);
 
-  while (data != NULL) {
+  while (data != NULL && set_deadline(fd, deadline_ns)) {
     ssize_t part = recv(fd, data + size, room - size - 1, 0);
 
     if (part == 0) {
@@ -125,14 +137,15 @@ static char *receive(int fd, size_t *ret_size) {
 
 char *cli_http_get(const struct cli_url *url, const char *path, const char *token, char *why,
                    size_t why_size) {
-  int fd = connect_to(url, why, why_size), status;
+  uint64_t deadline_ns = uv_hrtime() + WAIT_NS;
+  int fd = connect_to(url, deadline_ns, why, why_size), status;
   char *data = NULL, *body;
   size_t size;
 
   if (fd < 0)
     return NULL;
   if (send_request(fd, url, path, token) == 0)
-    data = receive(fd, &size);
+    data = receive(fd, deadline_ns, &size);
   close(fd);
   body = data == NULL ? NULL : strstr(data, "\r\n\r\n");
   if (body == NULL || sscanf(data, "HTTP/1.%*1d %3d", &status) != 1) {

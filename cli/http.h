@@ -16,8 +16,8 @@ struct cli_url {
 /* Reads http://HOST[:PORT][/]. NULL, or one line that says what is wrong. */
 const char *cli_url_read(const char *text, struct cli_url *ret);
 
-/* GET, with the token if it is not NULL. Waits for 5 s at most for each part of the answer. Returns
- * the body, which the caller frees; NULL: `why` says what is wrong, in one line. */
+/* GET, with the token if it is not NULL. Waits for 5 s at most, all in all. Returns the
+ * body, which the caller frees; NULL: `why` says what is wrong, in one line. */
 char *cli_http_get(const struct cli_url *url, const char *path, const char *token, char *why,
                    size_t why_size);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "json.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,7 +151,7 @@ static char unescape(const char **p) {
 
   if (**p != 'u')
     return printable(strchr("\"\\/", **p) != NULL ? **p : 0);
-  for (int i = 0; i < 4 && (*p)[1] != '"' && (*p)[1] != 0; i++)
+  for (int i = 0; i < 4 && isxdigit((unsigned char)(*p)[1]); i++)
     hex[i] = *++*p;
   return printable(strtol(hex, NULL, 16));
 }

@@ -20,7 +20,9 @@
 
 #define ROWS_ONCE 20
 #define ROWS_MAX 200
-#define ROOM 32 /* bytes of a cell */
+#define ROOM 32         /* bytes of a cell */
+#define CULPRITS_MAX 64 /* those behind them are not looked at */
+#define NUMBER_MAX 1e18 /* larger numbers are shown as this one */
 #define REFRESH_MS 1000
 
 static const char help[] =
@@ -74,18 +76,26 @@ static const char *duration(double ns, char ret[ROOM]) {
   return ret;
 }
 
-/* At most 7 characters: 123456, 12.3M. */
+/* At most 7 characters: 123456, 12.3M. No count is negative. */
 static const char *amount(double n, char ret[ROOM]) {
   if (n < 1e6)
-    snprintf(ret, ROOM, "%.0f", n);
-  else
+    snprintf(ret, ROOM, "%.0f", n < 0 ? 0 : n);
+  else if (n < 1e12)
     snprintf(ret, ROOM, "%.*f%c", n < 1e7 || (n >= 1e9 && n < 1e10) ? 2 : 1,
              n < 1e9 ? n / 1e6 : n / 1e9, n < 1e9 ? 'M' : 'G');
+  else
+    snprintf(ret, ROOM, "%.0e", n);
   return ret;
 }
 
+static double value_of(const char *value) {
+  double n = cli_json_number(value);
+
+  return n > NUMBER_MAX ? NUMBER_MAX : n < -NUMBER_MAX ? -NUMBER_MAX : n;
+}
+
 static double number(const char *object, const char *key) {
-  return cli_json_number(cli_json_member(object, key));
+  return value_of(cli_json_member(object, key));
 }
 
 static const char *text(const char *object, const char *key, char ret[ROOM]) {
@@ -97,26 +107,30 @@ static const char *text(const char *object, const char *key, char ret[ROOM]) {
 
 /* The culprits with the most lateness come first. */
 static void print_culprits(const char *stats) {
-  double printed = 1e300;
+  double printed = 2 * NUMBER_MAX;
 
   printf("late because of:");
   for (int i = 0; i < 4; i++) {
     const char *most = NULL, *list = cli_json_member(stats, "culprits");
     char a[ROOM], b[ROOM];
+    double most_ns = 0;
+    int n = 0;
 
-    for (const char *c = cli_json_first(list); c != NULL; c = cli_json_next(c)) {
-      double sum = number(c, "sum_ns");
+    for (const char *c = cli_json_first(list); c != NULL && n < CULPRITS_MAX;
+         c = cli_json_next(c), n++) {
+      double sum_ns = number(c, "sum_ns");
 
-      if (sum > 0 && sum < printed && (most == NULL || sum > number(most, "sum_ns")))
+      if (sum_ns > most_ns && sum_ns < printed) {
         most = c;
+        most_ns = sum_ns;
+      }
     }
     if (most == NULL) {
       printf(i == 0 ? " nothing" : "");
       break;
     }
-    printf("%s %s %s", i == 0 ? "" : ",", text(most, "name", a),
-           duration(number(most, "sum_ns"), b));
-    printed = number(most, "sum_ns");
+    printf("%s %s %s", i == 0 ? "" : ",", text(most, "name", a), duration(most_ns, b));
+    printed = most_ns;
   }
   putchar('\n');
 }
@@ -134,7 +148,8 @@ static void print_head(const struct view *v, const char *stats) {
          amount(number(counts, "running"), c), duration(number(stats, "oldest_ready_ns"), d));
   printf("runs: %s, %s failed, %s missed", amount(number(counts, "runs"), a),
          amount(number(counts, "failed_runs"), b), amount(number(counts, "missed"), c));
-  printf("; runners: %.0f of %.0f busy\n", number(counts, "runners"), number(stats, "concurrency"));
+  printf("; runners: %s of %s busy\n", amount(number(counts, "runners"), a),
+         amount(number(stats, "concurrency"), b));
   printf("late: p50 %s, p99 %s, max %s", duration(number(late, "p50_ns"), a),
          duration(number(late, "p99_ns"), b), duration(number(late, "max_ns"), c));
   printf("; loop held up: max %s\n", duration(number(held, "max_ns"), d));
@@ -155,7 +170,7 @@ static void print_task(const char *task) {
     snprintf(state, sizeof state, "paused");
   text(task, "culprit", culprit);
   printf("%-23.23s %-7.7s %8s %7s %6s %7s %7s%s%s\n", name, state,
-         cli_json_is_null(due) ? "never" : duration(cli_json_number(due), cell[0]),
+         cli_json_is_null(due) ? "never" : duration(value_of(due), cell[0]),
          amount(number(task, "runs"), cell[1]), amount(number(task, "failures"), cell[2]),
          number(task, "late_ns") > 0 ? duration(number(task, "late_ns"), cell[3]) : "-",
          number(task, "p99_late_ns") > 0 ? duration(number(task, "p99_late_ns"), cell[4]) : "-",
@@ -163,6 +178,7 @@ static void print_task(const char *task) {
 }
 
 static void print_tasks(const struct view *v, const char *tasks, bool colours) {
+  char more[ROOM];
   int n = 0;
 
   cli_set_colour(colours, CLI_BOLD);
@@ -173,7 +189,7 @@ static void print_tasks(const struct view *v, const char *tasks, bool colours) {
        t = cli_json_next(t), n++)
     print_task(t);
   if (number(tasks, "matched") > n)
-    printf("(%.0f more)\n", number(tasks, "matched") - n);
+    printf("(%s more)\n", amount(number(tasks, "matched") - n, more));
 }
 
 /* Fetches and prints. False: `why` says why not. */

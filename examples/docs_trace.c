@@ -48,7 +48,7 @@ static int print_last_runs(uvs_t *s) {
   size_t count;
   int rc;
   uvs_trace_run_init(&run[0]); /* its size says how large each element is */
-  rc = uvs_trace_runs(s, UVS_SEC(60), run, 20, &count);
+  rc = uvs_trace_runs(s, UVS_SEC(60), run, 20, &count, NULL);
   for (size_t i = 0; rc == 0 && i < count; i++) {
     if (run[i].what == UVS_TRACE_HELD)
       printf("the loop was held up for %d ms\n",

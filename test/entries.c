@@ -931,13 +931,13 @@ static int e_trace_write(void) {
 static int e_trace_runs(void) {
   uvs_trace_run_t run;
   struct block b;
-  size_t count;
+  size_t count, left_out;
   int rc;
 
   uvs_trace_run_init(&run);
   b = block_of(&run, sizeof run);
   rc = uvs_trace_runs(any_scheduler(), any_ns(), chance(5) ? NULL : b.at, below(2),
-                      chance(5) ? NULL : &count);
+                      chance(5) ? NULL : &count, chance(5) ? NULL : &left_out);
   if (rc == 0 && count > 1)
     fail("more runs than there is room", (long long)count);
   free(b.at);

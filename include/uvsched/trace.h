@@ -107,14 +107,16 @@ static inline void uvs_trace_run_init(uvs_trace_run_t *r) {
 
 /**
  * Read the recorded runs of the last last_ns, and the times of at least 2 ms for which the loop was
- * held up, in the order of their starts. If there are more than `room`, the newest are read. The
- * array stride is ret->size; the first element must be initialized.
+ * held up, in the order of their starts. If there are more than `room`, these times and the runs
+ * that were at least 2 ms late come first (the latest of them), then the newest of the others;
+ * *ret_left_out (may be NULL) says how many were left out. The array stride is ret->size; the first
+ * element must be initialized.
  *
- * Thread:  any.
+ * Thread:  any. A call reads at most the newest 4 MB of records, however large the recorder is.
  * Returns: 0, with *ret_count set; UV_ENOENT, UV_EINVAL, UV_ENOMEM as uvs_trace_write.
  */
 UVS_API int uvs_trace_runs(uvs_t *s, int64_t last_ns, uvs_trace_run_t *ret, size_t room,
-                           size_t *ret_count);
+                           size_t *ret_count, size_t *ret_left_out);
 
 #ifdef __cplusplus
 }

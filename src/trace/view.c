@@ -14,6 +14,11 @@
 #define COPY_BATCH 256u
 #define OPEN_MAX 256
 
+/* Runs alone are read often, also on the loop. So they come from no more records than a recorder of
+ * the default size has. */
+#define RUNS_RECORDS (((uint32_t)4 << 20) / (uint32_t)sizeof(struct uvs__trace_record))
+#define RUNS_RECORDS_MIN 64u /* of each ring */
+
 /* ---- the copy ---- */
 
 /* Lock held. NULL: the recorder was closed, and perhaps another one was opened. */
@@ -23,6 +28,14 @@ static struct uvs__trace *same_recorder(const uvs_t *s, uint64_t number) {
 
 static inline uint64_t kept_of(const struct uvs__trace *tr, uint64_t written) {
   return written < tr->room ? written : tr->room;
+}
+
+/* How many of the ring's newest records are copied. */
+static uint64_t copied_of(const struct uvs__trace *tr, uint64_t written, bool runs_only) {
+  uint64_t most = RUNS_RECORDS / tr->rings + RUNS_RECORDS_MIN;
+  uint64_t kept = kept_of(tr, written);
+
+  return runs_only && kept > most ? most : kept;
 }
 
 /* Lock held: copies up to a batch of records from *at on, which moves on. If records were replaced
@@ -51,7 +64,7 @@ static void copy_batch(const struct uvs__trace *tr, const struct uvs__trace_ring
 
 /* Copies all rings up to ends[]. first[i]: where ring i begins in the copy. */
 static int copy_rings(uvs_t *s, uint64_t number, uint32_t rings, const uint64_t *ends,
-                      size_t *first, struct uvs__view *v) {
+                      size_t *first, bool runs_only, struct uvs__view *v) {
   for (uint32_t i = 0; i < rings; i++) {
     uint64_t at = 0;
 
@@ -66,7 +79,7 @@ static int copy_rings(uvs_t *s, uint64_t number, uint32_t rings, const uint64_t 
         return UV_ENOENT;
       }
       if (!begun) {
-        at = ends[i] - kept_of(tr, ends[i]);
+        at = ends[i] - copied_of(tr, ends[i], runs_only);
         v->overwritten += at;
       }
       copy_batch(tr, &tr->ring[i], ends[i], &at, &first[i], v);
@@ -312,7 +325,7 @@ static int link_spans(uvs_t *s, struct uvs__view *v) {
 /* ---- both ---- */
 
 /* One critical section: how far the rings go, and what the scheduler counts then. */
-static int look_at_rings(uvs_t *s, uint64_t number, uint32_t rings, uint64_t *ends,
+static int look_at_rings(uvs_t *s, uint64_t number, uint32_t rings, uint64_t *ends, bool runs_only,
                          size_t *ret_most, struct uvs__view *v) {
   uint64_t now_ns = uvs__now(s);
   const struct uvs__trace *tr;
@@ -322,7 +335,7 @@ static int look_at_rings(uvs_t *s, uint64_t number, uint32_t rings, uint64_t *en
   tr = same_recorder(s, number);
   for (uint32_t i = 0; tr != NULL && i < rings; i++) {
     ends[i] = tr->ring[i].written;
-    *ret_most += (size_t)kept_of(tr, ends[i]);
+    *ret_most += (size_t)copied_of(tr, ends[i], runs_only);
   }
   if (tr != NULL) {
     v->opened = tr->opened;
@@ -338,14 +351,14 @@ static int look_at_rings(uvs_t *s, uint64_t number, uint32_t rings, uint64_t *en
 static int open_view(uvs_t *s, uint64_t number, uint32_t rings, uint64_t *ends, size_t *first,
                      bool runs_only, uint64_t last_ns, struct uvs__view *v) {
   size_t most;
-  int rc = look_at_rings(s, number, rings, ends, &most, v);
+  int rc = look_at_rings(s, number, rings, ends, runs_only, &most, v);
 
   if (rc < 0)
     return rc;
   v->records = uvs__mem_alloc(&s->mem, most, sizeof *v->records, 1);
   if (v->records == NULL)
     return UV_ENOMEM;
-  rc = copy_rings(s, number, rings, ends, first, v);
+  rc = copy_rings(s, number, rings, ends, first, runs_only, v);
   if (rc == 0)
     rc = find_spans(s, first, rings, runs_only, earlier_by(v->until_ns, last_ns), v);
   if (rc == 0 && !runs_only)

@@ -44,8 +44,8 @@ struct uvs__view {
 };
 
 /* Without the lock. Copies the records, and finds the spans of the last last_ns. runs_only: only
- * runs, and times for which the loop was held up. 0; UV_ENOENT (no recorder is open, or it was
- * closed meanwhile); UV_ENOMEM. */
+ * runs, and times for which the loop was held up, from the newest 4 MB of records. 0; UV_ENOENT (no
+ * recorder is open, or it was closed meanwhile); UV_ENOMEM. */
 int uvs__view_open(uvs_t *s, int64_t last_ns, bool runs_only, struct uvs__view *v);
 void uvs__view_close(uvs_t *s, struct uvs__view *v);
 

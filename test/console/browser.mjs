@@ -92,6 +92,9 @@ async function shows_late_tasks_with_their_culprit(page) {
     for (let i = 0; i < d.length; i += 4) if (d[i] === 230 && d[i + 1] === 159 && d[i + 2] === 0) return true;
     return false;
   }));
+  await page.evaluate(() => take('runs', {runs: [], recording: true, left_out: 1234, now_ns: stats.now_ns}));
+  await becomes('a line tells that runs were left out', async () =>
+    /left out 1,234, late/.test(await page.locator('#recording').textContent()));
   check('every culprit has a name beside its colour', await page.locator('#legend li').count(), 8);
   const looks = await page.locator('#legend .swatch').evaluateAll(all => all.map(e => e.style.backgroundColor + e.style.backgroundImage));
   check('no two culprits look alike', new Set(looks).size, 8);

@@ -88,14 +88,31 @@ ANSWERS = [b"", b"{", b"[]", b"nul", b"[" * 100000, b'{"counts":"x","culprits":{
            b'{"tasks":[{"name":"' + b"\\u001b[31m" * 1000 + b'"}],"matched":1e300}']
 
 
+HUGE = (b'{"counts":{' + b",".join(b'"%s":1e308' % k for k in [b"waiting", b"ready", b"running", b"runs", b"failed_runs",
+                                                                b"missed", b"runners"])
+        + b'},"concurrency":1e999,"oldest_ready_ns":-1e308,"late":{"p50_ns":1e308,"p99_ns":-1e308,"max_ns":1e999},'
+        b'"held_up":{"max_ns":1e308},"culprits":[{"name":"loop","sum_ns":1e308}],"matched":1e308,'
+        b'"tasks":[{"name":"n","due_in_ns":-1e308,"runs":1e308,"failures":-1e308,"late_ns":1e308,"p99_late_ns":1e308}]}')
+# The last of the culprits that are looked at is the worst, and is as large as an answer may be.
+MANY = (b'{"tasks":[],"culprits":[' + b'{"sum_ns":1},' * 63 + b'{"p":[' + b"1," * 3000000 + b'1],"name":"last","sum_ns":9e9}'
+        + b',{"name":"behind","sum_ns":1e10}' + b',{"sum_ns":1}' * 500000 + b"]}")
+
+
 def hostile_servers():
     class Handler(http.server.BaseHTTPRequestHandler):
         answer = b""
+        drips = False
 
         def do_GET(self):
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(Handler.answer)
+            try:
+                while Handler.drips:
+                    self.wfile.write(b" ")
+                    time.sleep(0.5)
+                self.wfile.write(Handler.answer)
+            except OSError:
+                pass  # the client has gone
 
         def log_message(self, *_):
             pass
@@ -108,6 +125,17 @@ def hostile_servers():
         status, out, _ = top(url, "--once")
         check(f"{answer[:30]!r}: it ends in order", status in (0, 1))
         check(f"{answer[:30]!r}: no control reaches the terminal", "\x1b" in out, False)
+    Handler.answer = b'{"tasks":[{"name":"\\u000\\\\","state":"behind"}]}'
+    check("nothing behind a broken escape is shown", names(top(url, "--once")[1]), ["?\\"])
+    Handler.answer = HUGE
+    out = top(url, "--once")[1]
+    check("huge numbers stay in 80 columns", ("1e+18" in out, max(map(len, out.splitlines())) <= 80), (True, True))
+    Handler.answer = MANY
+    status, out, _ = top(url, "--once")
+    check("many culprits", (status, "late because of: last 9.00s, " in out), (0, True))
+    Handler.drips = True
+    check("an answer without end is given up", top(url, "--once")[0], 1)
+    Handler.drips = False
     server.shutdown()
 
 

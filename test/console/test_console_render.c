@@ -119,6 +119,42 @@ TEST every_resource_renders_and_has_a_type(void) {
   PASS();
 }
 
+/* X11 */
+TEST a_timeline_with_too_many_runs_has_the_late_ones(void) {
+  enum { RUNS = 2100, SHOWN = 2000 };
+  uvs_counts_t counts;
+  uvs_task_t t;
+
+  start();
+  ASSERT_RC(0, uvs_trace_open(f.s, NULL));
+  uvs_task_init(&t);
+  t.name = "late";
+  t.work = nothing;
+  t.from = UVS_FROM_MONOTONIC;
+  t.first_ns = 1; /* since the clock began */
+  ASSERT_RC(0, uvs_submit(f.s, &t, NULL));
+  uvs_counts_init(&counts);
+  while (counts.runs < 1) {
+    uv_run(&f.loop, UV_RUN_ONCE);
+    ASSERT_RC(0, uvs_counts(f.s, &counts));
+  }
+  ASSERT_RC(0, render("/timeline.json"));
+  ASSERT(strstr(f.text, "\"left_out\":0,") != NULL);
+  for (int i = 0; i < RUNS; i++)
+    submit("n", 0);
+  while (counts.runs < 1 + RUNS) {
+    uv_run(&f.loop, UV_RUN_ONCE);
+    ASSERT_RC(0, uvs_counts(f.s, &counts));
+  }
+  ASSERT_RC(0, render("/timeline.json"));
+  ASSERT(strstr(f.text, "\"left_out\":") != NULL);
+  ASSERT(strtol(strstr(f.text, "\"left_out\":") + 11, NULL, 10) >= 1 + RUNS - SHOWN);
+  ASSERT_EQ(SHOWN, times("\"runner\":"));
+  ASSERT_EQ(1, times("\"name\":\"late\""));
+  ASSERT_RC(0, end());
+  PASS();
+}
+
 static int refuse(const char *data, size_t size, void *arg) {
   (void)data, (void)size, (void)arg;
   return -77;
@@ -272,6 +308,7 @@ TEST without_memory_nothing_is_written_or_lost(void) {
 
 SUITE(console_render) {
   RUN_TEST(every_resource_renders_and_has_a_type);
+  RUN_TEST(a_timeline_with_too_many_runs_has_the_late_ones);
   RUN_TEST(wrong_targets_are_refused);
   RUN_TEST(tasks_are_filtered_sorted_and_cut_into_pages);
   RUN_TEST(a_survey_in_steps_finds_the_same_as_one_in_one_go);

@@ -513,7 +513,7 @@ TEST every_function_does_its_work_through_the_shared_library(void) {
   ASSERT_RC(0, uvs_trace_open(s, NULL));
   ASSERT_RC(0, uvs_trace_write(s, UVS_NEVER, 0, count_bytes, &bytes));
   uvs_trace_run_init(&recorded);
-  ASSERT_RC(0, uvs_trace_runs(s, UVS_NEVER, &recorded, 1, &recorded_count));
+  ASSERT_RC(0, uvs_trace_runs(s, UVS_NEVER, &recorded, 1, &recorded_count, NULL));
   ASSERT_U64(0, recorded_count);
   ASSERT_RC(0, uvs_trace_close(s));
   bytes = 0;

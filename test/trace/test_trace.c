@@ -394,7 +394,7 @@ TEST the_oldest_records_are_overwritten_and_counted(void) {
   ASSERT(is_written(&f, "overwritten=1000+ run:n=100+"));
   uvs_trace_run_t *runs = malloc(RUNS_MAX * sizeof *runs);
   uvs_trace_run_init(runs);
-  ASSERT_RC(0, uvs_trace_runs(f.s, UVS_NEVER, runs, RUNS_MAX, &count));
+  ASSERT_RC(0, uvs_trace_runs(f.s, UVS_NEVER, runs, RUNS_MAX, &count, NULL));
   ASSERT(count >= 100 && count < 3000);
   ASSERT_I64(uvs_now(f.s) - UVS_MS(1), runs[count - 1].start_ns); /* the newest is there */
   ASSERT_STR_EQ("n", runs[count - 1].name);
@@ -427,12 +427,13 @@ static int count_bytes(const char *data, size_t size, void *arg) {
   return 0;
 }
 
-/* X10 */
+/* X10 X17 */
 TEST a_million_events_are_written_in_bounded_memory(void) {
   enum { EVENTS = 1000000, RECORDER = 48 << 20 };
+  uvs_trace_run_t runs[8];
   uvs_trace_options_t o;
   struct fixture f;
-  size_t bytes = 0;
+  size_t bytes = 0, count;
   long before;
 
   fixture_init(&f);
@@ -457,6 +458,12 @@ TEST a_million_events_are_written_in_bounded_memory(void) {
   ASSERT(bytes > EVENTS * 50u);
   ASSERT(atomic_load(&f.fault.peak_bytes) - before < 3L * RECORDER);
   ASSERT_I64(before, atomic_load(&f.fault.live_bytes));
+  atomic_store(&f.fault.peak_bytes, before);
+  uvs_trace_run_init(runs);
+  ASSERT_RC(0, uvs_trace_runs(f.s, UVS_NEVER, runs, 8, &count, NULL));
+  ASSERT(atomic_load(&f.fault.peak_bytes) - before < 8L << 20);
+  ASSERT_U64(8, count);
+  ASSERT_I64(uvs_now(f.s), runs[7].end_ns); /* the newest is there */
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
@@ -477,14 +484,53 @@ TEST only_the_time_that_was_asked_for_is_written(void) {
   ASSERT(traced_is(f.s, 0, 0, "window=1 run=0"));
   ASSERT(is_written(&f, "run=100"));
   uvs_trace_run_init(runs);
-  ASSERT_RC(0, uvs_trace_runs(f.s, UVS_MS(100), runs, 64, &count));
+  ASSERT_RC(0, uvs_trace_runs(f.s, UVS_MS(100), runs, 64, &count, NULL));
   ASSERT_U64(10, count);
-  ASSERT_RC(0, uvs_trace_runs(f.s, UVS_NEVER, runs, 64, &count));
+  ASSERT_RC(0, uvs_trace_runs(f.s, UVS_NEVER, runs, 64, &count, NULL));
   ASSERT_U64(64, count); /* the newest 64 */
   for (unsigned i = 0; i < 64; i++) {
     ASSERT_I64(VCLOCK_START_NS + UVS_MS(370 + 10 * (int)i), runs[i].start_ns);
     ASSERT_U64(sizeof *runs, runs[i].size);
   }
+  CHECK_CALL(fixture_close(&f));
+  PASS();
+}
+
+/* X11 */
+TEST late_runs_and_held_times_are_left_out_last(void) {
+  enum { LATE = 5 };
+  struct fixture f;
+  size_t count, left_out;
+  uvs_trace_run_t runs[64];
+
+  CHECK_CALL(open_traced(&f));
+  for (int i = 1; i <= LATE; i++) { /* as many tasks, and the time that made them late */
+    submit(&f, fixture_once(&f, 'a', UVS_MS(1)));
+    fixture_jump_ms(&f, (unsigned)(10 * i));
+  }
+  submit(&f, fixture_rate(&f, 'r', UVS_MS(10), UVS_MS(10)));
+  fixture_advance_ms(&f, 1005);
+  uvs_trace_run_init(runs);
+  ASSERT_RC(0, uvs_trace_runs(f.s, UVS_NEVER, runs, 20, &count, &left_out));
+  ASSERT_U64(20, count);
+  ASSERT_U64(100 - 10, left_out);
+  for (size_t i = 0; i < 20; i++) {
+    ASSERT(i == 0 || runs[i].start_ns >= runs[i - 1].start_ns);
+    ASSERT_RC(i < 10 && i % 2 == 0 ? UVS_TRACE_HELD : UVS_TRACE_RUN, runs[i].what);
+    if (runs[i].what == UVS_TRACE_RUN)
+      ASSERT_I64(i < 10 ? UVS_MS(10 * (int)(i / 2 + 1) - 1) : 0, runs[i].late_ns);
+  }
+  ASSERT_I64(runs[9].start_ns + UVS_MS(910), runs[10].start_ns); /* the newest others */
+  ASSERT_RC(0, uvs_trace_runs(f.s, UVS_NEVER, runs, LATE + 2, &count, &left_out));
+  ASSERT_U64(LATE + 2, count);
+  for (size_t i = 0; i < LATE + 2; i++) /* the two latest of the runs */
+    ASSERT_RC(i == 4 || i == 6 ? UVS_TRACE_RUN : UVS_TRACE_HELD, runs[i].what);
+  ASSERT_U64(100 + LATE - 2, left_out);
+  ASSERT_RC(0, uvs_trace_runs(f.s, UVS_NEVER, runs, 0, &count, &left_out));
+  ASSERT_U64(0, count);
+  ASSERT_U64(100 + 2 * LATE, left_out);
+  ASSERT_RC(0, uvs_trace_runs(f.s, UVS_MS(15), runs, 64, &count, &left_out));
+  ASSERT_U64(0, left_out);
   CHECK_CALL(fixture_close(&f));
   PASS();
 }
@@ -502,7 +548,7 @@ TEST the_timeline_has_runs_and_times_when_the_loop_was_held_up(void) {
   submit(&f, fixture_loop_task(&f, 'l', UVS_MS(10)));
   fixture_jump_ms(&f, 60);
   uvs_trace_run_init(runs);
-  ASSERT_RC(0, uvs_trace_runs(f.s, UVS_SEC(60), runs, 8, &count));
+  ASSERT_RC(0, uvs_trace_runs(f.s, UVS_SEC(60), runs, 8, &count, NULL));
   ASSERT_U64(3, count);
   ASSERT_RC(UVS_TRACE_HELD, runs[0].what);
   ASSERT_I64(UVS_MS(50), runs[0].end_ns - runs[0].start_ns);
@@ -692,7 +738,7 @@ TEST a_wrong_call_is_refused_and_changes_nothing(void) {
   uvs_trace_run_init(&run);
   ASSERT_RC(UV_ENOENT, uvs_trace_close(f.s));
   ASSERT_RC(UV_ENOENT, uvs_trace_write(f.s, UVS_NEVER, 0, count_bytes, &count));
-  ASSERT_RC(UV_ENOENT, uvs_trace_runs(f.s, UVS_NEVER, &run, 1, &count));
+  ASSERT_RC(UV_ENOENT, uvs_trace_runs(f.s, UVS_NEVER, &run, 1, &count, NULL));
   for (int i = 0; i < 8; i++) {
     uvs_trace_options_init(&o);
     if (i == 0)
@@ -722,11 +768,11 @@ TEST a_wrong_call_is_refused_and_changes_nothing(void) {
   ASSERT_RC(UV_EINVAL, uvs_trace_write(f.s, UVS_NEVER, 0, NULL, NULL));
   ASSERT_RC(UV_EINVAL, uvs_trace_write(f.s, -1, 0, count_bytes, &count));
   ASSERT_RC(UV_EINVAL, uvs_trace_write(f.s, 0, 2, count_bytes, &count));
-  ASSERT_RC(UV_EINVAL, uvs_trace_runs(f.s, UVS_NEVER, NULL, 1, &count));
-  ASSERT_RC(UV_EINVAL, uvs_trace_runs(f.s, UVS_NEVER, &run, 1, NULL));
-  ASSERT_RC(UV_EINVAL, uvs_trace_runs(f.s, -1, &run, 1, &count));
+  ASSERT_RC(UV_EINVAL, uvs_trace_runs(f.s, UVS_NEVER, NULL, 1, &count, NULL));
+  ASSERT_RC(UV_EINVAL, uvs_trace_runs(f.s, UVS_NEVER, &run, 1, NULL, NULL));
+  ASSERT_RC(UV_EINVAL, uvs_trace_runs(f.s, -1, &run, 1, &count, NULL));
   run.size = 8;
-  ASSERT_RC(UV_EINVAL, uvs_trace_runs(f.s, UVS_NEVER, &run, 1, &count));
+  ASSERT_RC(UV_EINVAL, uvs_trace_runs(f.s, UVS_NEVER, &run, 1, &count, NULL));
   ASSERT_U64(7, count);
   ASSERT_RC(0, uvs_trace_close(f.s));
   ASSERT_RC(UV_ENOENT, uvs_trace_close(f.s));
@@ -798,7 +844,7 @@ TEST a_failed_allocation_is_answered_and_changes_nothing(void) {
 
       fault_after(n);
       rc = call == 0 ? uvs_trace_write(f.s, UVS_NEVER, 0, count_bytes, &bytes)
-                     : uvs_trace_runs(f.s, UVS_NEVER, runs, 4, &count);
+                     : uvs_trace_runs(f.s, UVS_NEVER, runs, 4, &count, NULL);
       failed = fault_hit();
       ASSERT_RC(failed ? UV_ENOMEM : 0, rc);
       ASSERT_I64(before, atomic_load(&f.fault.live));
@@ -834,6 +880,7 @@ SUITE(room) {
   RUN_TEST(recording_allocates_nothing);
   RUN_TEST(a_million_events_are_written_in_bounded_memory);
   RUN_TEST(only_the_time_that_was_asked_for_is_written);
+  RUN_TEST(late_runs_and_held_times_are_left_out_last);
   RUN_TEST(the_timeline_has_runs_and_times_when_the_loop_was_held_up);
 }
 

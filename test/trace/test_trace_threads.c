@@ -89,7 +89,7 @@ static void write_on_and_on(void *arg) {
     if (rc != 0 && rc != UV_ENOENT)
       atomic_fetch_add(&world.bad, 1);
     atomic_fetch_add(&world.written, rc == 0);
-    rc = uvs_trace_runs(world.s, UVS_SEC(1), runs, 1000, &count);
+    rc = uvs_trace_runs(world.s, UVS_SEC(1), runs, 1000, &count, NULL);
     if ((rc != 0 && rc != UV_ENOENT) || (rc == 0 && count > 1000))
       atomic_fetch_add(&world.bad, 1);
     for (size_t i = 0; rc == 0 && i < count; i++) {
