@@ -58,7 +58,7 @@ static int by_weight(const void *a, const void *b) {
 
 /* There are more spans than room: keeps those that tell of lateness, then the newest of the others.
  */
-static int leave_out(uvs_t *s, struct uvs__view *v, size_t room) {
+static int leave_runs_out(uvs_t *s, struct uvs__view *v, size_t room) {
   struct telling_span *list = uvs__mem_alloc(&s->mem, v->span_count, sizeof *list, 0);
   size_t telling = 0, others, kept = 0;
 
@@ -109,7 +109,7 @@ int uvs_trace_runs(uvs_t *s, int64_t last_ns, uvs_trace_run_t *ret, size_t room,
     return rc;
   found = v.span_count;
   if (found > room)
-    rc = leave_out(s, &v, room);
+    rc = leave_runs_out(s, &v, room);
   for (size_t i = 0; rc == 0 && i < v.span_count; i++) {
     char *to = (char *)ret + i * stride;
     uvs_trace_run_t run;

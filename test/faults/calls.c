@@ -60,6 +60,7 @@ struct world {
   uvs_name_stats_t name_stats;
   uvs_trace_run_t run_of_trace;
   size_t count;
+  uint64_t cursor;
   uvs_entry_t entry;
   uvs_waiter_t waiter;
   uvs_calendar_t *calendar;
@@ -95,6 +96,13 @@ static int nothing(uvs_run_t *run) {
 }
 
 static int each_task(uvs_t *s, const uvs_info_t *info, void *arg) {
+  (void)s;
+  (void)info;
+  (void)arg;
+  return 0;
+}
+
+static int each_lane(uvs_t *s, const uvs_lane_info_t *info, void *arg) {
   (void)s;
   (void)info;
   (void)arg;

@@ -2,6 +2,7 @@
  *
  * What only a store on several Redis servers does.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -430,6 +431,17 @@ static int put_again(struct store_fixture *f, const char *rest, const char *key,
   return rc;
 }
 
+/* Gives a server a newer map, as a move does that has ended. */
+static void set_new_map(int server, const char *ns, int first, int second, int generation) {
+  char epoch[100];
+
+  snprintf(epoch, sizeof epoch, "%s",
+           redis_ask(redis_ns_server(server), "HGET {%s}:meta epoch", ns)->str);
+  *strchr(epoch, '.') = '\0';
+  set_map(server, ns, first, second, generation);
+  redis_ask(redis_ns_server(server), "HSET {%s}:meta epoch %s.%d", ns, epoch, generation);
+}
+
 static void begin_on_one_of_two(struct store_fixture *f) {
   store_kind = store_kind_named("redis2");
   store_init(f); /* starts both servers */
@@ -535,6 +547,41 @@ TEST a_server_is_asked_although_another_one_always_has_jobs(void) {
   PASS();
 }
 
+static void *resume_later(void *server) {
+  uv_sleep(300);
+  redis_server_resume(server);
+  return NULL;
+}
+
+/* While the second server is silent, the third one is removed from the map. */
+TEST a_search_does_not_ask_a_server_that_was_removed_meanwhile(void) {
+  struct store_fixture f;
+  struct uvs__shards *all;
+  int at[3], i = 0;
+  pthread_t thread;
+
+  store_kind = store_kind_named("redis3");
+  store_init(&f);
+  all = shards_of(&f);
+  for (unsigned k = 0; k < 3; k++)
+    for (at[k] = 0; strstr(all->shards[k]->name, redis_ns_server(at[k])->socket) == NULL;)
+      at[k]++;
+  while (uvs__shard_of(all, uvs__redis_slot("q", rest_of(i), NULL)) != all->shards[0])
+    i++;
+  EQ(UV_ENOENT, store_get(&f, "q", rests[i])); /* all three have the first map */
+  set_new_map(at[0], ns_of(&f), at[0], at[1], 2);
+  redis_server_pause(redis_ns_server(at[1]));
+  EQ(0, pthread_create(&thread, NULL, resume_later, redis_ns_server(at[1])));
+  EQ(UV_EAGAIN, store_get(&f, "q", rests[i]));
+  EQ(0, pthread_join(thread, NULL));
+  ASSERT(all->shards[2]->stopped);
+  while (store_get(&f, "q", rests[i]) == UV_EAGAIN)
+    store_count(&f, "q");
+  EQ(UV_ENOENT, store_get(&f, "q", rests[i]));
+  store_close(&f);
+  PASS();
+}
+
 /* Otherwise a server that is removed would always have one. */
 TEST a_chain_of_jobs_without_a_key_leaves_a_server_that_is_removed(void) {
   struct store_fixture f;
@@ -608,6 +655,7 @@ SUITE(maps) {
   RUN_TEST(one_server_of_the_map_is_enough_to_find_the_others);
   RUN_TEST(a_new_map_is_followed_and_puts_ask_the_old_owner_first);
   RUN_TEST(a_server_with_another_map_of_the_same_generation_is_refused);
+  RUN_TEST(a_search_does_not_ask_a_server_that_was_removed_meanwhile);
   RUN_TEST(a_chain_of_jobs_without_a_key_leaves_a_server_that_is_removed);
   RUN_TEST(a_chain_of_jobs_with_one_key_goes_on_during_a_move);
 }
