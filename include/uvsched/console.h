@@ -94,7 +94,8 @@ static inline void uvs_console_options_init(uvs_console_options_t *o) {
 /**
  * Serve the console on the scheduler's loop. The console does not keep the loop alive. While no
  * page is open it never wakes the loop. It ends with the scheduler: uvs_close closes it. If no
- * recorder is open (uvsched/trace.h), the console opens one of 4 MB for its timeline.
+ * recorder is open (uvsched/trace.h), the console opens one of 4 MB for its timeline. That one
+ * stays open until uvs_trace_close or uvs_close. Open one of your own before this call.
  *
  * Thread:  loop thread.
  * Owns:    copies *o (NULL: defaults) and its strings; borrows s until uvs_close.

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * Several pages that are open ask for the same at about the same time. What was rendered less than
- * UVS__FRESH_NS ago is sent again, so that many clients cost little more than one. A survey of all
- * tasks goes in steps with pauses, so that it never holds up the loop; whoever asks for the same
- * meanwhile waits for it, too.
+ * UVS__FRESH_NS ago is sent again, so that many clients cost little more than one. Nothing is
+ * rendered while libmicrohttpd runs: an entry is rendered by a step, one at a time, with a pause
+ * after each step. A survey of all tasks takes several steps. Whoever asks for the same meanwhile
+ * waits for it, too.
  */
 #include "console/server.h"
 
 #include "console/alloc.h"
 #include "console/query.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool is_free(const struct uvs__entry *e) {
@@ -33,10 +35,10 @@ static unsigned status_of(int code) {
                              : MHD_HTTP_SERVICE_UNAVAILABLE;
 }
 
-/* The entry is rendered, which took so long at a stretch: tells all that wait. code: 0, or an
- * error. */
+/* The entry is rendered, and the last step took so much CPU time: tells all that wait. code: 0, or
+ * an error. */
 static void finish(struct uvs__entry *e, int code, struct uvs__text *text, uint64_t took_ns) {
-  uint64_t rest_ns = took_ns * UVS__SHARE;
+  uint64_t rest_ns = uvs__console_rest(took_ns);
 
   e->until_ns = uv_hrtime() + (rest_ns > UVS__FRESH_NS ? rest_ns : UVS__FRESH_NS);
   e->status = code < 0 ? status_of(code) : MHD_HTTP_OK;
@@ -58,31 +60,43 @@ static void finish(struct uvs__entry *e, int code, struct uvs__text *text, uint6
   }
 }
 
-static void begin(struct uvs_console_s *c, struct uvs__entry *e) {
-  struct uvs__text text = {NULL, 0, 0};
-  uint64_t began_ns = uv_hrtime();
-  struct uvs__stats_about about;
-  int rc;
-
+/* 0, or an error. */
+static int begin(struct uvs_console_s *c, struct uvs__entry *e) {
   if (uvs__query_path_is(e->target, "/tasks.json")) {
-    rc = uvs__survey_open(&e->survey, e->target);
-    e->surveying = rc == 0;
-    if (rc == 0) {
-      c->kick(c);
-      return;
-    }
-  } else {
-    uvs__console_about(c, &about);
-    rc = uvs__render(c->s, e->target, &about, uvs__text_write, &text);
+    int rc = uvs__survey_open(&e->survey, e->target);
+
+    if (rc < 0)
+      return rc;
   }
-  finish(e, rc, &text, uv_hrtime() - began_ns);
+  e->surveying = true;
+  c->kick(c);
+  return 0;
+}
+
+/* What of the target changes the answer: of unknown parameters there is no second rendering. */
+static void read_key(const char *target, char *ret, size_t size) {
+  int n = (int)strcspn(target, "?");
+  uint64_t last_ms = 60000;
+
+  if (uvs__query_path_is(target, "/tasks.json"))
+    snprintf(ret, size, "%s", target);
+  else if (!uvs__query_path_is(target, "/timeline.json"))
+    snprintf(ret, size, "%.*s", n, target);
+  else if (uvs__query_uint(target, "last_ms", 1, 3600000, &last_ms) < 0)
+    snprintf(ret, size, "%.*s?last_ms=0", n, target); /* wrong, too */
+  else
+    snprintf(ret, size, "%.*s?last_ms=%llu", n, target, (unsigned long long)last_ms);
 }
 
 /* An entry for this target: the same that is fresh, or one that is begun; NULL: no room. */
 static struct uvs__entry *find(struct uvs_console_s *c, const char *target) {
   uint64_t now_ns = uv_hrtime();
+  struct uvs__text none = {NULL, 0, 0};
   struct uvs__entry *room = NULL;
+  char key[UVS__TARGET_MAX + 1];
+  int rc;
 
+  read_key(target, key, sizeof key);
   for (int i = 0; i < UVS__CACHED; i++) {
     struct uvs__entry *e = &c->cache[i];
 
@@ -90,7 +104,7 @@ static struct uvs__entry *find(struct uvs_console_s *c, const char *target) {
       clear(e); /* there was no memory for the answer */
     if (!is_free(e) && !e->surveying && now_ns >= e->until_ns)
       clear(e);
-    if (!is_free(e) && strcmp(e->target, target) == 0)
+    if (!is_free(e) && strcmp(e->target, key) == 0)
       return e;
     if (is_free(e) ||
         (!e->surveying && (room == NULL || (!is_free(room) && e->until_ns < room->until_ns))))
@@ -99,10 +113,12 @@ static struct uvs__entry *find(struct uvs_console_s *c, const char *target) {
   if (room == NULL)
     return NULL;
   clear(room);
-  room->target = uvs__console_copy(target);
+  room->target = uvs__console_copy(key);
   if (room->target == NULL)
     return NULL;
-  begin(c, room);
+  rc = begin(c, room);
+  if (rc < 0)
+    finish(room, rc, &none, 0);
   return room;
 }
 
@@ -140,7 +156,7 @@ void uvs__cache_forget(struct uvs_console_s *c) {
   }
 }
 
-/* ---- surveys ---- */
+/* ---- steps ---- */
 
 bool uvs__cache_is_busy(const struct uvs_console_s *c) {
   for (int i = 0; i < UVS__CACHED; i++) {
@@ -150,7 +166,7 @@ bool uvs__cache_is_busy(const struct uvs_console_s *c) {
   return false;
 }
 
-static struct uvs__entry *next_survey(struct uvs_console_s *c) {
+static struct uvs__entry *next_entry(struct uvs_console_s *c) {
   for (unsigned i = 0; i < UVS__CACHED; i++) {
     struct uvs__entry *e = &c->cache[(c->turn + i) % UVS__CACHED];
 
@@ -162,20 +178,38 @@ static struct uvs__entry *next_survey(struct uvs_console_s *c) {
   return NULL;
 }
 
-void uvs__cache_step(struct uvs_console_s *c) {
+/* Returns whether the entry is rendered. */
+static bool step(struct uvs_console_s *c, struct uvs__entry *e, struct uvs__text *text, int *rc) {
   uint64_t end_ns = uv_hrtime() + UVS__STEP_NS;
-  struct uvs__entry *e = next_survey(c);
+  struct uvs__stats_about about;
+
+  if (!uvs__query_path_is(e->target, "/tasks.json")) {
+    uvs__console_about(c, &about);
+    *rc = uvs__render(c->s, e->target, &about, uvs__text_write, text);
+    return true;
+  }
+  while (*rc == 0 && !e->survey.over && uv_hrtime() < end_ns)
+    *rc = uvs__survey_step(&e->survey, c->s, 64);
+  if (*rc == 0 && e->survey.over)
+    *rc = uvs__survey_write(&e->survey, c->s, uvs__text_write, text);
+  return *rc != 0 || e->survey.over;
+}
+
+void uvs__cache_step(struct uvs_console_s *c) {
+  uint64_t began_ns = uvs__console_cpu_ns(), took_ns, pause_ns;
+  struct uvs__entry *e = next_entry(c);
   struct uvs__text text = {NULL, 0, 0};
+  bool over;
   int rc = 0;
 
   if (e == NULL)
     return;
-  while (rc == 0 && !e->survey.over && uv_hrtime() < end_ns)
-    rc = uvs__survey_step(&e->survey, c->s, 64);
-  if (rc == 0 && e->survey.over)
-    rc = uvs__survey_write(&e->survey, c->s, uvs__text_write, &text);
-  if (rc != 0 || e->survey.over)
-    finish(e, rc, &text, 0);
+  over = step(c, e, &text, &rc);
+  took_ns = uvs__console_cpu_ns() - began_ns;
+  pause_ns = 3 * took_ns;
+  c->step_ns = uv_hrtime() + (pause_ns > UVS__STEP_GAP_NS ? pause_ns : UVS__STEP_GAP_NS);
+  if (over)
+    finish(e, rc, &text, took_ns);
 }
 
 void uvs__cache_close(struct uvs_console_s *c) {

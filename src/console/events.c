@@ -10,6 +10,7 @@
 #include "console/timeline.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 struct uvs__update {
   int shares;
@@ -38,7 +39,7 @@ static int add(struct uvs__text *t, const char *text) {
 /* The runs since the last update, and somewhat more: the page knows what it has. Reading them takes
  * time if there are very many. Then they come less often. */
 static int add_runs(struct uvs_console_s *c, struct uvs__text *t) {
-  uint64_t began_ns = uv_hrtime();
+  uint64_t began_ns = uv_hrtime(), cpu_ns = uvs__console_cpu_ns();
   int64_t last_ns = (int64_t)(began_ns - c->runs_ns) + UVS_MS(500);
   struct uvs__json j;
   int rc, written;
@@ -53,7 +54,7 @@ static int add_runs(struct uvs_console_s *c, struct uvs__text *t) {
                            UVS__UPDATE_RUNS);
   written = uvs__json_end(&j);
   c->runs_ns = began_ns;
-  c->runs_next_ns = began_ns + (uv_hrtime() - began_ns) * UVS__SHARE;
+  c->runs_next_ns = began_ns + uvs__console_rest(uvs__console_cpu_ns() - cpu_ns);
   return rc < 0 ? rc : written < 0 ? written : add(t, "\n\n");
 }
 
@@ -114,20 +115,37 @@ static void end_client(void *arg) {
   if (x->next != NULL)
     x->next->prev = x->prev;
   drop(x->update);
+  x->console->clients_left++;
   uvs__console_free(x);
+}
+
+/* So a client that does not read is noticed soon. */
+static void bound_send_buffer(const struct uvs__request *r) {
+  struct uvs__connection *x = uvs__connection_of(r->connection);
+  int size = 64 * 1024;
+
+  if (x != NULL)
+    setsockopt(x->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 }
 
 enum MHD_Result uvs__events_get(struct uvs__request *r) {
   struct uvs_console_s *c = r->console;
-  struct uvs__client *x = uvs__console_alloc(sizeof *x);
+  struct uvs__client *x;
   struct MHD_Response *answer;
 
+  if (c->clients_left == 0)
+    return uvs__answer_queue(r->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+                             uvs__answer_error("too many clients get live updates"));
+  x = uvs__console_alloc(sizeof *x);
   if (x == NULL)
     return MHD_NO;
   if (c->update == NULL)
     c->update = render_update(c);
-  *x = (struct uvs__client){
-      .console = c, .connection = r->connection, .update = share(c->update), .next = c->clients};
+  *x = (struct uvs__client){.console = c,
+                            .connection = r->connection,
+                            .update = share(c->update),
+                            .began_ns = uv_hrtime(),
+                            .next = c->clients};
   answer =
       MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16 * 1024, read_update, x, end_client);
   if (answer == NULL) {
@@ -138,8 +156,18 @@ enum MHD_Result uvs__events_get(struct uvs__request *r) {
   if (c->clients != NULL)
     c->clients->prev = x;
   c->clients = x;
+  c->clients_left--;
+  bound_send_buffer(r);
   uvs__answer_headers(answer, "text/event-stream");
   uvs__request_lives(r, UVS__EVENTS_NS);
+  return uvs__answer_queue(r->connection, MHD_HTTP_OK, answer);
+}
+
+enum MHD_Result uvs__events_head(struct uvs__request *r) {
+  struct MHD_Response *answer = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+
+  if (answer != NULL)
+    uvs__answer_headers(answer, "text/event-stream");
   return uvs__answer_queue(r->connection, MHD_HTTP_OK, answer);
 }
 
@@ -151,13 +179,25 @@ static void resume(struct uvs__client *x) {
   }
 }
 
+static void end_if_stuck(struct uvs__client *x, uint64_t now_ns) {
+  struct uvs__connection *connection = uvs__connection_of(x->connection);
+
+  if (now_ns - x->began_ns > UVS__ANSWER_NS && connection != NULL)
+    connection->until_ns = now_ns; /* the next tick shuts it down */
+}
+
 void uvs__events_tick(struct uvs_console_s *c) {
+  uint64_t now_ns = uv_hrtime();
+
   drop(c->update);
   c->update = c->clients == NULL ? NULL : render_update(c);
-  for (struct uvs__client *x = c->clients; x != NULL && c->update != NULL; x = x->next) {
-    if (x->update == NULL) { /* otherwise it is still reading an older one */
+  for (struct uvs__client *x = c->clients; x != NULL; x = x->next) {
+    if (x->update != NULL) { /* it is still reading an older one */
+      end_if_stuck(x, now_ns);
+    } else if (c->update != NULL) {
       x->update = share(c->update);
       x->offset = 0;
+      x->began_ns = now_ns;
       resume(x);
     }
   }

@@ -4,8 +4,8 @@
  *
  * libmicrohttpd has an epoll descriptor for all its sockets. One uv_poll watches that descriptor,
  * and one uv_timer does all that has a time: libmicrohttpd's own time-outs, the tick (live updates,
- * connections that take too long), the next step of a survey. The timer runs only while there are
- * connections. Both handles are unref'd.
+ * connections that take too long), the next step of a rendering. The timer runs only while there
+ * are connections. Both handles are unref'd.
  *
  * After each run of libmicrohttpd the console rests for three times as long as the run took, if
  * that was more than UVS__STEP_NS: however many requests arrive, the loop has time for others.
@@ -34,6 +34,29 @@
 
 static void on_timer(uv_timer_t *timer);
 static void on_poll(uv_poll_t *poll, int status, int events);
+
+/* libmicrohttpd's descriptors are also the parent's. The child closes its copies of the sockets, so
+ * that they end with the parent. It does not touch libmicrohttpd: that would change the epoll that
+ * both have. */
+static void leave_to_parent(struct uvs_console_s *c) {
+  if (c->listen_fd < 0)
+    return;
+  close(c->listen_fd);
+  c->listen_fd = -1;
+  for (struct uvs__connection *x = c->connections; x != NULL; x = x->next) {
+    if (x->fd >= 0)
+      close(x->fd);
+  }
+  uv_poll_stop(&c->poll);
+  uv_timer_stop(&c->timer);
+}
+
+static bool is_forked(struct uvs_console_s *c) {
+  if (getpid() == c->pid)
+    return false;
+  leave_to_parent(c);
+  return true;
+}
 
 static uint64_t earlier(uint64_t a, uint64_t b) {
   return a < b ? a : b;
@@ -98,10 +121,10 @@ static void on_timer(uv_timer_t *timer) {
   struct uvs_console_s *c = timer->data;
   uint64_t now_ns = uv_hrtime();
 
-  if (uvs__cache_is_busy(c) && c->step_ns <= now_ns) {
+  if (is_forked(c))
+    return;
+  if (uvs__cache_is_busy(c) && c->step_ns <= now_ns)
     uvs__cache_step(c);
-    c->step_ns = uv_hrtime() + UVS__STEP_GAP_NS;
-  }
   if (c->connections != NULL && c->tick_ns <= now_ns) {
     end_slow_connections(c);
     uvs__events_tick(c);
@@ -113,14 +136,23 @@ static void on_timer(uv_timer_t *timer) {
 
 static void on_poll(uv_poll_t *poll, int status, int events) {
   struct uvs_console_s *c = poll->data;
+  uint64_t accepted = c->accepted;
+  bool alone = c->connections == NULL;
 
   (void)status, (void)events;
+  if (is_forked(c))
+    return;
   run(c);
+  /* Nothing was accepted: there is no descriptor for it, and the poll would report that again. */
+  if (alone && c->accepted == accepted) {
+    c->rest_ns = uv_hrtime() + UVS__NO_FD_NS;
+    uv_poll_stop(&c->poll);
+  }
   arm(c);
 }
 
 static void kick(struct uvs_console_s *c) {
-  if (c->kicked)
+  if (c->kicked || is_forked(c))
     return;
   c->kicked = true;
   arm(c);
@@ -199,8 +231,6 @@ int uvs_console_close(uvs_console_t *c, uvs_console_close_cb cb, void *arg) {
   c->on_close = cb;
   c->arg = arg;
   stop(c);
-  if (c->own_trace)
-    uvs_trace_close(c->s); /* uvs_close does it, too */
   uvs_lane_dispose(c->lane, 0);
   return 0;
 }
@@ -323,6 +353,9 @@ static int start_daemon(struct uvs_console_s *c, const uvs_console_options_t *o)
     close(fd);
     return UV_ENOMEM;
   }
+  c->clients_left = (o->max_connections + 1) / 2;
+  c->pid = getpid();
+  c->listen_fd = fd;
   return 0;
 }
 
@@ -403,7 +436,7 @@ int uvs_console_listen(uvs_t *s, const uvs_console_options_t *given, uvs_console
     undo(c);
     return rc;
   }
-  c->own_trace = uvs_trace_open(s, NULL) == 0; /* without memory for it the timeline is empty */
+  uvs_trace_open(s, NULL); /* without memory for it the timeline is empty */
   if (ret != NULL)
     *ret = c;
   return 0;

@@ -107,8 +107,13 @@ static int render_timeline(uvs_t *s, const char *target, const struct uvs__stats
 
 static int render_trace(uvs_t *s, const char *target, const struct uvs__stats_about *about,
                         const struct output *o) {
-  (void)target, (void)about;
-  return uvs_trace_write(s, UVS_NEVER, 0, o->write, o->arg);
+  uint64_t last_ms = 0;
+
+  (void)about;
+  if (uvs__query_uint(target, "last_ms", 1, UINT32_MAX, &last_ms) < 0)
+    return UV_EINVAL;
+  return uvs_trace_write(s, last_ms == 0 ? UVS_NEVER : UVS_MS((int64_t)last_ms), 0, o->write,
+                         o->arg);
 }
 
 static const struct resource {

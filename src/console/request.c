@@ -18,6 +18,7 @@ void uvs__connection_notify(void *console, struct MHD_Connection *connection, vo
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
+    c->accepted++;
     x = uvs__console_alloc(sizeof *x);
     *context = x; /* NULL: its requests are refused */
     if (x == NULL)
@@ -85,6 +86,7 @@ static enum MHD_Result refuse(struct uvs__request *r, unsigned status, const cha
 
 struct headers {
   int hosts, bodies;
+  bool twice; /* a header that decides who may */
   const char *host, *origin, *site, *mode, *authorization;
 };
 
@@ -111,8 +113,10 @@ static enum MHD_Result see_header(void *arg, enum MHD_ValueKind kind, const char
              (strcasecmp(name, "Content-Length") == 0 && strcmp(value, "0") != 0)) {
     h->bodies++;
   }
-  if (at != NULL)
+  if (at != NULL) {
+    h->twice |= *at != NULL;
     *at = value;
+  }
   return MHD_YES;
 }
 
@@ -133,6 +137,9 @@ static unsigned check(struct uvs__request *r, const struct headers *h, const cha
     return MHD_HTTP_URI_TOO_LONG;
   *ret_text = "a request needs one Host header";
   if (h->hosts != 1)
+    return MHD_HTTP_BAD_REQUEST;
+  *ret_text = "a header is there twice";
+  if (h->twice)
     return MHD_HTTP_BAD_REQUEST;
   *ret_text = "this host name is not one of the console's: see `hosts` in uvsched/console.h";
   if (!uvs__guard_host(g, h->host))
@@ -165,7 +172,7 @@ static enum MHD_Result route(struct uvs__request *r, const char *method) {
   if (uvs__query_path_is(r->target, "/"))
     return uvs__answer_queue(r->connection, MHD_HTTP_OK, uvs__answer_page());
   if (uvs__query_path_is(r->target, "/events"))
-    return uvs__events_get(r);
+    return strcmp(method, "HEAD") == 0 ? uvs__events_head(r) : uvs__events_get(r);
   if (uvs__query_path_is(r->target, "/jobs.json"))
     return uvs__console_get_jobs(r);
   if (uvs__query_path_is(r->target, "/trace.json"))

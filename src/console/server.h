@@ -38,11 +38,13 @@
 #define UVS__TARGET_MAX 1000         /* bytes of path and query */
 #define UVS__TICK_NS UVS_MS(500)     /* between two live updates, and checks of the bounds */
 #define UVS__FRESH_NS UVS_MS(300)    /* a rendered resource is used again for this long */
-#define UVS__SHARE 50            /* what takes 1 ms is rendered again after 50 ms at the earliest */
-#define UVS__CACHED 16           /* rendered resources, and surveys in progress */
-#define UVS__UPDATE_RUNS 500     /* in a live update */
-#define UVS__STEP_NS UVS_US(250) /* of a survey, at most */
-#define UVS__STEP_GAP_NS UVS_MS(2) /* between two steps of a survey */
+#define UVS__SHARE 50 /* what takes 1 ms is rendered again after 50 ms at the earliest */
+#define UVS__REST_MAX_NS UVS_SEC(1) /* but after this at the latest */
+#define UVS__NO_FD_NS UVS_MS(100)   /* between two tries to accept, without a descriptor for it */
+#define UVS__CACHED 16              /* rendered resources, and those in progress */
+#define UVS__UPDATE_RUNS 500        /* in a live update */
+#define UVS__STEP_NS UVS_US(250)    /* of a survey, at most */
+#define UVS__STEP_GAP_NS UVS_MS(2)  /* between two steps, at least */
 
 /* A connection, which may have several requests, one after the other. */
 struct uvs__connection {
@@ -83,17 +85,18 @@ struct uvs__client {
   struct MHD_Connection *connection;
   struct uvs__update *update; /* what it is reading; NULL: it has read everything */
   size_t offset;
+  uint64_t began_ns; /* when it got the update */
   bool suspended;
 };
 
 /* A resource that is being rendered, or was. */
 struct uvs__entry {
   char *target;
-  struct MHD_Response *answer; /* NULL: the survey goes on */
+  struct MHD_Response *answer; /* NULL: it is being rendered */
   unsigned status;
   uint64_t until_ns; /* then it is too old to be sent again */
   struct uvs__survey survey;
-  bool surveying;
+  bool surveying;             /* it is being rendered; `survey` is used for /tasks.json */
   struct uvs__request *first; /* that wait */
 };
 
@@ -103,6 +106,8 @@ struct uvs_console_s {
   uvs_lane_t lane; /* disposed by uvs_close: so the console learns of it */
   char url[UVS__ADDRESS_SIZE + 24];
   struct MHD_Daemon *daemon;
+  pid_t pid; /* a forked child leaves libmicrohttpd to its parent */
+  int listen_fd;
   uv_poll_t poll; /* libmicrohttpd's epoll */
   uv_timer_t timer;
   int handles; /* that are not closed */
@@ -111,13 +116,15 @@ struct uvs_console_s {
   bool kicked;      /* run again at once */
   uint64_t rest_ns; /* libmicrohttpd is not run before */
   struct uvs__connection *connections;
+  uint64_t accepted;
   uint64_t tick_ns; /* the next; while there are connections */
 
   struct uvs__entry cache[UVS__CACHED];
-  uint64_t step_ns; /* the next step of a survey */
-  unsigned turn;    /* the entry whose survey goes on next */
+  uint64_t step_ns; /* the next step of an entry */
+  unsigned turn;    /* the entry that goes on next */
 
   struct uvs__client *clients;
+  int clients_left;           /* so many more are accepted */
   struct uvs__update *update; /* the newest */
   uint64_t runs_ns;           /* when runs were last read */
   uint64_t runs_next_ns;      /* they are not read before */
@@ -130,8 +137,9 @@ struct uvs_console_s {
   /* For the files below listen.c. */
   void (*kick)(struct uvs_console_s *c);   /* MHD_run, soon */
   void (*let_go)(struct uvs_console_s *c); /* frees it if nothing uses it any more */
-  bool own_trace;                          /* the console has opened the recorder */
   bool tracing;                            /* a trace is being written */
+  int traces;                              /* being written or sent */
+  uint64_t trace_next_ns;                  /* none is written before */
 
   uvs_console_close_cb on_close;
   void *arg;
@@ -180,6 +188,10 @@ void uvs__later_leave(struct uvs__request *r); /* the request ends before */
 /* Requests that wait go on without an answer. */
 void uvs__later_close(struct uvs_console_s *c);
 
+/* The CPU time of this thread. */
+uint64_t uvs__console_cpu_ns(void);
+/* How long not to render again what took so much CPU time. */
+uint64_t uvs__console_rest(uint64_t took_ns);
 void uvs__console_about(const struct uvs_console_s *c, struct uvs__stats_about *ret);
 
 /* ---- cache.c ---- */
@@ -187,13 +199,14 @@ void uvs__console_about(const struct uvs_console_s *c, struct uvs__stats_about *
 enum MHD_Result uvs__cache_get(struct uvs__request *r);
 void uvs__cache_leave(struct uvs__request *r);          /* it waits no more */
 void uvs__cache_forget(struct uvs_console_s *c);        /* an action has changed something */
-bool uvs__cache_is_busy(const struct uvs_console_s *c); /* a survey goes on */
+bool uvs__cache_is_busy(const struct uvs_console_s *c); /* an entry is being rendered */
 void uvs__cache_step(struct uvs_console_s *c);
 void uvs__cache_close(struct uvs_console_s *c);
 
 /* ---- events.c ---- */
 
 enum MHD_Result uvs__events_get(struct uvs__request *r);
+enum MHD_Result uvs__events_head(struct uvs__request *r); /* no body */
 void uvs__events_tick(struct uvs_console_s *c);
 void uvs__events_close(struct uvs_console_s *c); /* ends all clients */
 void uvs__events_free(struct uvs_console_s *c);

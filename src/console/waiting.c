@@ -8,6 +8,19 @@
 #include "console/alloc.h"
 #include "console/json.h"
 
+#include <time.h>
+
+uint64_t uvs__console_cpu_ns(void) {
+  struct timespec t;
+
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+uint64_t uvs__console_rest(uint64_t took_ns) {
+  return took_ns > UVS__REST_MAX_NS / UVS__SHARE ? UVS__REST_MAX_NS : took_ns * UVS__SHARE;
+}
+
 void uvs__console_about(const struct uvs_console_s *c, struct uvs__stats_about *ret) {
   *ret = (struct uvs__stats_about){.own_lane = c->lane,
                                    .may_act = c->guard.token != NULL,

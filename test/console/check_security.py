@@ -106,6 +106,16 @@ def head_is_answered(s):
         check(f"HEAD {path}", s.get(path, method="HEAD")[::2], (200, b""))
 
 
+    with s.connect() as c:
+        c.sendall(f"HEAD /events HTTP/1.1\r\nHost: {s.host}:{s.port}\r\n\r\n".encode())
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += c.recv(4096)
+        c.sendall(f"GET /nothing HTTP/1.1\r\nHost: {s.host}:{s.port}\r\n\r\n".encode())
+        data = data.partition(b"\r\n\r\n")[2] + c.recv(4096)
+        check("HEAD /events has no body", data[:12], b"HTTP/1.1 404")
+
+
 # ---- a hostile page in the operator's browser
 
 def rebinding_fails(s):
@@ -121,6 +131,10 @@ def rebinding_fails(s):
     check("no Host, HTTP/1.0", "400" in s.raw(b"GET /stats.json HTTP/1.0\r\n\r\n"))
     check("two Hosts", "400" in s.raw(
         b"GET /stats.json HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n"))
+    for name, value in [("Origin", f"http://{own}"), ("Sec-Fetch-Site", "same-origin"), ("Authorization", "x")]:
+        check(f"two headers {name}", "400" in s.raw(
+            f"GET /stats.json HTTP/1.1\r\nHost: {own}\r\n{name}: http://evil.example\r\n{name}: {value}\r\n\r\n"
+            .encode()))
     check("an empty Host", "40" in s.raw(b"GET /stats.json HTTP/1.1\r\nHost:\r\n\r\n"))
     check("an absolute target", s.raw(
         f"GET http://evil.example/stats.json HTTP/1.1\r\nHost: {own}\r\n\r\n".encode()).split(" ")[1], "404")
@@ -320,6 +334,10 @@ def live_updates_are_bounded():
         streams = [s.connect() for _ in range(20)]
         for c in streams:
             c.sendall(f"GET /events HTTP/1.1\r\nHost: {s.host}:{s.port}\r\n\r\n".encode())
+        answers = [c.recv(12) for c in streams]
+        check("live updates take half of the connections at most",
+              (answers.count(b"HTTP/1.1 200"), answers.count(b"HTTP/1.1 503")), (16, 4))
+        streams = [c for c, answer in zip(streams, answers) if answer.endswith(b"200")]
         time.sleep(1)
         before = s.memory_kb()
         data = b""
@@ -333,10 +351,46 @@ def live_updates_are_bounded():
         n = data.count(b"event: stats")
         check("updates come, and not more than two a second", 3 <= n <= 12)
         check("clients that do not read cost no memory", s.memory_kb() < before + MEMORY_KB)
-        check("alive beside 20 streams", s.alive())
+        check("alive beside the streams", s.alive())
         for c in streams[1:]:
             c.close()
         check("alive after they left", s.alive())
+
+
+def unknown_parameters_are_no_new_work():
+    with Stage("quiet=1") as s:
+        for path in ["/stats.json?@", "/timeline.json?x=@", "/timeline.json?last_ms=5000&x=@"]:
+            bodies = [s.get(path.replace("@", str(i)))[2] for i in range(30)]
+            check(f"{path}: rendered less often than asked for", len(set(bodies)) < 30)
+        check("a wrong parameter is still refused", s.status("/timeline.json?last_ms=x&y=1"), 400)
+        check("zero, too", s.status("/timeline.json?last_ms=0"), 400)
+
+
+# ---- no descriptors
+
+def without_descriptors_the_loop_does_not_spin():
+    with Stage("quiet=1", "full=1") as s:
+        def cpu_s():
+            with open(f"/proc/{s.p.pid}/stat", encoding="ascii") as f:
+                fields = f.read().rsplit(")", 1)[1].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        waiting = s.connect()
+        before = cpu_s()
+        time.sleep(4)
+        check("a client that cannot be accepted costs no CPU time", cpu_s() - before < 1)
+        waiting.close()
+
+
+# ---- fork
+
+def a_forked_child_takes_no_request():
+    with Stage("quiet=1", "fork=1") as s:
+        kept = http.client.HTTPConnection(s.connect_to, s.port, timeout=30)
+        for i in range(30):
+            check("a request beside a forked child", s.status("/stats.json"), 200)
+            kept.request("GET", f"/tasks.json?limit={i + 1}")
+            check("a kept connection beside it", kept.getresponse().read() != b"")
+        kept.close()
 
 
 def floods_leave_time_for_the_loop():
@@ -373,6 +427,9 @@ def main():
     without_a_token_it_only_shows()
     a_private_console_shows_nothing_without_the_token()
     live_updates_are_bounded()
+    a_forked_child_takes_no_request()
+    without_descriptors_the_loop_does_not_spin()
+    unknown_parameters_are_no_new_work()
     floods_leave_time_for_the_loop()
     connections_are_bounded_in_number_and_time()
     print(f"{passed} checks passed, {len(failures)} failed")

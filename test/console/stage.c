@@ -4,6 +4,7 @@
  * console's address, and runs until SIGTERM. Tests look at it from outside.
  *
  *   stage [token=TOKEN] [tasks=N] [port=N] [read=1] [hosts=A,B] [connections=N] [quiet=1] [plain=1]
+ *         [fork=1] [full=1]
  *
  *   victim    late because of `runners`: two tasks named hog take both runners
  *   tick      late because of `loop`: loop-hog sleeps on the loop
@@ -12,11 +13,14 @@
  *   heartbeat every 20 ms, on the loop
  *
  * quiet: only heartbeat and the N tasks, which wait for an hour. plain: no hostile names, and a
- *   slower heartbeat.
+ *   slower heartbeat. fork: the loop goes on in a forked child, too, until the end.
+ *   full: it has no descriptor left.
  */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <uvsched.h>
 #include <uvsched/console.h>
@@ -206,10 +210,39 @@ static void on_console_closed(void *arg) {
   CHECK(uvs_close(s, NULL) == 0);
 }
 
+/* ---- a forked child ---- */
+
+static pid_t child; /* 0: none */
+
+static void on_child_end(uv_signal_t *handle, int signum) {
+  (void)handle, (void)signum;
+  _exit(0);
+}
+
+static void run_child(uv_loop_t *loop) {
+  child = fork();
+  CHECK(child >= 0);
+  if (child > 0)
+    return;
+  CHECK(uv_loop_fork(loop) == 0 && uv_signal_start(&end, on_child_end, SIGTERM) == 0);
+  uv_run(loop, UV_RUN_DEFAULT);
+  _exit(2);
+}
+
+static void end_child(void) {
+  int status = 0;
+
+  if (child == 0)
+    return;
+  CHECK(kill(child, SIGTERM) == 0 && waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 /* Half of the runs let uvs_close end the console, as a user would who keeps no handle. */
 static void on_end(uv_signal_t *handle, int signum) {
   (void)signum;
   uv_close((uv_handle_t *)handle, NULL);
+  end_child();
 #ifdef TEST_JOBS
   if (jobs == NULL && getpid() % 2 == 0) {
     CHECK(uvs_close(s, NULL) == 0);
@@ -277,9 +310,13 @@ int main(int argc, char **argv) {
     fprintf(stderr, "stage: %s\n", uv_strerror(rc));
     return 1;
   }
+  CHECK(uv_signal_init(loop, &end) == 0 && uv_signal_start(&end, on_end, SIGTERM) == 0);
+  while (number(argc, argv, "full", 0) && dup(0) >= 0)
+    ;
+  if (number(argc, argv, "fork", 0))
+    run_child(loop);
   printf("%s\n", uvs_console_url(console));
   fflush(stdout);
-  CHECK(uv_signal_init(loop, &end) == 0 && uv_signal_start(&end, on_end, SIGTERM) == 0);
   uv_run(loop, UV_RUN_DEFAULT);
   CHECK(uv_loop_close(loop) == 0);
   return 0;

@@ -113,6 +113,8 @@ TEST every_resource_renders_and_has_a_type(void) {
   ASSERT_RC(UV_ENOENT, render("/trace.json"));
   ASSERT_RC(0, uvs_trace_open(f.s, NULL));
   ASSERT_RC(0, render("/trace.json"));
+  ASSERT_RC(0, render("/trace.json?last_ms=10"));
+  ASSERT_RC(UV_EINVAL, render("/trace.json?last_ms=x"));
   ASSERT_RC(0, render("/timeline.json?last_ms=1000"));
   ASSERT(strstr(f.text, "\"recording\":true") != NULL);
   ASSERT_RC(0, end());
