@@ -397,7 +397,7 @@ static void put_elsewhere(struct uvs__task *t) {
   puts = uvs__arena_alloc(&t->arena, (puts_of(r) + 1) * sizeof(struct uvs__put *));
   if (puts == NULL)
     uvs__task_fail(t, UV_ENOMEM);
-  if (t->status != 0) {
+  if (t->status != 0 || puts == NULL) {
     uvs__task_end(t);
     return;
   }
