@@ -125,7 +125,7 @@ static bool look_at_slot(uvs_t *s, uint32_t slot, uvs_info_t *ret) {
 }
 
 /* Visits the slots from *slot to `end`. *slot is past the last one that was visited. */
-static int visit(uvs_t *s, uint32_t *slot, uint32_t end, uvs_each_cb each, void *arg) {
+static int visit_tasks(uvs_t *s, uint32_t *slot, uint32_t end, uvs_each_cb each, void *arg) {
   int rc = 0;
 
   s->in_each = true;
@@ -151,7 +151,7 @@ int uvs_each(uvs_t *s, uvs_each_cb each, void *arg) {
     return UV_EINVAL;
   if (s->in_each)
     return UV_EBUSY;
-  return visit(s, &slot, slots_made(s), each, arg); /* it ends, whatever `each` submits */
+  return visit_tasks(s, &slot, slots_made(s), each, arg); /* it ends, whatever `each` submits */
 }
 
 int uvs_each_step(uvs_t *s, uint64_t *cursor, uint32_t places, uvs_each_cb each, void *arg) {
@@ -167,7 +167,7 @@ int uvs_each_step(uvs_t *s, uint64_t *cursor, uint32_t places, uvs_each_cb each,
   made = slots_made(s);
   slot = *cursor < made ? (uint32_t)*cursor : made;
   end = places < made - slot ? slot + places : made;
-  rc = visit(s, &slot, end, each, arg);
+  rc = visit_tasks(s, &slot, end, each, arg);
   *cursor = rc == 0 && slot == made ? 0 : slot;
   return rc;
 }
