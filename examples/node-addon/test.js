@@ -72,7 +72,7 @@ describe('watch', () => {
     fs.writeFileSync(name, 'three');
     do got = await w.next(); while (got[1] !== await hashFile(name));
     assert.equal(w.stop(), true);
-    assert.equal(w.stop(), false);
+    while (w.stop()) await new Promise(setImmediate); // true while the last run is in progress
   });
 
   it('reports nothing while the file stays the same, and nothing after stop', async () => {
