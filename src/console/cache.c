@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Several pages that are open ask for the same at about the same time. What was rendered less than
+ * cache: open pages ask for the same resources at about the same time. What was rendered less than
  * UVS__FRESH_NS ago is sent again, so that many clients cost little more than one. Nothing is
  * rendered while libmicrohttpd runs: an entry is rendered by a step, one at a time, with a pause
- * after each step. A survey of all tasks takes several steps. Whoever asks for the same meanwhile
- * waits for it, too.
+ * after each step. A survey of all tasks takes several steps. Other requests for the same resource
+ * wait for the end of the survey.
  */
 #include "console/server.h"
 

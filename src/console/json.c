@@ -42,7 +42,7 @@ static void put_text(struct uvs__json *j, const char *text) {
   put(j, text, strlen(text));
 }
 
-/* The comma and the key of what comes next. */
+/* Writes the comma and the key in front of the next value. */
 static void begin(struct uvs__json *j, const char *key) {
   if (j->comma)
     put(j, ",", 1);

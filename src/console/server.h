@@ -13,8 +13,8 @@
  *   recording.c /trace.json, written by a thread of libuv's pool
  *
  * Everything is on the loop thread. libmicrohttpd runs inside MHD_run, which only listen.c calls. A
- * request that cannot be answered at once is suspended. Whoever has the answer sets it and calls
- * uvs__request_answer, also outside MHD_run.
+ * request that cannot be answered at once is suspended. The file that makes the answer calls
+ * uvs__request_answer later, also outside MHD_run.
  */
 #ifndef UVSCHED_CONSOLE_SERVER_H
 #define UVSCHED_CONSOLE_SERVER_H
@@ -124,7 +124,7 @@ struct uvs_console_s {
   unsigned turn;    /* the entry that goes on next */
 
   struct uvs__client *clients;
-  int clients_left;           /* so many more are accepted */
+  int clients_left;           /* how many more clients are accepted */
   struct uvs__update *update; /* the newest */
   uint64_t runs_ns;           /* when runs were last read */
   uint64_t runs_next_ns;      /* they are not read before */

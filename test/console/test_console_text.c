@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rooms of the console that need no loop: JSON, requests' targets, and who is let in.
+ * The rooms of the console that need no loop: JSON, targets of requests, and refusals.
  */
 #include "lib/unit.h"
 
@@ -164,7 +164,7 @@ TEST parameters_are_decoded_and_checked(void) {
   PASS();
 }
 
-/* ---- who is let in ---- */
+/* ---- which requests are refused ---- */
 
 static struct uvs__guard guard(const char *address, bool loopback, bool any) {
   struct uvs__guard g = {.loopback = loopback, .any_address = any};
